@@ -23,11 +23,10 @@ from keras_pe.export.errors import (
 from keras_pe.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from keras_pe.export.litert import export_litert
+    from keras_pe.export.exporters import export_litert, export_onnx, export_saved_model
     from keras_pe.export.model.border import Border
     from keras_pe.export.model.signature.model_signature import model_signature
     from keras_pe.export.model.signature.signature import Signature
-    from keras_pe.export.onnx.exporter import export_onnx
     from keras_pe.export.parity.bundle import write_bundle
     from keras_pe.export.parity.check import assert_parity, check_parity
     from keras_pe.export.parity.data.batching import Batching
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
         TakenBranches,
     )
     from keras_pe.export.runtimes.runtime import InspectableRuntime, Runtime, RuntimeSpec
-    from keras_pe.export.saved_model import export_saved_model
 
 __all__ = [
     "Acceptance",
@@ -148,9 +146,9 @@ _LAZY = {
     "assert_parity": "keras_pe.export.parity.check",
     "check_dataset": "keras_pe.export.parity.dataset.check",
     "check_parity": "keras_pe.export.parity.check",
-    "export_litert": "keras_pe.export.litert",
-    "export_onnx": "keras_pe.export.onnx.exporter",
-    "export_saved_model": "keras_pe.export.saved_model",
+    "export_litert": "keras_pe.export.exporters",
+    "export_onnx": "keras_pe.export.exporters",
+    "export_saved_model": "keras_pe.export.exporters",
     "model_signature": "keras_pe.export.model.signature.model_signature",
     "replay_bundle": "keras_pe.export.parity.replay",
     "write_bundle": "keras_pe.export.parity.bundle",

@@ -1,17 +1,14 @@
-"""The stages that every export goes through: what the model takes, trace, convert, write, run, publish.
+"""The stages of every export: signature, trace, convert, write, check and run, publish.
 
-A format says how a model is traced for it and how what was traced becomes a file; all else is the same.
+A `TargetFormat` says how its models are traced, and a `Traced` how its file is made; all else is the same.
 """
 
 import contextlib
 import errno
 import json
-import pkgutil
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,13 +22,11 @@ from keras_pe.export.artifacts.artifact import (
     VALUES_KEY,
     VERSION_KEY,
     Artifact,
-    Format,
 )
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.dependencies import installed_version, keras_backend, require
 from keras_pe.export.errors import DisagreementError, ExportError, ForeignExitError, sentence
-from keras_pe.export.graph.view import GraphView
 from keras_pe.export.handover import export_elsewhere
 from keras_pe.export.model.rebuild import in_export_precision
 from keras_pe.export.model.signature.declared import optional_inputs
@@ -46,78 +41,25 @@ from keras_pe.export.results import Array, Finding
 from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.sized_trace import traced_at_sizes
 from keras_pe.export.smoke_test import Checked
+from keras_pe.export.target_format import TargetFormat, Traced, Write
 from keras_pe.version import __version__
 
 _OF_THE_DISK = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM),
     *(errno.ENOLCK, errno.EOPNOTSUPP),
 )
-_EXPLAIN = "keras_pe.export.parity.unpublished:explain"
+
+Explain = Callable[[Worker, Path, KerasReference, Mapping[str, Array]], Finding | None]
+"""Returns where and why an artifact differs from Keras on inputs, as a check reports it; None if it does not."""
 
 
-class TracedModel(ABC):
-    """A model that was traced for a format, on its way to the file.
-
-    Attributes:
-        signature: The model's, with what the trace has told of its sizes.
-        view: The traced graph.
-        notes: Sentences on what the format makes of the model.
-    """
-
-    def __init__(self, signature: Signature, view: GraphView, notes: Sequence[str] = ()) -> None:
-        self.signature, self.view, self.notes = signature, view, notes
-
-    @abstractmethod
-    def convert(self, file: Path, process: Worker) -> None:
-        """Makes of the graph what the format is written from, in a folder that is empty.
-
-        Raises:
-            ExportError: If there is no form of it.
-        """
-
-    @abstractmethod
-    def write(self, file: Path, artifact: Artifact) -> list[Path]:
-        """Writes the file, or folder, with what it says about itself. It may be called again with something else.
-
-        Returns:
-            The files beside it that belong to it.
-        """
-
-    @abstractmethod
-    def check(self, file: Path, process: Worker, reference: KerasReference) -> Checked:
-        """Runs what was written beside the model, see `check_artifact`."""
-
-
-@dataclass(frozen=True)
-class TargetFormat:
-    """A format, with what was asked of it alone.
-
-    Attributes:
-        exporter: The exporter's name, for errors.
-        format: Its format.
-        extras: What installs each package that it needs, by the package's name.
-        makers: The packages whose versions an artifact names.
-        process: Lends the process that converts and runs.
-        trace: Traces a model, which comes before every layer in it. It raises an ExportError if the model cannot be
-            traced, or may not leave Keras in this format.
-        precision: The type that models of half precision are made again in, None where they stay as they are.
-    """
-
-    exporter: str
-    format: Format
-    extras: Mapping[str, str]
-    makers: Sequence[str]
-    process: Callable[[], AbstractContextManager[Worker]]
-    trace: Callable[[Sequence[Any], Signature], TracedModel]
-    precision: str | None = None
-
-
-def export(target: TargetFormat, request: Request) -> Artifact:
-    """Exports a model. What stood at the destination stays until what was written has returned what Keras returns.
+def export(target: TargetFormat, request: Request, explain: Explain) -> Artifact:
+    """Exports a model. The destination keeps its contents until the new file has returned what Keras returns.
 
     Args:
         target: The format.
-        request: What was asked for. A model on another backend than TensorFlow is exported by a process of its own.
+        request: The arguments of the exporter. A process of its own exports a model on another backend than TensorFlow.
+        explain: Explains a file that differs from Keras. It is a function of a module, as such a process imports it.
     """
     start = time.perf_counter()
     for package, extra in target.extras.items():
@@ -126,21 +68,22 @@ def export(target: TargetFormat, request: Request) -> Artifact:
         request = replace(request, progress=tell)
         try:
             with foreign_code():
-                artifact = _opened_and_exported(target, request)
+                artifact = _opened_and_exported(target, request, explain)
         except ForeignExitError as error:
             name = getattr(request.model, "name", str(request.model))
             raise ExportError(target.format, name, sentence(error)) from error
     return replace(artifact, seconds=time.perf_counter() - start)
 
 
-def _opened_and_exported(target: TargetFormat, request: Request) -> Artifact:
+def _opened_and_exported(target: TargetFormat, request: Request, explain: Explain) -> Artifact:
     request = request.opened()
+    export_here = partial(_export_here, target, explain)
     if keras_backend() != "tensorflow":
-        return export_elsewhere(partial(_export_here, target), target.format, request)
-    return _export_here(target, request)
+        return export_elsewhere(export_here, target.format, request)
+    return export_here(request)
 
 
-def _export_here(target: TargetFormat, request: Request) -> Artifact:
+def _export_here(target: TargetFormat, explain: Explain, request: Request) -> Artifact:
     destination = check_destination(request.filepath, target.format)
     with target.process() as process:  # it starts while the model is traced
         request.tell("signature")
@@ -155,9 +98,10 @@ def _export_here(target: TargetFormat, request: Request) -> Artifact:
         with _staged(destination) as folder:
             request.tell("convert")
             file = folder / destination.name
-            traced.convert(file, process)
+            write = traced.convert(file, process)
             describe = partial(_described, target, destination, layers, request.border_record, notes)
-            companions = _written(request, traced, file, process, layers[0], describe)
+            check = partial(_checked, traced, file, process, explain)
+            companions = _written(request, file, write, describe, check, KerasReference(layers[0], signature))
             request.tell("publish")
             if file.is_dir():
                 publish_folder(file, destination)
@@ -184,28 +128,36 @@ def _staged(destination: Path) -> Iterator[Path]:
 
 def _written(
     request: Request,
-    traced: TracedModel,
     file: Path,
-    process: Worker,
-    model: Any,
+    write: Write,
     describe: Callable[[Signature, Sequence[str]], Artifact],
+    check: Callable[[KerasReference], Checked],
+    reference: KerasReference,
 ) -> list[Path]:
-    """Writes the file and runs it beside the model; returns the files beside it that belong to it.
+    """Writes the file, checks it and runs it beside the model; returns the files beside it that belong to it.
 
-    The bytes that are published are the bytes that were run: if the run shows that the file should declare something
-    else, the file is written and run again.
+    The published bytes are the bytes that were checked and run: if the run shows that the file must declare something
+    else, the file is written, checked and run again.
+
+    Args:
+        request: The arguments of the exporter.
+        file: The file or folder to write.
+        write: Writes it.
+        describe: Returns the description of a signature with the notes of a run.
+        check: Checks the file and runs it beside a reference.
+        reference: The model with the traced signature.
 
     Raises:
-        ExportError: If the file does not run, or returns something else than Keras.
+        ExportError: If the file is not valid, does not run, or differs from Keras.
     """
-    declared, notes = traced.signature, tuple[str, ...]()
+    declared, notes = reference.signature, tuple[str, ...]()
     while True:
         request.tell("write")
         if file.is_file():
             file.unlink()  # the runtime may have mapped it into memory
-        companions = traced.write(file, describe(declared, notes))
+        companions = write(file, describe(declared, notes))
         request.tell("run")
-        found = _checked(traced, file, process, KerasReference(model, declared))
+        found = check(KerasReference(reference.model, declared))
         if found.outputs == declared.outputs and set(found.notes) <= set(notes):
             return companions
         declared, notes = replace(declared, outputs=found.outputs), (*dict.fromkeys([*notes, *found.notes]),)
@@ -254,18 +206,18 @@ def _described(
     return Artifact(target.format, destination, *shapes, nbytes=0, seconds=0.0, notes=tuple(notes), metadata=metadata)
 
 
-def _checked(traced: TracedModel, file: Path, process: Worker, reference: KerasReference) -> Checked:
-    """Returns what the comparison found that an artifact should say.
+def _checked(traced: Traced, file: Path, process: Worker, explain: Explain, reference: KerasReference) -> Checked:
+    """Returns what the check and the run of a file found.
 
     Raises:
-        DisagreementError: If the artifact returns something else than Keras, with where and why.
-        ExportError: If it does not open or run.
+        DisagreementError: If the file differs from Keras, with where and why.
+        ExportError: If the file is not valid, does not open or does not run.
     """
     try:
         return traced.check(file, process, reference)
     except DisagreementError as error:
         try:
-            found = None if error.cause else _explained(process, file, reference, error.inputs)
+            found = None if error.cause else explain(process, file, reference, error.inputs)
         except Exception as problem:  # That the two differ is known: the problem is shown as its cause.
             raise error from problem
         if found is None:
@@ -284,12 +236,3 @@ def _checked(traced: TracedModel, file: Path, process: Worker, reference: KerasR
             inputs=inputs,
             cause=found.cause,
         ) from error
-
-
-def _explained(process: Worker, file: Path, reference: KerasReference, inputs: Mapping[str, Array]) -> Finding | None:
-    """Returns where and why an artifact differs in a case, as the parity check reports it; None if it does not differ.
-
-    The check knows no exporter, and no exporter imports the check: as runtimes are, it is found by its name.
-    """
-    found: Finding | None = pkgutil.resolve_name(_EXPLAIN)(process, file, reference, inputs)
-    return found

@@ -184,19 +184,29 @@ def test_names_of_dimensions_stand_in_one_place() -> None:
     assert not found(is_name, but=(DIMENSIONS, *OTHERS), inside="keras_pe.export")
 
 
-def test_parity_knows_no_exporter_and_no_exporter_knows_parity() -> None:
-    exporters = (
-        "keras_pe.export.onnx",
-        "keras_pe.export.saved_model",
-        "keras_pe.export.litert",
-        "keras_pe.export.graph.tracing",
-    )
+def test_parity_and_the_formats_know_nothing_of_each_other_and_the_public_exporters_join_them() -> None:
+    joins, spine = "keras_pe.export.exporters", ("exporting", "handover", "sized_trace", "smoke_test", "target_format")
+    formats = ("onnx", "saved_model", "litert", "graph.tracing")
+    exporting = tuple(f"keras_pe.export.{name}" for name in (*spine, *formats))
     judges = ("keras_pe.export.parity", "keras_pe.export.runtimes")
     for name, path in modules().items():
         if name.startswith(judges):
-            assert not {each for each in own_imports(path) if each.startswith(exporters)}, name
-        if name.startswith(exporters):
-            assert not {each for each in own_imports(path) if each.startswith("keras_pe.export.parity")}, name
+            assert not {each for each in own_imports(path) if each.startswith((*exporting[len(spine) :], joins))}, name
+        if name.startswith(exporting):
+            assert not {each for each in own_imports(path) if each.startswith((judges[0], joins))}, name
+    # Nor does a format find the check by its name in a text.
+    assert not [each for name in exporting for each in found(is_text_of("keras_pe.export.parity"), inside=name)]
+    assert {each for each in own_imports(modules()[joins]) if each.startswith(judges)} == {f"{judges[0]}.unpublished"}
+
+
+def is_text_of(start: str) -> Callable[[ast.AST], bool]:
+    """Returns whether a node is a text that begins so."""
+    return lambda node: isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(start)
+
+
+def test_only_runtimes_are_described_as_runtimes() -> None:
+    described = found(lambda node: calls(node, "RuntimeSpec"), but="keras_pe.export.runtimes")
+    assert described == []
 
 
 def test_connectors_use_the_public_interface_only() -> None:

@@ -228,6 +228,14 @@ class RuntimeSession:
         self._runtime = runtime
         return about
 
+    def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """Returns the result of a function.
+
+        Raises:
+            RuntimeRefusedError: Whatever the function raises.
+        """
+        return _as_refusal(lambda: function(*arguments))
+
     def _unload(self) -> None:
         self._runtime, self._weights, self._read = None, {}, ("", None)
 
@@ -364,7 +372,7 @@ class Worker(Runner):
     """One runtime in one child process. The process starts importing at once; `load` opens an artifact.
 
     Another `load` opens another artifact, with another runtime if one is given, in the same process, or in a new one if
-    the process is gone, as it is after `RuntimeDiedError` and `RuntimeHungError`.
+    the process is gone, as it is after `RuntimeDiedError` and `RuntimeHungError`. `call` runs a function there.
 
     Attributes:
         process: The child.
@@ -381,7 +389,7 @@ class Worker(Runner):
         super().__init__(spec)
         self._timeout, self._environment = timeout, environment
         self.process = self._started()
-        self._has_loaded = False
+        self._was_asked = False
 
     def _started(self) -> Child:
         return Child(_SESSION, self.spec.factory, environment=self._environment)
@@ -392,23 +400,47 @@ class Worker(Runner):
         return self.process.is_free
 
     def load(self, path: Path | None = None, spec: RuntimeSpec | None = None) -> None:
-        if self._has_loaded and self.process.has_ended:
-            self.process.close()
-            self.process = self._started()
-        self._has_loaded = True
+        self._restart_if_ended()
         super().load(path, spec)
 
     def unload(self) -> None:
         """Lets the artifact go, if there is one, which frees its memory. The process stays."""
-        if self._has_loaded:
+        if self._was_asked:
             self._ask("unload")
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a function in the child process, such as a conversion, and returns its result.
+
+        Args:
+            function: A function of a module, which the child process imports.
+            *arguments: Its arguments.
+
+        Raises:
+            RuntimeRefusedError: With the error of the function.
+            RuntimeDiedError: If the process ended.
+            RuntimeHungError: If there was no result in time.
+        """
+        self._restart_if_ended()
+        return self._send("call", function, arguments, limit=self._timeout)
+
+    def _restart_if_ended(self) -> None:
+        """Starts another process if this one ended after a request. One that ended before any says why when asked."""
+        if self._was_asked and self.process.has_ended:
+            self.process.close()
+            self.process = self._started()
+        self._was_asked = True
 
     def close(self) -> None:
         self.process.close()
 
     def _ask(self, request: str, *arguments: Any, limit: float = 1.0) -> tuple[Any, float]:
+        answer: tuple[Any, float] = self._send("ask", request, *arguments, limit=self._timeout * limit)
+        return answer
+
+    def _send(self, method: str, *arguments: Any, limit: float) -> Any:
+        """Returns the result of a method of the session, called in the child process."""
         try:
-            answer: tuple[Any, float] = self.process.ask("ask", request, *arguments, limit=self._timeout * limit)
+            return self.process.ask(method, *arguments, limit=limit)
         except ProcessDiedError as error:
             raise RuntimeDiedError(str(error)) from None
         except ProcessHungError as error:
@@ -417,7 +449,6 @@ class Worker(Runner):
             raise RuntimeRefusedError(str(error)) from error
         except (pickle.PicklingError, AttributeError, TypeError, ForeignExitError) as error:  # or cannot be sent
             raise RuntimeRefusedError(typed(error)) from error
-        return answer
 
     def _opening(self, path: Path | None) -> Sequence[Any]:
         return (str(path),)

@@ -99,7 +99,7 @@ def test_a_search_that_ends_in_an_error_costs_no_refusal(tmp_path: Path, monkeyp
     def broken(*args: Any) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr("keras_pe.export.parity.unpublished.explain", broken)
+    monkeypatch.setattr("keras_pe.export.exporters.explain", broken)
     onnx_with(with_other_axis, monkeypatch)
     with pytest.raises(DisagreementError, match="differs from Keras'") as caught:
         export_onnx(small_model(), tmp_path / "m.onnx")

@@ -19,6 +19,7 @@ from keras_pe.export import (
     export_saved_model,
     exporting,
 )
+from keras_pe.export.target_format import Traced
 
 EXPORTS = {"m.onnx": export_onnx, "m": export_saved_model, "m.tflite": export_litert}
 
@@ -169,19 +170,17 @@ def test_an_argument_of_a_wrong_type_is_refused_by_its_name(tmp_path: Path, wron
     assert list(tmp_path.iterdir()) == []
 
 
-def broken_search(*arguments: Any) -> Any:
-    return None.findings  # type: ignore[attr-defined]
-
-
-def test_a_fault_of_the_search_for_a_cause_is_the_cause_of_the_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_the_search_for_a_cause_is_the_cause_of_the_refusal() -> None:
     refusal = DisagreementError(Format.ONNX, "net", "It differs.")
 
-    class Refused:
-        def check(self, *arguments: Any) -> Any:
-            raise refusal
+    def refuse(*arguments: Any) -> Any:
+        raise refusal
 
-    monkeypatch.setattr(exporting, "_EXPLAIN", f"{__name__}:broken_search")
+    def break_down(*arguments: Any) -> Any:
+        raise AttributeError("findings")
+
+    traced = Traced(None, None, refuse, refuse)  # type: ignore[arg-type]
     with pytest.raises(DisagreementError) as raised:
-        exporting._checked(Refused(), Path("m.onnx"), None, None)  # type: ignore[arg-type]
+        exporting._checked(traced, Path("m.onnx"), None, break_down, None)  # type: ignore[arg-type]
     assert raised.value is refusal
     assert isinstance(raised.value.__cause__, AttributeError)

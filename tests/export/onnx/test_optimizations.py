@@ -44,7 +44,7 @@ def test_the_optimization_at_fault_is_named(fault: str, tmp_path: Path, monkeypa
     spec = misoptimizing(fault)
     monkeypatch.setattr(exporter, "mapped_session", lambda: spec)
     with Worker(spec, 60) as worker, pytest.raises(DisagreementError) as caught:
-        exporter.check_file(path, worker, all_layers(model), KerasReference(model, model_signature(model)))
+        exporter.check_file(all_layers(model), path, worker, KerasReference(model, model_signature(model)))
     reason = caught.value.reason
     assert "differs from Keras' by 1," in reason
     assert f"an optimization of onnxruntime {ort.__version__} is at fault: without {fault!r} it returns" in reason

@@ -1,5 +1,6 @@
 """A file that opens and does not run, or returns something else than Keras, is not published."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from keras_pe.export import ExportError, UnsupportedError, export_onnx, model_signature
+from keras_pe.export import ExportError, InvalidArtifactError, UnsupportedError, export_onnx, model_signature
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.onnx.exporter import check_file
@@ -27,7 +28,7 @@ def check(file: Path) -> None:
     x = keras.Input((None, 4), name="x")
     model = keras.Model(x, keras.layers.Activation("relu", name="y")(x))
     with onnxruntime_process() as worker:
-        check_file(file, worker, all_layers(model), KerasReference(model, model_signature(model)))
+        check_file(all_layers(model), file, worker, KerasReference(model, model_signature(model)))
 
 
 def test_a_sound_file_passes(tmp_path: Path) -> None:
@@ -48,14 +49,34 @@ def test_an_output_of_another_shape_is_refused(tmp_path: Path) -> None:
         check(file)
 
 
-def test_a_size_within_that_onnx_runtime_would_warn_of_is_refused(tmp_path: Path) -> None:
-    file = written(
-        tmp_path / "model.onnx", [helper.make_node("Relu", ["x"], ["z"]), helper.make_node("Relu", ["z"], ["y"])], []
-    )
-    model = onnx.load(file)
+def _name_no_graph(model: onnx.ModelProto) -> None:
+    model.graph.name = ""
+
+
+def _swap_nodes(model: onnx.ModelProto) -> None:
+    model.graph.node.insert(0, model.graph.node.pop())
+
+
+def _repeat_a_key(model: onnx.ModelProto) -> None:
+    for value in ("1", "2"):
+        model.metadata_props.add(key="key", value=value)
+
+
+def _declare_another_size(model: onnx.ModelProto) -> None:
     model.graph.value_info.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ["batch", "length", 5]))
+
+
+@pytest.mark.parametrize("damage", [_name_no_graph, _swap_nodes, _repeat_a_key, _declare_another_size])
+def test_the_checker_and_strict_inference_read_the_file_that_is_run(
+    tmp_path: Path, damage: Callable[[onnx.ModelProto], None]
+) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["z"]), helper.make_node("Relu", ["z"], ["y"])]
+    file = written(tmp_path / "model.onnx", nodes, [])
+    check(file)
+    model = onnx.load(file)
+    damage(model)
     onnx.save(model, file)
-    with pytest.raises(ExportError, match=r"the runtime does not open it: .*shape"):
+    with pytest.raises(InvalidArtifactError, match="not valid ONNX"):
         check(file)
 
 

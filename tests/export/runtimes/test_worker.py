@@ -163,3 +163,23 @@ def test_another_variant_is_loaded_in_the_same_process_and_after_a_crash_in_a_ne
         worker.run({"x": np.ones(2, np.float32)})
     worker.load("here")
     assert worker.run({"x": np.ones(5, np.float32)})["y"].sum() == 25
+
+
+def divide(dividend: float, divisor: float) -> tuple[float, int]:
+    if divisor < 0:
+        os.kill(os.getpid(), signal.SIGABRT)
+    return dividend / divisor, os.getpid()
+
+
+@pytest.mark.slow
+def test_a_function_is_called_in_the_same_process_and_after_a_crash_in_a_new_one(worker):
+    assert worker.call(divide, 1.0, 2.0) == (0.5, worker.process.pid)
+    with pytest.raises(RuntimeRefusedError, match="ZeroDivisionError"):
+        worker.call(divide, 1.0, 0.0)
+    with pytest.raises(RuntimeRefusedError, match="lambda"):
+        worker.call(lambda: 1)
+    with pytest.raises(RuntimeDiedError, match="signal 6"):
+        worker.call(divide, 1.0, -1.0)
+    assert worker.call(divide, 1.0, 2.0) == (0.5, worker.process.pid)
+    worker.load("here")
+    assert worker.run({"x": np.ones(5, np.float32)})["y"].sum() == 15
