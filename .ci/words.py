@@ -1,0 +1,109 @@
+"""Reports sentences and names that are hard to read, in the folders that are done. CONTRIBUTING.md states the rules.
+
+Usage: python .ci/words.py [--all] [PATH...]    exit code 1 if it reports anything
+"""
+
+import ast
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+DONE = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "docs/operators.md",
+    ".ci",
+)  # paths whose words are done; the list only grows
+MOST_WORDS = 30
+HEADLESS = re.compile(r"(?:What|Of|Who|Whose|Those|Where|Which)\b(?!.*\?$)")
+RULES = {
+    "more than two pronouns": re.compile(r"(?:.*?\b(?:that|which|what|whose|it|those)\b){3}", re.IGNORECASE),
+    "a headless clause": HEADLESS,
+    "'is none', 'is no', 'is such'": re.compile(
+        r".*(?<!there )\b(?:is|are) (?:none\b|such\b(?! (?:that|as))|no (?!longer|more))"
+    ),
+    "a program that speaks": re.compile(
+        r".*\b(?:(?:is|are|was|were) (?:told|asked|said)|tells (?:it|them|of)|told by)\b"
+    ),
+}
+PARTICIPLE = re.compile(
+    r"_*(?:(?!need|feed|seed|embed|speed)[a-z]+ed|told|kept|held|apart|given|found|said|made|seen|of_\w+)"
+)
+CODE = re.compile(
+    r"`[^`]*`|\]\([^)]*\)|https?://\S+|^ *(?:>>>|\.\.\.) .*$|^ *(?:Source|Formula):\n(?: .*\n?)*", re.MULTILINE
+)
+FENCE = re.compile(r"\A---\n.*?\n---\n|^ *(```|~~~|:::).*?^ *\1$|^[#|<:][^\n]*$", re.DOTALL | re.MULTILINE)
+END = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z([*])|\n\s*\n|\n\s*(?:[-*|]|\d\.) |\n +\w+: |\n\w+: ")
+
+
+def sentence_faults(text: str, line: int, is_docstring: bool = False) -> Iterator[tuple[int, str]]:
+    """Yields the line of each faulty sentence of a text, and the rule with the sentence."""
+    text = CODE.sub(lambda found: "Code" + "\n" * found[0].count("\n"), text)
+    start = 0
+    for end in [*END.finditer(text), None]:
+        words = text[start : end.start() if end else None].split()
+        here = line + text[:start].count("\n")
+        sentence = " ".join(words)
+        if len(words) > MOST_WORDS:
+            yield here, f"more than {MOST_WORDS} words: {sentence}"
+        for name, rule in RULES.items():
+            if rule.match(sentence) and (name != "more than two pronouns" or (is_docstring and not start)):
+                yield here, f"{name}: {sentence}"
+        start = end.end() if end else start
+
+
+def name_faults(node: ast.FunctionDef) -> Iterator[tuple[int, str]]:
+    """Yields the line and the rule of a function's name that is a participle or begins without a noun."""
+    if PARTICIPLE.fullmatch(node.name) and not node.decorator_list:
+        yield node.lineno, f"a name without a verb or a noun: {node.name}"
+    if HEADLESS.match(node.name.removeprefix("test_").partition("_")[0].capitalize()):
+        yield node.lineno, f"a headless name: {node.name}"
+
+
+def comments(path: Path) -> dict[int, str]:
+    """Returns the comments of a module by their first lines; a comment of several lines is one text."""
+    found: dict[int, str] = {}
+    last = first = 0
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            if token.type == tokenize.COMMENT and not re.match(r"#!|# (?:type:|noqa|fmt:)", token.string):
+                is_alone = token.line.lstrip().startswith("#")
+                first = first if is_alone and token.start[0] == last + 1 else token.start[0]
+                last = token.start[0] if is_alone else 0
+                text = token.string.strip("# ")
+                found[first] = f"{found[first]}\n{text}" if first in found else text[:1].upper() + text[1:]
+    return found
+
+
+def python_faults(path: Path) -> Iterator[tuple[int, str]]:
+    """Yields the faults of a module's docstrings, names and comments."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            yield from name_faults(node)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
+            yield from sentence_faults(text, node.body[0].lineno, is_docstring=True)
+    for line, text in comments(path).items():
+        yield from sentence_faults(text, line)
+
+
+def main() -> None:
+    """Prints the faults of the files that git knows: of the given paths, of all, or of those that are done."""
+    paths = [each for each in sys.argv[1:] if each != "--all"] or ([""] if "--all" in sys.argv else list(DONE))
+    count = 0
+    for name in subprocess.check_output(["git", "ls-files", "*.py", "*.md"], cwd=ROOT, text=True).split():
+        if (ROOT / name).is_file() and any(not each or f"{name}/".startswith(f"{each.rstrip('/')}/") for each in paths):
+            text = (ROOT / name).read_text("utf-8")
+            prose = FENCE.sub(lambda found: "\n" * found[0].count("\n"), text)
+            for line, fault in python_faults(ROOT / name) if name.endswith(".py") else sentence_faults(prose, 1):
+                count += 1
+                print(f"{name}:{line}: {fault}")
+    sys.exit(f"{count} places to rewrite" if count else 0)
+
+
+if __name__ == "__main__":
+    main()
