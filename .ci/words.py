@@ -92,7 +92,7 @@ def python_faults(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def main() -> None:
-    """Prints the faults of the files that git knows: of the given paths, of all, or of those that are done."""
+    """Prints the faults of the tracked files in the given paths, in all, or in `DONE`."""
     paths = [each for each in sys.argv[1:] if each != "--all"] or ([""] if "--all" in sys.argv else list(DONE))
     count = 0
     for name in subprocess.check_output(["git", "ls-files", "*.py", "*.md"], cwd=ROOT, text=True).split():
