@@ -1,13 +1,16 @@
-"""Which sizes in a graph are the same, told without running it: numbers, dimensions of the inputs, and what follows.
+"""Infers which sizes in a graph are equal without running it: numbers, dimensions of the inputs, and what follows.
 
 ONNX's own inference knows names of dimensions too, and loses them where a table is cut to the length of an input.
+A rule that needs a size which the graph does not hold raises `_UnknownSizeError`. Any other error of a rule is a bug
+and reaches the caller.
 """
 
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import Any, NoReturn
 
 import numpy as np
 import onnx_ir as ir
@@ -18,6 +21,7 @@ Size = int | str | tuple[Any, ...]
 """A number, the name of a dimension, `("least", size, number)`, `("product", *sizes)`, or the tensor and axis that have
 it first."""
 Sizes = tuple[Size, ...]
+_Found = Sequence[Size | None]
 
 REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 
@@ -39,6 +43,33 @@ BROADCASTING = (
     *("Or", "Pow", "Sub", "Where", "Xor"),
 )
 _BY_CHANNEL = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "Resize")
+
+
+class _UnknownSizeError(Exception):
+    """A rule needs a size that the graph does not hold."""
+
+
+def _unknown() -> NoReturn:
+    raise _UnknownSizeError
+
+
+class _Known:
+    """The shapes, or the vectors, of a node's inputs; a read of one that is not known raises `_UnknownSizeError`."""
+
+    def __init__(self, found: Iterable[Sizes | None]) -> None:
+        self._found = [*found]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __getitem__(self, index: int) -> Sizes:
+        return _unknown() if (found := self._found[index]) is None else found
+
+    def __iter__(self) -> Iterator[Sizes]:
+        return (self[index] for index in range(len(self)))
+
+    def has(self, index: int) -> bool:
+        return self._found[index] is not None
 
 
 class KnownSizes:
@@ -85,8 +116,8 @@ class KnownSizes:
     def with_axes_kept(self, reduction: Node) -> Sizes | None:
         """Returns the sizes of what a reduction returns if it keeps its axes; None if they cannot be told."""
         attributes = {**_attributes(reduction), "keepdims": 1}
-        with contextlib.suppress(IndexError, KeyError, TypeError):
-            shapes, vectors = [self.shape(reduction.inputs[0])], [*map(self.vector, reduction.inputs)]
+        with contextlib.suppress(_UnknownSizeError):
+            shapes, vectors = (_Known(map(read, reduction.inputs)) for read in (self.shape, self.vector))
             return tuple(_reduction(shapes, vectors, attributes))
         return None
 
@@ -101,12 +132,12 @@ class KnownSizes:
             self._vectors[value] = tuple(map(int, values.tolist()))
 
     def _follow(self, node: Node) -> None:
-        shapes, vectors = [*map(self.shape, node.inputs)], [*map(self.vector, node.inputs)]
+        shapes, vectors = _Known(map(self.shape, node.inputs)), _Known(map(self.vector, node.inputs))
         attributes = _attributes(node)
         shape, vector = None, None
-        with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):  # of a size that is not known
-            shape = _RULES[node.op_type](shapes, vectors, attributes)
-        with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):
+        with contextlib.suppress(_UnknownSizeError):
+            shape = _RULES[node.op_type](shapes, vectors, attributes) if node.op_type in _RULES else None
+        with contextlib.suppress(_UnknownSizeError):
             vector = _vector(node, shapes, vectors, attributes)
         for index, value in enumerate(node.outputs):
             numbers = _inferred(value)
@@ -144,15 +175,20 @@ def _told(size: Size | None, inferred: Size | None, place: Size) -> Size:
     return numbers[0] if numbers else place if size is None else size
 
 
-def _vector(node: Node, shapes: Any, vectors: Any, attributes: Any) -> Sizes | None:
-    """Returns what a node makes of vectors of sizes."""
+def _integers(sizes: Sequence[Size]) -> list[int]:
+    """Returns sizes that must be numbers, such as axes."""
+    return [size if isinstance(size, int) else _unknown() for size in sizes]
+
+
+def _vector(node: Node, shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> Sizes | None:
+    """Returns the vector that a node computes from vectors of sizes; None if it computes another thing."""
     kind = node.op_type
     if kind == "Shape":
         shape: Sizes = shapes[0]
         return shape[slice(attributes.get("start"), attributes.get("end"))]
-    if any(vector is None for vector in vectors) or not vectors:
+    if not vectors:
         return None
-    first: Sizes = vectors[0]
+    first, *others = vectors
     if kind == "Cast":
         is_kept = attributes["to"] in _COUNTING and (attributes["to"] != _BOOL or set(first) <= {0, 1})
         return first if is_kept else None
@@ -161,12 +197,12 @@ def _vector(node: Node, shapes: Any, vectors: Any, attributes: Any) -> Sizes | N
     if kind == "Concat":
         return tuple(entry for vector in vectors for entry in vector)
     if kind == "Gather":
-        return tuple(first[index] for index in vectors[1]) if all(isinstance(i, int) for i in vectors[1]) else None
+        indices = _integers(others[0])
+        return tuple(first[i] if -len(first) <= i < len(first) else _unknown() for i in indices)
     if kind == "Slice":
-        bounds = [vector[0] for vector in (*vectors[1:3], *vectors[4:])]
-        return first[slice(*bounds)] if all(isinstance(each, int) for each in bounds) else None
-    if kind in _ARITHMETIC and len(vectors) == 2:
-        return _elementwise(_ARITHMETIC[kind], *vectors)
+        return first[slice(*_integers([each for bound in (*others[:2], *others[3:]) for each in bound]))]
+    if kind in _ARITHMETIC:
+        return _elementwise(_ARITHMETIC[kind], first, others[0])
     return None
 
 
@@ -201,10 +237,9 @@ def _equality(left: Size, right: Size) -> Size | None:
 _ARITHMETIC = {"Add": _sum, "Mul": _product, "Equal": _equality}
 
 
-def _broadcast(shapes: Sequence[Sizes]) -> list[Size | None]:
-    rank = max(map(len, shapes), default=0)
-    columns = zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True)
-    return [_common(set(column) - {1}) for column in columns]
+def _broadcast(shapes: Iterable[Sizes]) -> list[Size | None]:
+    columns = zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1)
+    return [_common(set(column) - {1}) for column in columns][::-1]
 
 
 def _common(sizes: set[Size]) -> Size | None:
@@ -221,26 +256,27 @@ def _numbers(sizes: set[Size]) -> list[int]:
     return [size[2] for size in sizes if isinstance(size, tuple) and size[0] == "least"]
 
 
-def _matmul(shapes: Any, vectors: Any, attributes: Any) -> Any:
+def _matmul(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
     left, right = shapes
     if len(left) < 2 or len(right) < 2:
-        return None
+        return _unknown()
     return [*_broadcast([left[:-2], right[:-2]]), left[-2], right[-1]]
 
 
-def _attention(shapes: Any, vectors: Any, attributes: Any) -> Any:
+def _attention(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
     if len(shapes[0]) != 3:  # the heads have an axis of their own
         return [*shapes[0][:3], shapes[2][3]]
-    return [*shapes[0][:2], attributes["q_num_heads"] * (shapes[2][2] // attributes["kv_num_heads"])]
+    [width] = _integers(shapes[2][2:])
+    return [*shapes[0][:2], attributes["q_num_heads"] * (width // attributes["kv_num_heads"])]
 
 
-def _reshape(shapes: Any, vectors: Any, attributes: Any) -> Any:
+def _reshape(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
+    if attributes.get("allowzero") and 0 in vectors[1]:
+        return _unknown()
     wanted = [shapes[0][axis] if size == 0 else size for axis, size in enumerate(vectors[1])]
-    if "allowzero" in attributes and 0 in vectors[1]:
-        return None
     if -1 not in wanted:
         return wanted
-    if shapes[0] is None:
+    if not shapes.has(0):
         return [None if size == -1 else size for size in wanted]
     given, rest = Counter(shapes[0]), Counter(size for size in wanted if size != -1)
     left, over = given - rest, rest - given
@@ -255,18 +291,18 @@ def _reshape(shapes: Any, vectors: Any, attributes: Any) -> Any:
     return [missing if size == -1 else size for size in wanted]
 
 
-def _pad(shapes: Any, vectors: Any, attributes: Any) -> Any:
+def _pad(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
     rank = len(shapes[0])
     if len(vectors) > 3:  # axes are named
-        return None
+        return _unknown()
     pads = [vectors[1][axis::rank] for axis in range(rank)]
     return [size if pair == (0, 0) else None for size, pair in zip(shapes[0], pads, strict=True)]
 
 
-def _slice(shapes: Any, vectors: Any, attributes: Any) -> Any:
+def _slice(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
     result: list[Size | None] = list(shapes[0])
-    starts, ends = vectors[1:3]
-    axes = vectors[3] if len(vectors) > 3 else range(len(starts))
+    starts, ends = vectors[1], vectors[2]
+    axes = _integers(vectors[3]) if len(vectors) > 3 else range(len(starts))
     steps = vectors[4] if len(vectors) > 4 else [1] * len(starts)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         result[axis] = _cut(start, end, shapes[0][axis]) if step == 1 else None
@@ -283,57 +319,74 @@ def _cut(start: Size, end: Size, size: Size) -> Size | None:
     return ("least", end, size) if isinstance(size, int) and not isinstance(end, int) else None
 
 
-def _tile(shapes: Any, vectors: Any, attributes: Any) -> Any:
+def _tile(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
     return [_product(size, times) for size, times in zip(shapes[0], vectors[1], strict=True)]
 
 
-def _unsqueeze(shapes: Any, vectors: Any, attributes: Any) -> Any:
-    axes = attributes.get("axes") or vectors[1]
+def _axes(vectors: _Known, attributes: dict[str, Any]) -> list[int]:
+    """Returns the axes that a node names, in an attribute or in its second input."""
+    return attributes.get("axes") or (len(vectors) > 1 and _integers(vectors[1])) or _unknown()
+
+
+def _unsqueeze(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
+    axes = _axes(vectors, attributes)
     rank = len(shapes[0]) + len(axes)
     added, rest = {axis % rank for axis in axes}, iter(shapes[0])
     return [1 if axis in added else next(rest) for axis in range(rank)]
 
 
-def _squeeze(shapes: Any, vectors: Any, attributes: Any) -> Any:
-    dropped = {axis % len(shapes[0]) for axis in attributes.get("axes") or vectors[1]}
+def _squeeze(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
+    dropped = {axis % len(shapes[0]) for axis in _axes(vectors, attributes)}
     return [size for axis, size in enumerate(shapes[0]) if axis not in dropped]
 
 
-def _reduction(shapes: Any, vectors: Any, attributes: Any) -> Any:
-    axes = {axis % len(shapes[0]) for axis in attributes.get("axes") or vectors[1]}
+def _reduction(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> list[Size]:
+    axes = {axis % len(shapes[0]) for axis in _axes(vectors, attributes)}
     keeps = attributes.get("keepdims", 1)
     return [1 if axis in axes else size for axis, size in enumerate(shapes[0]) if keeps or axis not in axes]
 
 
-def _gather(shapes: Any, vectors: Any, attributes: Any) -> Any:
+def _transpose(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
+    order = attributes.get("perm") or reversed(range(len(shapes[0])))
+    return [shapes[0][axis] for axis in order]
+
+
+def _gather(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
     axis = attributes.get("axis", 0)
     return [*shapes[0][:axis], *shapes[1], *shapes[0][axis:][1:]]
 
 
-def _concat(shapes: Any, vectors: Any, attributes: Any) -> Any:
+def _concat(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
     result, axis = _broadcast(shapes), attributes["axis"]
     sizes = [shape[axis] for shape in shapes]
     result[axis] = sum(sizes) if all(isinstance(size, int) for size in sizes) else None
     return result
 
 
-def _split(shapes: Any, vectors: Any, attributes: Any) -> Any:
+def _split(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
     axis = attributes.get("axis", 0) % len(shapes[0])
     return [None if place == axis else size for place, size in enumerate(shapes[0])]
 
 
-def _einsum(shapes: Any, vectors: Any, attributes: Any) -> Any:
+def _einsum(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
     operands, _, result = attributes["equation"].replace(" ", "").partition("->")
+    if "." in result:
+        return _unknown()
     terms = zip(operands.split(","), shapes, strict=True)
     sizes = {label: size for term, shape in terms for label, size in zip(term, shape, strict=True)}
     return [sizes[label] for label in result]
 
 
-def _range(shapes: Any, vectors: Any, attributes: Any) -> Any:
-    return [vectors[1][0]] if (vectors[0], vectors[2]) == ((0,), (1,)) else None
+def _transposed_convolution(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
+    channels = _product(shapes[1][1], attributes.get("group", 1))
+    return [shapes[0][0], channels, *[None] * (len(shapes[0]) - 2)]
 
 
-_RULES: dict[str, Callable[[Any, Any, Any], Any]] = {
+def _range(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
+    return list(vectors[1]) if (vectors[0], vectors[2]) == ((0,), (1,)) else _unknown()
+
+
+_RULES: dict[str, Callable[[_Known, _Known, dict[str, Any]], _Found]] = {
     "Attention": _attention,
     **dict.fromkeys((*ELEMENTWISE, *_ALONG_AXES), lambda shapes, vectors, attributes: shapes[0]),
     **dict.fromkeys(BROADCASTING, lambda shapes, vectors, attributes: _broadcast(shapes)),
@@ -341,7 +394,7 @@ _RULES: dict[str, Callable[[Any, Any, Any], Any]] = {
     **dict.fromkeys(_BY_CHANNEL, lambda shapes, vectors, attributes: [*shapes[0][:2], *[None] * (len(shapes[0]) - 2)]),
     "Concat": _concat,
     "Conv": lambda shapes, vectors, attributes: [shapes[0][0], shapes[1][0], *[None] * (len(shapes[0]) - 2)],
-    "ConvTranspose": lambda shapes, vectors, attributes: [shapes[0][0], shapes[1][1], *[None] * (len(shapes[0]) - 2)],
+    "ConvTranspose": _transposed_convolution,
     "ConstantOfShape": lambda shapes, vectors, attributes: vectors[0],
     "Einsum": _einsum,
     "Expand": lambda shapes, vectors, attributes: _broadcast([shapes[0], vectors[1]]),
@@ -354,6 +407,6 @@ _RULES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "Split": _split,
     "Squeeze": _squeeze,
     "Tile": _tile,
-    "Transpose": lambda shapes, vectors, attributes: [shapes[0][axis] for axis in attributes["perm"]],
+    "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
 }

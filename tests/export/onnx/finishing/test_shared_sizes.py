@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from keras_pe.export.onnx.finishing import symbolic_sizes
 from keras_pe.export.onnx.finishing.reshapes import ask_for_single_sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from tests.export.onnx.exported import expected, opened
@@ -138,3 +139,56 @@ def test_sizes_are_told_as_far_as_the_inputs_determine_them() -> None:
     assert sizes.shape(values["padded"])[:2] == ("batch", "length")
     assert sizes.shape(values["pooled"])[:2] == ("batch", 5)
     assert sizes.shape(values["flat"]) == (("flat", 0),)  # of what may have any number of axes
+
+
+def _sizes_of(node: onnx.NodeProto, **stored: Any) -> tuple[KnownSizes, ir.Value]:
+    """Follows a graph of one node that reads images `x` and vectors `v` of integers."""
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 6, "height", "width"]),
+        helper.make_tensor_value_info("v", TensorProto.INT64, [2]),
+    ]
+    arrays = [numpy_helper.from_array(np.asarray(value), name) for name, value in stored.items()]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    graph = ir.from_proto(helper.make_model(helper.make_graph([node], "g", inputs, outputs, arrays))).graph
+    return KnownSizes(graph), graph.outputs[0]
+
+
+@pytest.mark.parametrize("error", [IndexError, KeyError, TypeError, ValueError])
+@pytest.mark.parametrize("rule", ["_RULES", "_vector"])
+def test_an_error_of_a_rule_reaches_the_caller(
+    error: type[Exception], rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise error("typo")
+
+    monkeypatch.setattr(symbolic_sizes, rule, {"Relu": fail} if rule == "_RULES" else fail)
+    with pytest.raises(error, match="typo"):
+        _sizes_of(helper.make_node("Relu", ["x"], ["y"]))
+
+
+@pytest.mark.parametrize(
+    ("node", "stored", "shape"),
+    [
+        (helper.make_node("Transpose", ["x"], ["y"]), {}, ("width", "height", 6, "batch")),
+        (
+            helper.make_node("ConvTranspose", ["x", "kernel"], ["y"], group=2),
+            {"kernel": np.zeros((6, 5, 3, 3), "float32")},
+            ("batch", 10, ("y", 2), ("y", 3)),
+        ),
+        (helper.make_node("ReduceSum", ["x"], ["y"]), {}, None),
+        (helper.make_node("ReduceSum", ["x", "none"], ["y"]), {"none": np.zeros(0, "int64")}, None),
+        (helper.make_node("ReduceSum", ["x", "v"], ["y"]), {}, None),
+        (helper.make_node("Squeeze", ["x"], ["y"]), {}, None),
+        (helper.make_node("Unsqueeze", ["x", "v"], ["y"]), {}, None),
+        (helper.make_node("Reshape", ["x", "v"], ["y"]), {}, None),
+        (helper.make_node("Slice", ["x", "v", "v"], ["y"]), {}, None),
+        (helper.make_node("Tile", ["x", "v"], ["y"]), {}, None),
+        (helper.make_node("Expand", ["x", "v"], ["y"]), {}, None),
+        (helper.make_node("Pad", ["x", "v"], ["y"]), {}, None),
+        (helper.make_node("Einsum", ["x", "x"], ["y"], equation="...a,...a->..."), {}, None),
+        (helper.make_node("NonZero", ["x"], ["y"]), {}, None),
+    ],
+)
+def test_a_size_that_the_graph_does_not_hold_is_unknown(node: onnx.NodeProto, stored: Any, shape: Any) -> None:
+    sizes, value = _sizes_of(node, **stored)
+    assert sizes.shape(value) == shape
