@@ -22,6 +22,7 @@ from keras_pe.export.parity.diagnosis.recorded_cases import (
     content_key,
     other_cases,
 )
+from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors
 from keras_pe.export.progress import OutOfTimeError
 from keras_pe.export.results import Array, LayerResult, Proof
@@ -140,8 +141,8 @@ class _Walk:
         if not mends_more and self._is_foldable(output) and self._replace_next(output, is_folded=True):
             return True
         tensors, named = self._artifact.tensors, self._artifact.named(output)
-        if found is not None and not mends_more and self._is_input(found.match, output) and self._replace_next(output):
-            return True  # The tensor is what the layer is given; the output of the layer has another size.
+        if found is not None and not mends_more and not named and self._is_input(found.match, output):
+            found = None  # The artifact computes with this input; the output of the layer has another size there.
         if found is None:
             if not named and not self._artifact.is_gone(output) and self._replace_next(output):
                 return True
@@ -157,9 +158,13 @@ class _Walk:
         return self._put(output, fault, output.array, found.match)
 
     def _is_input(self, match: TensorMatch, output: RecordedOutput) -> bool:
-        """Whether a tensor is known to hold an output that the layer is given."""
+        """Whether a tensor holds what the layer is given, under the name of its source or by its values."""
         sources = (self._artifact.matches[number] for number in output.sources)
-        return any(source is not None and source.tensor == match.tensor for source in sources)
+        if any(source is not None and source.tensor == match.tensor for source in sources):
+            return True
+        held = self._artifact.tensors.in_shape(match, output.array.shape)
+        given = (array for array in output.call.inputs if array.shape == held.shape)
+        return any(distance(held, array) <= _SLACK * STRICT.flat_tolerance(array) for array in given)
 
     def _fault(self, output: RecordedOutput, match: TensorMatch | None = None) -> LayerFault:
         sizes = self._case.probe.sizes(self._case.inputs)

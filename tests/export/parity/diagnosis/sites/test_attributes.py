@@ -99,7 +99,6 @@ CHANGES = [
            "other pool_size", "window", "(3, 3)"),
 ]  # fmt: skip
 QUICK = {"both numbers of a scaling"}
-OURS_ALONE = {"strides that keep the channels"}  # a file of Keras names that tensor after no layer
 # Recurrent layers take longest: a file of this package shows each change, and a file of Keras the others.
 LONG = {"another merge mode", "another activation of both layers within", "a reset before the product"}
 
@@ -107,8 +106,6 @@ LONG = {"another merge mode", "another activation of both layers within", "a res
 def _rows():
     for change in CHANGES:
         yield pytest.param(change, False, id=change.name, marks=() if change.name in QUICK else pytest.mark.slow)
-        if change.name in OURS_ALONE:
-            continue
         mark = pytest.mark.exhaustive if change.name in LONG else pytest.mark.slow
         yield pytest.param(change, True, id=f"{change.name}, by Keras", marks=mark)
 
