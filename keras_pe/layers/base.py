@@ -23,7 +23,7 @@ from keras_pe.layers.call_arguments import (
     read_start,
     read_variables,
 )
-from keras_pe.layers.positions import Positions, resolve_positions, split_on_host
+from keras_pe.layers.positions import Positions, opened, resolve_positions, split_on_host
 from keras_pe.rotations.composed import LIMIT
 from keras_pe.rotations.concrete import known_length
 from keras_pe.signal.layouts import is_integer
@@ -129,7 +129,8 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
                 f"`positions` must be a list of {axes}, one per positional axis of layer '{self.name}'. "
                 f"Received: {type(positions).__name__}."
             )
-        given = per_axis(positions, axes, "positions"), per_axis(start_index, axes, "start_index")
+        values_of_axes = [opened(values) for values in per_axis(positions, axes, "positions")]
+        given = values_of_axes, per_axis(start_index, axes, "start_index")
         lengths, reaches = self._length_of_axes(inputs.shape, axes), self._reach_of_axes(axes)
         for values, start, length, reach in zip(*given, lengths, reaches, strict=True):
             if values is not None:

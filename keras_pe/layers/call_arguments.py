@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_pe.layers.positions import joined
+from keras_pe.layers.positions import Positions, joined
 from keras_pe.rotations.composed import LIMIT
 from keras_pe.rotations.concrete import is_eager, visible
 from keras_pe.signal.layouts import is_integer
@@ -92,14 +92,16 @@ def check_positions_dtype(name: str, dtype: Any) -> None:
 
 def check_integers(positions: Any, layer: str) -> None:
     """Raises TypeError where positions are floats in a layer that has a number for each whole position alone."""
-    if isinstance(positions, dict) or "float" in keras.backend.standardize_dtype(getattr(positions, "dtype", "int32")):
+    if isinstance(positions, Positions) or "float" in keras.backend.standardize_dtype(
+        getattr(positions, "dtype", "int32")
+    ):
         raise TypeError(f"`positions` must be integers in layer '{layer}'. Received: floats.")
 
 
 def check_positions(positions: Any, batch: int | None, length: int | None) -> None:
     """Raises unless positions are a number tensor of shape `(length,)`, `(1, length)` or `(batch, length)`."""
-    if isinstance(positions, dict):
-        positions = positions["nearest"]
+    if isinstance(positions, Positions):
+        positions = positions.nearest
     if not hasattr(positions, "shape") or not hasattr(positions, "dtype"):
         raise TypeError(
             "`positions` must be an array or a tensor, or a list of one per positional axis. "
@@ -178,7 +180,7 @@ def _check_far(argument: Any, name: str) -> None:
 def check_values_reach(values: Any, start: Any, low: int, high: int, name: str) -> None:
     """Raises where positions that can be seen, `start` added, leave `low` to `high - 1`."""
     first = visible(0 if start is None else start)
-    seen = joined(values) if isinstance(values, dict) else visible(values)
+    seen = joined(values) if isinstance(values, Positions) else visible(values)
     if seen is None or first is None or not seen.size or not first.size:
         return
     is_float = seen.dtype.kind not in "iu"

@@ -60,9 +60,17 @@ def split_on_host(positions: Any) -> Any:
     return {"nearest": integers, "fraction": [*parts, rest.astype("float32")]}
 
 
-def joined(split: dict[str, Any]) -> npt.NDArray[np.float64] | None:
-    """Returns the positions that `split_on_host` split, or None where their values cannot be seen."""
-    parts = [visible(each) for each in (split["nearest"], *split["fraction"])]
+def opened(values: Any) -> Any:
+    """Returns positions of one axis as Keras passes them to `call`: `Positions` if `split_on_host` split them.
+
+    Keras passes a dict on, saves it with a model, and loads it again, which it does not do for a tuple with names.
+    """
+    return Positions(nearest=values["nearest"], fraction=[*values["fraction"]]) if isinstance(values, dict) else values
+
+
+def joined(split: Positions) -> npt.NDArray[np.float64] | None:
+    """Returns the positions that `split_on_host` split, or None if their values cannot be seen."""
+    parts = [visible(each) for each in (split.nearest, *(split.fraction or ()))]
     total = np.float64(0.0)
     for exponent, part in zip((0, *range(0, -PART_BITS * _PARTS, -PART_BITS)), parts, strict=True):
         if part is None:
@@ -77,7 +85,7 @@ def resolve_positions(
     """Returns the positions of one axis, `start` added, or None for the plain `0, ..., length - 1`.
 
     Args:
-        values: As a layer was called.
+        values: A tensor or `Positions`.
         start: As a layer was called.
         length: Of the axis.
         subtracted: Whether positions will be subtracted from each other. Their reach is then `OUT_OF_REACH`.
@@ -111,8 +119,8 @@ def _split(values: Any) -> tuple[Any, Any | None]:
 
     The distance from the nearest integer is exact. That from the integer below is not for a small negative position.
     """
-    if isinstance(values, dict):
-        return values["nearest"], list(values["fraction"])
+    if isinstance(values, Positions):
+        return values.nearest, values.fraction
     if "float" not in keras.backend.standardize_dtype(values.dtype):
         return values, None
     nearest = ops.round(values)

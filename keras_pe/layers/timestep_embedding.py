@@ -15,7 +15,7 @@ from keras_pe.layers.call_arguments import (
     check_values_reach,
     read_variables,
 )
-from keras_pe.layers.positions import resolve_positions, split_on_host
+from keras_pe.layers.positions import Positions, opened, resolve_positions, split_on_host
 from keras_pe.rotations.concrete import outside_of_traces
 from keras_pe.signal.formula import check_number
 from keras_pe.signal.layouts import Layout
@@ -88,7 +88,7 @@ class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
         return super().__call__(split_on_host(timesteps), **kwargs)
 
     def call(self, timesteps: Any) -> Any:
-        timesteps = read_variables(timesteps)
+        timesteps = opened(read_variables(timesteps))
         check_positions_dtype("timesteps", _first(timesteps).dtype)
         check_values_reach(timesteps, None, *self._axis.reach, self.name)
         signal = self._held.encoding.signal(None, resolve_positions(timesteps, None, None))
@@ -96,7 +96,7 @@ class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
 
     def compute_output_spec(self, timesteps: Any) -> Any:
         """Returns shape and dtype of the embedding."""
-        first = _first(timesteps)
+        first = _first(opened(timesteps))
         check_positions_dtype("timesteps", first.dtype)
         return keras.KerasTensor((*first.shape, self.num_channels), self.compute_dtype)
 
@@ -119,4 +119,4 @@ class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
 
 def _first(timesteps: Any) -> Any:
     """Returns times, or the first part of those that were split before Keras converts them."""
-    return timesteps["nearest"] if isinstance(timesteps, dict) else timesteps
+    return timesteps.nearest if isinstance(timesteps, Positions) else timesteps
