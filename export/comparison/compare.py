@@ -19,6 +19,8 @@ from keras_pe.export.comparison.law import (
 )
 from keras_pe.export.results import Array, Comparison, Problem
 
+_EXACT = frozenset("iub")  # the kinds of integers and booleans
+
 
 def compare_outputs(
     expected: Mapping[str, Array],
@@ -215,9 +217,10 @@ class Differences(NamedTuple):
 
 
 def differences(expected: Array, actual: Array, truth: Array | None = None, *, is_coarse: bool = False) -> Differences:
-    """Returns how far an array of floats is from the truth, or where there is none from what the reference returned.
+    """Returns how far an array is from the truth, or from what the reference returned if there is no truth.
 
-    Where Keras overflows and the truth does not, its own error is infinite, and leaves nothing to compare.
+    The first axis may be one of rows: the differences have the shape of the arrays. Integers differ exactly, and texts
+    by 1. Where Keras overflows and the truth does not, its own error is infinite, and leaves nothing to compare.
 
     Args:
         expected: The reference's array.
@@ -225,6 +228,8 @@ def differences(expected: Array, actual: Array, truth: Array | None = None, *, i
         truth: The float64 rebuild's, if there is one.
         is_coarse: Whether nothing is compared where Keras or the truth is not finite.
     """
+    if not is_float(expected.dtype):
+        return Differences(expected, _exact_difference(expected, actual), 0, True)
     target = expected if truth is None else _with_limits(expected, actual, truth)
     difference, are_finite = _absolute_difference(target, actual)
     if truth is None and not is_coarse:
@@ -261,9 +266,8 @@ def _at(values: float | Array, place: tuple[int, ...] | None) -> float:
 
 def _compare_exact(output: str, expected: Array, actual: Array, law: Law) -> Comparison:
     """Compares integers, booleans and texts, where only equal is right."""
-    differs = expected != actual
-    numbers = {expected.dtype.kind, actual.dtype.kind} <= set("iub")
-    difference = _exact_difference(expected, actual) if numbers else differs.astype(np.float64)
+    difference = differences(expected, actual).absolute
+    differs, numbers = difference > 0, {expected.dtype.kind, actual.dtype.kind} <= _EXACT
     worst = _worst(difference, 0.0)
     largest = float(difference.max(initial=0.0))
     magnitude = np.abs(expected.astype(np.float64)) if numbers else np.ones_like(difference)
@@ -291,7 +295,13 @@ def _compare_exact(output: str, expected: Array, actual: Array, law: Law) -> Com
 
 
 def _exact_difference(expected: Array, actual: Array) -> Array:
-    """Returns |expected - actual| of integers, subtracted as integers: float64 cannot tell 2**53 from its neighbor."""
+    """Returns |expected - actual| of integers, subtracted as integers: float64 cannot tell 2**53 from its neighbor.
+
+    It is 1 between values that are no numbers and differ.
+    """
+    differs = np.asarray(expected != actual)
+    if not differs.any() or not {expected.dtype.kind, actual.dtype.kind} <= _EXACT:
+        return differs.astype(np.float64)
     larger, smaller = np.maximum(expected, actual), np.minimum(expected, actual)
     # Modulo 2**64 the difference is right whatever the signs.
     difference: Array = (larger.astype(np.uint64) - smaller.astype(np.uint64)).astype(np.float64)

@@ -37,7 +37,8 @@ data_options = with_options(
     click.option(
         "--data",
         type=click.Path(path_type=Path),
-        help="Run every row of this instead of the sweep: a .csv, .npz, .npy, .parquet or .tfrecord file, or a folder.",
+        help="Run every row of this instead of the sweep: a .csv, .npz, .npy, .parquet, .arrow or .tfrecord file, or a "
+        "folder.",
     ),
     click.option(
         "--column",

@@ -7,15 +7,21 @@ from numbers import Integral
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison.law import is_float
 from keras_pe.export.comparison.references.interface import in_layouts
 from keras_pe.export.model.signature.given import by_name
+from keras_pe.export.parity.data.columns import (
+    WAY_OUT,
+    arranged,
+    as_input,
+    check_pad,
+    labels_of,
+    match_columns,
+    side_by_side,
+)
 from keras_pe.export.parity.data.shards import count
 from keras_pe.export.parity.data.source import Column, DataError, Rows
-from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype, as_texts
+from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype
 from keras_pe.shown import did_you_mean
-
-_WAY_OUT = " Shorter rows are padded where `pad_values` names the input."
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,7 @@ class Feed:
         """Checks the values of the padding."""
         for spec in self.inputs:
             if spec.name in self.rule.pad_values:
-                _check_pad(spec, self.rule.pad_values[spec.name])
+                check_pad(spec, self.rule.pad_values[spec.name])
 
     @classmethod
     def match(
@@ -149,19 +155,21 @@ class Feed:
             arrays = {spec.name: self._stack(spec, columns[spec.name], members) for spec in self.inputs}
             for first in range(0, len(members), self.rule.batch_size):
                 part = slice(first, first + self.rule.batch_size)
-                labels = {name: _label(rows[name], members[part]) for name in self.labels}
+                labels = {name: labels_of(rows[name], members[part]) for name in self.labels}
                 inputs = {name: array[part] for name, array in arrays.items()}
                 yield Batch(numbers[members[part]], inputs, labels=labels)
 
     def _column(self, spec: TensorInfo, rows: Rows, start: int) -> Column:
         given = self.rule.columns[spec.name]
         name = given if isinstance(given, str) else ", ".join(given)
-        column = rows[given] if isinstance(given, str) else _side_by_side(given, rows)
+        column = rows[given] if isinstance(given, str) else side_by_side(given, rows)
         if isinstance(column, np.ndarray):
-            typed = self._in_layout(spec, _typed(spec, column, name, start))
-            return _arranged(spec, typed, name, pads=spec.name in self.rule.pad_values)
-        turned = (self._in_layout(spec, _typed(spec, row[np.newaxis], name, start + i)) for i, row in enumerate(column))
-        single = [row[0] for row in turned]
+            turned = self._in_layout(spec, as_input(spec, column, name, start))
+            return arranged(spec, turned, name, pads=spec.name in self.rule.pad_values)
+        rows_of = (
+            self._in_layout(spec, as_input(spec, row[np.newaxis], name, start + i)) for i, row in enumerate(column)
+        )
+        single = [row[0] for row in rows_of]
         shapes = {row.ndim for row in single}
         if shapes != {len(spec.shape) - 1}:
             raise DataError(
@@ -208,143 +216,10 @@ class Feed:
             if any(own > size for own, size, _ in sizes) or (is_short and not pads):
                 raise DataError(
                     f"Column {name!r} must have rows of {shape}, which is what the model's input "
-                    f"{spec.name!r} takes. Received: a row of {row.shape}.{'' if pads else _WAY_OUT}"
+                    f"{spec.name!r} takes. Received: a row of {row.shape}.{'' if pads else WAY_OUT}"
                 )
             place[tuple(slice(size) for size in row.shape)] = row
         return stacked
-
-
-def match_columns(
-    inputs: Sequence[TensorInfo], columns: Sequence[str], given: Mapping[str, str | Sequence[str]], name: str
-) -> dict[str, str | Sequence[str]]:
-    """Returns the column of each input, or its columns, as `Batching` says.
-
-    Raises:
-        DataError: If an input has no column.
-        ValueError: If `given` has what is no input.
-    """
-    unknown = sorted(set(given) - {spec.name for spec in inputs})
-    if unknown:
-        names = ", ".join(spec.name for spec in inputs)
-        raise ValueError(f"`columns` must be of inputs: {names}. Received: {', '.join(unknown)}.")
-    matched: dict[str, str | Sequence[str]] = {}
-    for spec in inputs:
-        wanted = given.get(spec.name) or _columns_of(spec, columns, is_only=len(inputs) == 1)
-        for column in [wanted] if isinstance(wanted, str) else wanted:
-            if column not in columns:
-                raise DataError(
-                    f"{name} must have a column {column!r} for the model's input {spec.name!r}. "
-                    f"Received: {', '.join(columns)}.{did_you_mean(column, columns)}"
-                )
-        matched[spec.name] = wanted
-    return matched
-
-
-def _columns_of(spec: TensorInfo, columns: Sequence[str], *, is_only: bool) -> str | Sequence[str]:
-    """Returns the column of an input by its name, the columns that are numbered after it, or all for the only input."""
-    if spec.name in columns:
-        return spec.name
-    size = spec.shape[1] if len(spec.shape) == 2 else None
-    for pattern in ("{}_{}", "{}{}", "{}.{}", "{}[{}]"):
-        for first in (0, 1):
-            numbered = [pattern.format(spec.name, number + first) for number in range(len(columns))]
-            found = [column for column in numbered if column in columns]
-            if found and found == numbered[: len(found)] and (isinstance(size, str) or size == len(found)):
-                return tuple(found)
-    if is_only and len(columns) == 1:
-        return columns[0]
-    return tuple(columns) if is_only and size == len(columns) else spec.name
-
-
-def _label(column: Column, members: Array) -> Array:
-    return column[members] if isinstance(column, np.ndarray) else np.stack([column[row] for row in members])
-
-
-def _side_by_side(names: Sequence[str], rows: Rows) -> Array:
-    """Returns columns of single values as one of vectors.
-
-    Raises:
-        DataError: If a column has more than one value in a row.
-    """
-    columns = [rows[name] for name in names]
-    for name, column in zip(names, columns, strict=True):
-        if not isinstance(column, np.ndarray) or column.size != len(column):
-            raise DataError(f"Column {name!r} must have one value in each row, since an input takes several columns.")
-    return np.stack([np.asarray(column).reshape(-1) for column in columns], axis=1)
-
-
-def _check_pad(spec: TensorInfo, value: object) -> None:
-    """Raises ValueError if the type of an input does not hold a value; digits of a float may be rounded."""
-    dtype, given = as_dtype(spec.dtype), np.asarray(value)
-    if dtype.kind == "O":
-        is_held = isinstance(value, str | bytes)
-    else:
-        is_held = not given.ndim and given.dtype.kind in "fiub"
-        if is_held and (not is_float(dtype) or np.isfinite(given)):  # a float type holds NaN and infinities
-            with np.errstate(invalid="ignore", over="ignore"):
-                cast = given.astype(dtype)
-            is_held = bool(np.isfinite(cast) if is_float(dtype) else cast == given)
-    if not is_held:
-        raise ValueError(
-            f"`pad_values` must be values that the inputs hold: {spec.name!r} is {spec.dtype}. "
-            f"Received: {spec.name}={value!r:.80}."
-        )
-
-
-def _typed(spec: TensorInfo, values: Array, column: str, start: int) -> Array:
-    """Returns values in the input's type, if that loses nothing but digits of a float."""
-    dtype = as_dtype(spec.dtype)
-    if dtype.kind == "O":
-        if values.dtype.kind not in "OUS":
-            raise DataError(f"Column {column!r} must hold texts. Received: {values.dtype}.")
-        return as_texts(values)
-    if values.dtype.kind not in "fiub" and values.dtype.name != "bfloat16":
-        raise DataError(
-            f"Column {column!r} must hold numbers, for {spec.dtype}. Received: {_first_text(values, start)}."
-        )
-    if values.dtype == dtype or dtype.kind == "f" or dtype.name == "bfloat16":
-        return values.astype(dtype, copy=False)
-    with np.errstate(invalid="ignore"):
-        turned = values.astype(dtype)
-    lost = np.flatnonzero((turned != values).reshape(len(values), -1).any(axis=1))
-    if lost.size:
-        raise DataError(
-            f"Column {column!r} must hold values that {spec.dtype} can hold, which is what the model's input "
-            f"{spec.name!r} takes. Received: {values.dtype} in row {start + int(lost[0]):,} that it cannot."
-        )
-    return turned
-
-
-def _first_text(values: Array, start: int) -> str:
-    """Returns the type of a column without numbers; of texts, the first that is not a number, with its row."""
-    if values.dtype.kind not in "OUS":
-        return str(values.dtype)
-    for row, text in enumerate(values.reshape(len(values), -1)[:, :1].ravel()):
-        try:
-            float(text)
-        except ValueError:
-            return f"texts, such as {text!r} in row {start + row:,}"
-    return "texts"
-
-
-def _arranged(spec: TensorInfo, values: Array, column: str, *, pads: bool) -> Column:
-    """Returns rows with the axes of the input; flat rows are given them, shorter ones are left to be padded."""
-    shape = spec.shape[1:]
-    static = [dim for dim in shape if isinstance(dim, int)]
-    own = values.shape[1:]
-    if len(static) == len(shape) and len(own) != len(shape) and np.prod(own, dtype=int) == np.prod(static, dtype=int):
-        return values.reshape(len(values), *static)
-    if len(own) == len(shape):
-        fits = [not isinstance(dim, int) or dim == size for dim, size in zip(shape, own, strict=True)]
-        if all(fits):
-            return values
-        if pads and all(not isinstance(dim, int) or size <= dim for dim, size in zip(shape, own, strict=True)):
-            return list(values)
-    wanted = ", ".join("any" if isinstance(dim, str) else str(dim) for dim in shape)
-    raise DataError(
-        f"Column {column!r} must have rows of shape ({wanted}), which is what the model's input {spec.name!r} takes. "
-        f"Received: rows of shape {own}.{'' if pads else _WAY_OUT}"
-    )
 
 
 def fixed_size(takes: Sequence[TensorInfo]) -> int | None:

@@ -15,8 +15,9 @@ def open_source(data: Any) -> DataSource:
     """Returns the source that `data` stands for.
 
     Args:
-        data: A source; a path of a `.csv`, `.npz`, `.npy` or `.parquet` file, or of a folder with files of one kind
-            other than `.npz`; a mapping of names to arrays; or what is registered as `keras_pe.data_sources`.
+        data: A source; a path of a `.csv`, `.npz`, `.npy`, `.parquet`, `.arrow` or `.feather` file, or of a
+            folder with files of one kind other than `.npz`; a mapping of names to arrays; or what is registered as
+            `keras_pe.data_sources`.
 
     Raises:
         FileNotFoundError: If there is nothing at the path.

@@ -75,11 +75,11 @@ def check_dataset(
     Args:
         model: The reference: a built `keras.Model`, the path of a `.keras` or `.h5` file, or an artifact.
         artifacts: What to check, one or several, as returned by an export or by path.
-        data: A path of a `.csv`, `.npz`, `.npy`, `.parquet` or `.tfrecord` file, or of a folder of one but `.npz`; a
-            mapping of names to arrays; a `tf.data.Dataset`, a `keras.utils.PyDataset`, or a `datasets.Dataset`; a
-            `DataSource`, or what another package registers. Of `(inputs, targets)` the targets are left out, and so are
-            columns that are no inputs. Files are never loaded whole, but for arrays of a compressed `.npz` file that
-            are stored column by column.
+        data: A path of a `.csv`, `.npz`, `.npy`, `.parquet`, `.arrow` or `.tfrecord` file, or of a folder of one
+            but `.npz`; a mapping of names to arrays; a `tf.data.Dataset`, a `keras.utils.PyDataset`, or a
+            `datasets.Dataset`; a `DataSource`, or what another package registers. Of `(inputs, targets)` the targets
+            are left out, and so are columns that are no inputs. Files are never loaded whole, but for arrays of a
+            compressed `.npz` file that are stored column by column.
         batching: How rows become batches: columns, size, lengths and padding.
         acceptance: Which outputs decide, and after how many failed rows to stop.
         runtimes: As in `check_parity`.

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_pe.export.comparison.law import EPSILON
 from keras_pe.export.model.watch.keras_internals import symbolic_arguments
-from keras_pe.export.model.watch.recording import layer_paths
+from keras_pe.export.model.watch.layer_paths import layer_paths
 from keras_pe.export.results import Array
 
 _LEAST_VALUES = 8  # fewer are found in any artifact

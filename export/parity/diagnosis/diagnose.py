@@ -10,7 +10,7 @@ from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run
-from keras_pe.export.model.watch.recording import is_within
+from keras_pe.export.model.watch.layer_paths import is_within
 from keras_pe.export.parity.diagnosis.causes import behavior, inside, values
 from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime, compiled_otherwise, graph_optimization
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.watch.keras_internals import replaced_attributes
 from keras_pe.export.model.watch.recording import LayerCall, state_left_alone
+from keras_pe.export.model.watch.replaced import replaced_attributes
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch
 from keras_pe.export.results import Array
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from keras_pe.export.artifacts.artifact import LAYERS_KEY
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.errors import RuntimeFailedError
-from keras_pe.export.model.watch.recording import is_within, matched_paths
+from keras_pe.export.model.watch.layer_paths import is_within, matched_paths
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, RecordedOutput
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors
 from keras_pe.export.results import Array

@@ -17,7 +17,8 @@ from keras_pe.export.model.stored_weights import (
     kernel_of,
     packed_cell,
 )
-from keras_pe.export.model.watch.recording import LayerCall, layer_paths, matched_paths
+from keras_pe.export.model.watch.layer_paths import layer_paths, matched_paths
+from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.parity.diagnosis.captured_arrays import CapturedArray, captured_arrays
 from keras_pe.export.parity.diagnosis.recorded_cases import content_key
 from keras_pe.export.parity.diagnosis.relations import Change

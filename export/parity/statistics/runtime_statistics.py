@@ -51,7 +51,7 @@ class OutputStatistics(Shown):
         changed: Rows with such a decision.
         ties: Rows whose changed decisions all had a margin within the noise: the reference itself is not sure of them.
         classes: How many decisions changed, by the expected and the actual class; the actual one is -1 where there are
-            more than `measurement.MAX_CLASSES`.
+            more than `row_decisions.MAX_CLASSES`.
         labels: Decisions that have a label.
         expected_right: Decisions of the reference that agree with their label.
         actual_right: Decisions of the runtime that agree with their label.

@@ -21,7 +21,8 @@ from keras_pe.export.parity.data.shards import Shard, count
 from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.work.job import Calibration, Job, OutputRule, TargetCalibration
 from keras_pe.export.parity.work.shard import shard_batches
-from keras_pe.export.parity.work.worker_session import Session, TargetRunner, session_of
+from keras_pe.export.parity.work.target_runner import TargetRunner
+from keras_pe.export.parity.work.worker_session import Session, session_of
 from keras_pe.export.results import Array, NameMatch
 from keras_pe.export.runtimes.runtime import Arrays
 

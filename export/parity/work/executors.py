@@ -22,8 +22,11 @@ class WorkerDiedError(BrokenExecutor):
 class ProcessPool(Executor):
     """Runs functions in processes of their own, which keep what they have loaded from task to task.
 
-    Other than `concurrent.futures.ProcessPoolExecutor` it goes on where a process dies, and does not run the caller's
-    main module again, so it works in a script or a notebook as they stand. Functions travel by name.
+    A process that dies costs its own task alone, and the next task gets a new process; the caller's main module is not
+    run again, so the pool works in a script or a notebook as they stand; `shutdown(wait=False)` ends what is running.
+    `concurrent.futures.ProcessPoolExecutor` (Python 3.11) offers none of these. loky 3.7 offers the second and the
+    third, but one process that dies fails every task in flight (`TerminatedWorkerError`) and the pool with them: rows
+    that a runtime does not survive would count against their neighbors. Functions travel by name.
     """
 
     def __init__(self, workers: int) -> None:

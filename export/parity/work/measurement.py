@@ -13,7 +13,6 @@ from keras_pe.export.comparison.law import FAR_OUT, MAX_FACTOR, is_float, noise_
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.data.batching import Batch
 from keras_pe.export.parity.data.shards import Shard
-from keras_pe.export.parity.data.source import DataError
 from keras_pe.export.parity.statistics.histogram import Histogram
 from keras_pe.export.parity.statistics.runtime_statistics import (
     WORST,
@@ -23,12 +22,11 @@ from keras_pe.export.parity.statistics.runtime_statistics import (
     WorstRow,
 )
 from keras_pe.export.parity.work.job import Job, TargetCalibration
-from keras_pe.export.parity.work.worker_session import Answer, Session
+from keras_pe.export.parity.work.row_decisions import compare_decisions, count_right
+from keras_pe.export.parity.work.target_runner import Answer
+from keras_pe.export.parity.work.worker_session import Session
 from keras_pe.export.results import Array, Comparison
 from keras_pe.export.runtimes.runtime import Arrays
-
-MAX_CLASSES = 256
-"""Up to so many classes a change is counted from which class to which, above from which class only."""
 
 
 @dataclass
@@ -144,7 +142,7 @@ class RowMeasurer:
                 rule = self._rules[name]
                 if rule.label is not None and rule.decision is not None:
                     labels = batch.labels[rule.label][rows]
-                    right = _count_right(outputs[name], answer.outputs[name], labels, rule.decision, rule.label)
+                    right = count_right(outputs[name], answer.outputs[name], labels, rule.decision, rule.label)
                     statistics = replace(statistics, **right)
                 if problem:
                     found.problems.setdefault(problem, first)
@@ -258,10 +256,9 @@ def measure_output(
         noise: A changed decision is a tie where its margin is no larger.
     """
     rows = len(expected)
-    if is_float(expected.dtype):
-        absolute, _, are_finite = differences(expected, actual, truth)[1:]
-    else:
-        absolute, are_finite, allowed, decision = expected != actual, True, 0.0, None
+    absolute, _, are_finite = differences(expected, actual, truth)[1:]
+    if not is_float(expected.dtype):
+        allowed, decision = 0.0, None
     difference: Array = absolute.reshape(rows, -1)
     clash: Array = np.zeros(rows, bool)
     nonfinite: dict[str, Any] = {}
@@ -280,7 +277,7 @@ def measure_output(
     changed: Array = np.zeros(rows, bool)
     decided: dict[str, Any] = {}
     if decision is not None:
-        changed, decided = _compare_decisions(expected, actual, difference.reshape(expected.shape), decision, noise)
+        changed, decided = compare_decisions(expected, actual, difference.reshape(expected.shape), decision, noise)
     statistics = OutputStatistics(
         rows=rows,
         values=expected.size,
@@ -299,57 +296,3 @@ def _count_nonfinite(side: str, array: Array) -> dict[str, int]:
     """Returns how many values are NaN, and how many infinite, by the name of the count."""
     wide = array.astype(np.float64, copy=False)
     return {f"{side}_nan": int(np.isnan(wide).sum()), f"{side}_inf": int(np.isinf(wide).sum())}
-
-
-def _compare_decisions(
-    expected: Array, actual: Array, difference: Array, decision: Decision, noise: float
-) -> tuple[Array, dict[str, Any]]:
-    """Returns which rows changed, and the fields of the statistics that are about decisions."""
-    before, after = decision.decide(expected), decision.decide(actual)
-    differ = decision.differ(before, after)
-    margins = decision.margins(expected)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = decision.errors(difference) / margins
-    # Nothing taken of no margin is 0; two infinities have no distance, and their row is a clash or equal.
-    shares = np.where(np.isnan(shares), 0.0, shares)
-    changed: Array = np.any(differ, axis=1)
-    fields: dict[str, Any] = {
-        "decisions": differ.size,
-        "margins": Histogram.of(last_axis_max(shares)),
-    }
-    if changed.any():
-        sure = (differ & ~(margins <= noise)).any(axis=1)
-        fields |= {
-            "changed_decisions": int(differ.sum()),
-            "changed": int(changed.sum()),
-            "ties": int((changed & ~sure).sum()),
-            "classes": _count_classes(expected, actual, differ, decision),
-        }
-    return changed, fields
-
-
-def _count_right(expected: Array, actual: Array, labels: Array, decision: Decision, column: str) -> dict[str, Any]:
-    """Returns how many decisions have a label, and how many agree with it, by the field of the statistics.
-
-    Raises:
-        DataError: If the labels are not classes of the output.
-    """
-    try:
-        classes = decision.class_labels(labels, expected)
-    except ValueError as error:
-        raise DataError(
-            f"Column {column!r} must have the number of a class for each decision, one-hot rows, or 0 and 1 for a "
-            f"threshold. Received: {error}."
-        ) from error
-    has_label = classes >= 0
-    before, after = (decision.is_right(decision.decide(each), classes) & has_label for each in (expected, actual))
-    return {"labels": int(has_label.sum()), "expected_right": int(before.sum()), "actual_right": int(after.sum())}
-
-
-def _count_classes(expected: Array, actual: Array, differ: Array, decision: Decision) -> dict[tuple[int, int], int]:
-    by_largest = decision if decision.kind == "threshold" else Decision("argmax")
-    many = decision.kind != "threshold" and expected.shape[-1] > MAX_CLASSES
-    before, after = by_largest.decide(expected)[differ], by_largest.decide(actual)[differ]
-    pairs = np.stack([before, np.full_like(before, -1, dtype=np.int64) if many else after], axis=1).astype(np.int64)
-    found, counts = np.unique(pairs, axis=0, return_counts=True)
-    return {(int(one), int(other)): int(count) for (one, other), count in zip(found, counts, strict=True)}

@@ -14,7 +14,8 @@ from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from keras_pe.export.parity.work.job import Calibration, Job, Target
 from keras_pe.export.parity.work.measurement import RowMeasurer
-from keras_pe.export.parity.work.worker_session import Answer, Session, session_of
+from keras_pe.export.parity.work.target_runner import Answer
+from keras_pe.export.parity.work.worker_session import Session, session_of
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _Answered = tuple[Batch, dict[str, Arrays], dict[str, list[Answer]]]

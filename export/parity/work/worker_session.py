@@ -1,7 +1,4 @@
-"""What a worker keeps from shard to shard: the reference and the runtimes, loaded once, each in a process of its own.
-
-A crash or a refusal of a runtime is narrowed down to the rows that it is about.
-"""
+"""What a worker keeps from shard to shard: the reference and the runtimes, each loaded once."""
 
 import atexit
 import contextlib
@@ -11,158 +8,34 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.matching import as_names, in_its_floats
 from keras_pe.export.comparison.references.interface import Interface, known_interface
 from keras_pe.export.comparison.references.opening import is_path, open_reference
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import (
-    RuntimeDiedError,
     RuntimeFailedError,
-    RuntimeHungError,
-    RuntimeRefusedError,
     first_line,
     sentence,
     typed,
 )
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, MissingCodeError, load_model, why_not_loaded
 from keras_pe.export.model.watch.keras_internals import python_code_allowed
-from keras_pe.export.parity.data.batching import Batch, fixed_size, in_whole_batches, whole_parts
+from keras_pe.export.parity.data.batching import Batch, in_whole_batches, whole_parts
 from keras_pe.export.parity.data.shards import count
 from keras_pe.export.parity.work.executors import Here
 from keras_pe.export.parity.work.job import Job, OpenedModel, Target
-from keras_pe.export.results import NameMatch
-from keras_pe.export.runtimes.runner import Names, Worker
+from keras_pe.export.parity.work.target_runner import Answer, TargetRunner, one_thread_environment
 from keras_pe.export.runtimes.runtime import Array, Arrays
-
-MAX_DEATHS = 32
-"""A process that has ended so often in one shard is not started again for single rows of that shard."""
-
-_ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
-"""What TensorFlow reads when it starts: there are as many workers as processors."""
 
 _here: dict[str, Any] = {}  # models of this process, by the key of the reference
 _kept: list["Session"] = []  # at most one: the one that was used last
 _turn = threading.RLock()  # a worker with several threads runs one shard at a time
 _of_parent: list["Session"] = []  # of a process that is forked: its processes and threads are not there
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a runtime says to some rows of a batch.
-
-    Attributes:
-        rows: Which, by their place in the batch.
-        outputs: By name, None where it gave none.
-        message: Its error, where it gave none.
-    """
-
-    rows: slice
-    outputs: Arrays | None
-    message: str = ""
-
-
-class TargetRunner:
-    """An artifact in a runtime that is started again where it ended. The process starts importing at once.
-
-    Attributes:
-        path: The artifact.
-        worker: What runs it.
-    """
-
-    def __init__(self, target: Target, timeout: float) -> None:
-        self.path = target.path
-        self.worker = Worker(target.spec, timeout, _one_thread_environment())
-        self._deaths = 0
-        self._seconds = 0.0  # of the runs before the artifact was loaded again
-        self._is_loaded = False
-        self._names = Names()
-        self._precision: str | None = None
-
-    @property
-    def seconds(self) -> float:
-        """What the runs took inside the runtime."""
-        return self._seconds + self.worker.seconds
-
-    def begin_shard(self, names: Sequence[NameMatch], precision: str | None) -> None:
-        """Forgets how often the process has ended, and takes up other names, and a precision that inputs may have."""
-        self._deaths, self._names, self._precision = 0, as_names(names), precision
-
-    def load(self) -> None:
-        """Loads the artifact if that was not done, or its process has ended.
-
-        Raises:
-            RuntimeFailedError: If it does not load.
-        """
-        if not self._is_loaded:
-            self._seconds += self.worker.seconds
-            self.worker.load(self.path)
-            self._is_loaded = True
-        self.worker.names = self._names
-
-    def run(self, inputs: Mapping[str, Array]) -> list[Answer]:
-        """Returns answers to all rows of a batch, in order.
-
-        Where the runtime gives none to the batch, its halves are asked, down to single rows; but not where the first
-        and the last row fail alone as well, nor where it hangs: then the batch as a whole has no answer.
-        """
-        total = count(inputs)
-        answer, error = self._ask(inputs, slice(0, total))
-        if answer is not None:
-            return [answer]
-        whole = [Answer(slice(0, total), None, str(error))]
-        if total == 1 or isinstance(error, RuntimeHungError):
-            return whole
-        ends = [self._ask(inputs, slice(row, row + 1))[0] for row in (0, total - 1)]
-        if ends[0] is None and ends[1] is None:
-            return whole
-        return self._narrow(inputs, 0, total, str(error))
-
-    def run_all(self, batches: Sequence[Mapping[str, Array]]) -> list[list[Answer]]:
-        """Returns what `run` would for each of some batches, in one exchange where all of them are answered."""
-        with contextlib.suppress(RuntimeFailedError):
-            self.load()
-            if len(batches) > 1 and fixed_size(self.worker.inputs) is None:
-                try:
-                    answers = self.worker.run_all([self._given(inputs) for inputs in batches])
-                except (RuntimeDiedError, RuntimeHungError):
-                    self._is_loaded = False
-                    raise
-                pairs = zip(batches, answers, strict=True)
-                return [[Answer(slice(0, count(inputs)), outputs)] for inputs, outputs in pairs]
-        return [self.run(inputs) for inputs in batches]
-
-    def _narrow(self, inputs: Mapping[str, Array], start: int, stop: int, message: str) -> list[Answer]:
-        """Returns the answers to rows that have none together."""
-        if stop - start == 1 or self._deaths >= MAX_DEATHS:
-            return [Answer(slice(start, stop), None, message)]
-        middle = (start + stop) // 2
-        answers: list[Answer] = []
-        for first, last in ((start, middle), (middle, stop)):
-            answer, error = self._ask(inputs, slice(first, last))
-            answers += [answer] if answer is not None else self._narrow(inputs, first, last, str(error))
-        return answers
-
-    def _ask(self, inputs: Mapping[str, Array], rows: slice) -> tuple[Answer | None, RuntimeFailedError | None]:
-        try:
-            self.load()
-            part = self._given({name: array[rows] for name, array in inputs.items()})
-            return Answer(rows, in_whole_batches(self.worker.run, self.worker.inputs, part)), None
-        except RuntimeRefusedError as error:
-            return None, error
-        except (RuntimeDiedError, RuntimeHungError) as error:
-            self._deaths += 1
-            self._is_loaded = False
-            return None, error
-
-    def _given(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        return in_its_floats(self.worker, inputs, self._precision)
 
 
 class Session:
@@ -284,18 +157,13 @@ def model_of_this_process(key: str, model: Any) -> Iterator[None]:
         close_session()
 
 
-def _one_thread_environment() -> dict[str, str]:
-    """Returns the environment in which TensorFlow takes one thread. What the environment says already stands."""
-    return {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}
-
-
 @contextlib.contextmanager
 def _on_one_thread() -> Iterator[None]:
     """Has TensorFlow take one thread, as in any other worker, if it starts now.
 
     How a sum is split among threads can decide its last digit.
     """
-    added = _one_thread_environment()
+    added = one_thread_environment()
     os.environ.update(added)
     try:
         yield

@@ -7,7 +7,7 @@ from dataclasses import replace
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.model.watch.recording import is_within
+from keras_pe.export.model.watch.layer_paths import is_within
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_weights
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import OutsideView, calls_of, content_key, rank, telling_case

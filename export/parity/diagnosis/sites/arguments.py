@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.watch.keras_internals import all_layers, replaced_functions
+from keras_pe.export.model.watch.keras_internals import all_layers
+from keras_pe.export.model.watch.replaced import replaced_functions
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as_tensor, call, given
 from keras_pe.export.results import Array, Cause

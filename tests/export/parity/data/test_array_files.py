@@ -155,7 +155,7 @@ def damaged(tmp_path: Path, kind: str) -> object:
         ("records", "Received: records of a, b"),
         ("empty folder", "without any"),
         ("two kinds", "data of one kind"),
-        ("unknown suffix", r"end in \.csv, \.npy, \.npz, \.parquet, \.tfrecord"),
+        ("unknown suffix", r"end in \.arrow, \.csv, \.feather, \.npy, \.npz, \.parquet, \.tfrecord"),
         ("objects in memory", "numbers or texts"),
     ],
 )

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.parity.data.batching import Batch, Batching, Feed, match_columns
+from keras_pe.export.parity.data.batching import Batch, Batching, Feed
+from keras_pe.export.parity.data.columns import match_columns
 from keras_pe.export.parity.data.source import DataError
 
 TOKENS = TensorInfo("tokens", ("batch", "length"), "int32")

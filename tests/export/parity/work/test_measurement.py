@@ -6,7 +6,8 @@ import pytest
 
 from keras_pe.export.comparison.decisions import Decision
 from keras_pe.export.parity.statistics.runtime_statistics import OutputStatistics
-from keras_pe.export.parity.work.measurement import MAX_CLASSES, measure_output
+from keras_pe.export.parity.work.measurement import measure_output
+from keras_pe.export.parity.work.row_decisions import MAX_CLASSES
 
 
 def measure(expected: np.ndarray, actual: np.ndarray, **options: object) -> tuple[OutputStatistics, list[int]]:

@@ -24,7 +24,7 @@ from keras_pe.export.parity.work.job import (
     Target,
     TargetCalibration,
 )
-from keras_pe.export.parity.work.worker_session import Answer
+from keras_pe.export.parity.work.target_runner import Answer
 from keras_pe.export.results import Allowance
 from tests.export.parity.work.lookup_runtime import spec
 

@@ -1,11 +1,15 @@
-"""Parquet: row groups are shards, lists of a fixed size are axes, and what is damaged is told."""
+"""Parquet and Arrow: row groups are shards, lists of a fixed size are axes, and what is damaged is told."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import read_rows, shards_of
@@ -49,7 +53,11 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "data.parquet"
 
 
-def test_every_kind_of_column_arrives_row_by_row(path: Path) -> None:
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".feather"])
+def test_every_kind_of_column_arrives_row_by_row(path: Path, suffix: str) -> None:
+    if suffix != ".parquet":
+        path, codec = path.with_suffix(suffix), "lz4" if suffix == ".feather" else "uncompressed"
+        feather.write_feather(table(), path, chunksize=100, compression=codec)
     found = read(path, "flat", "image", "tokens", "text", "word", "flag", "score")
     np.testing.assert_array_equal(np.stack(found["flat"]), X)
     np.testing.assert_array_equal(np.stack(found["image"]), X.reshape(ROWS, 2, 3))
@@ -58,6 +66,35 @@ def test_every_kind_of_column_arrives_row_by_row(path: Path) -> None:
     assert found["word"][4] == "w1"
     assert [bool(flag) for flag in found["flag"]] == (LENGTHS > 2).tolist()
     np.testing.assert_array_equal(found["score"], X[:, 0])
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv"])
+def test_a_column_is_read_by_its_whole_name(tmp_path: Path, suffix: str) -> None:
+    rows = pa.table({"a.b": [1, 2, 3], "a": [4, 5, 6], "b[0]": [7, 8, 9]})
+    writers: dict[str, Callable[[Any, Any], None]] = {
+        ".parquet": pq.write_table,
+        ".arrow": feather.write_feather,
+        ".csv": csv.write_csv,
+    }
+    path = tmp_path / f"data{suffix}"
+    writers[suffix](rows, path)
+    assert {name: [int(x) for x in column] for name, column in read(path, "b[0]", "a.b").items()} == {
+        "b[0]": [7, 8, 9],
+        "a.b": [1, 2, 3],
+    }
+
+
+def test_arrow_files_of_one_folder_are_shards_and_have_one_schema(tmp_path: Path) -> None:
+    for name, rows in (("b", 3), ("a", 2), ("c", 0)):
+        feather.write_feather(pa.table({"x": np.arange(rows)}), tmp_path / f"{name}.arrow")
+    shards = list(shards_of(open_source(tmp_path)))
+    assert [(shard.place, shard.start, shard.rows) for shard in shards] == [("a.arrow", 0, 2), ("b.arrow", 2, 3)]
+    feather.write_feather(pa.table({"x": [0.5]}), tmp_path / "d.arrow")
+    with pytest.raises(DataError, match=r"must have one schema\. Received: another one in d"):
+        open_source(tmp_path)
+    (tmp_path / "d.arrow").write_bytes((tmp_path / "a.arrow").read_bytes()[:-9])
+    with pytest.raises(DataError, match="must be readable"):
+        open_source(tmp_path / "d.arrow")
 
 
 def test_row_groups_are_put_together_up_to_a_shard(tmp_path: Path) -> None:

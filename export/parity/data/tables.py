@@ -1,0 +1,190 @@
+"""Tables in Parquet, Arrow and CSV files, read by `pyarrow.dataset`."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.dependencies import require
+from keras_pe.export.parity.data.shards import file_identity
+from keras_pe.export.parity.data.source import SHARD_ROWS, DataError, DataPart, DataSource
+
+_DELIMITERS = ",;\t|"
+
+
+def open_parquet(name: str, files: Sequence[Path]) -> DataSource:
+    """Opens one Parquet file, or several of one schema. Its row groups are read by any process.
+
+    Raises:
+        DataError: If they have several schemas.
+        ImportError: If pyarrow is not installed.
+    """
+    parts: list[DataPart] = []
+    columns = _columns(name, files)
+    for file in files:
+        row_groups = _fragment(file).row_groups
+        for groups, rows in _runs([group.num_rows for group in row_groups]):
+            place = f"{file.name}, row group {groups[0]}" + (f"-{groups[-1]}" if len(groups) > 1 else "")
+            parts.append(DataPart(rows, place, [str(file), groups], [file_identity(file), groups]))
+    return DataSource(name, columns, _read_part, tuple(parts))
+
+
+def open_arrow(name: str, files: Sequence[Path]) -> DataSource:
+    """Opens one Arrow (Feather) file, or several of one schema. Each file is read by any process.
+
+    Raises:
+        DataError: If they have several schemas.
+        ImportError: If pyarrow is not installed.
+    """
+    columns = _columns(name, files)
+    parts = [
+        DataPart(rows, file.name, [str(file), None], [file_identity(file)])
+        for file in files
+        if (rows := _fragment(file).count_rows())
+    ]
+    return DataSource(name, columns, _read_part, tuple(parts))
+
+
+def open_csv(name: str, files: Sequence[Path]) -> DataSource:
+    """Opens one file of values between commas, semicolons, tabs or bars, or several of the same columns in order.
+
+    The files are read once for the number of rows and the types: a column is of integers, of floats, of booleans or of
+    texts, whichever first holds all its values. A column with a missing value is one of texts.
+
+    Raises:
+        DataError: If the files have several headers, or the first line is no header.
+        ImportError: If pyarrow is not installed.
+    """
+    require("check_dataset", "pyarrow", extra="data")
+    import pyarrow as pa
+
+    columns: list[str] = []
+    kinds: dict[str, Any] = {}
+    rows = 0
+    for file in files:
+        found = _header(file)
+        if columns and found != columns:
+            raise DataError(f"The files of {name} must have one header. Received: another one in {file.name}.")
+        columns = found
+        for batch in _batches(_fragment(file, dict.fromkeys(columns, pa.string())), None, columns):
+            rows += len(batch)
+            kinds |= {column: _kind(batch[column], kinds.get(column, pa.int64())) for column in columns}
+    return DataSource(name, tuple(columns), partial(_read_files, tuple(files), kinds), rows=rows)
+
+
+def _columns(name: str, files: Sequence[Path]) -> tuple[str, ...]:
+    require("check_dataset", "pyarrow", extra="data")
+    first, *others = [_fragment(file).physical_schema for file in files]
+    for file, schema in zip(files[1:], others, strict=True):
+        if not schema.equals(first):
+            raise DataError(f"The files of {name} must have one schema. Received: another one in {file.name}.")
+    return tuple(first.names)
+
+
+def _read_part(locator: Any, most: int, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    path, groups = locator
+    fragment = _fragment(Path(path))
+    return _rows(fragment if groups is None else fragment.subset(row_group_ids=groups), most, columns)
+
+
+def _read_files(
+    files: Sequence[Path], kinds: dict[str, Any], locator: Any, most: int, columns: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    for file in files:
+        yield from _rows(_fragment(file, kinds), most, columns)
+
+
+def _rows(fragment: Any, most: int, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for batch in _batches(fragment, most, columns):
+        for start in range(0, len(batch), most):
+            part = batch.slice(start, most)
+            yield dict(zip(part.schema.names, part.columns, strict=True))
+
+
+def _batches(fragment: Any, most: int | None, columns: Sequence[str]) -> Iterator[Any]:
+    """Yields the batches of a file in order, one at a time: what is read ahead would count as memory."""
+    size = {} if most is None else {"batch_size": most}
+    yield from fragment.to_batches(
+        columns=[*columns], use_threads=False, batch_readahead=0, fragment_readahead=0, **size
+    )
+
+
+def _fragment(file: Path, kinds: dict[str, Any] | None = None) -> Any:
+    """Returns a file as `pyarrow.dataset` reads it, the columns of a CSV file in types."""
+    import pyarrow.dataset as ds
+
+    if file.suffix == ".parquet":
+        # A file may hold a sum of each page.
+        options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+        format = ds.ParquetFileFormat(default_fragment_scan_options=options)
+    elif file.suffix in (".arrow", ".feather"):
+        format = ds.IpcFileFormat()
+    else:
+        format = _csv_format(file, kinds)
+    (fragment,) = ds.dataset(file, format=format).get_fragments()
+    return fragment
+
+
+def _csv_format(file: Path, kinds: dict[str, Any] | None) -> Any:
+    import pyarrow.dataset as ds
+    from pyarrow import csv
+
+    with file.open("rb") as stream:
+        counts = Counter(chr(byte) for byte in stream.readline(2**16))
+    delimiter = max(_DELIMITERS, key=lambda each: counts[each])
+    return ds.CsvFileFormat(
+        parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=csv.ConvertOptions(column_types=kinds, null_values=[]),
+    )
+
+
+def _header(file: Path) -> list[str]:
+    """Returns the names of the columns.
+
+    Raises:
+        DataError: If the first line has a name twice, or numbers alone.
+    """
+    columns: list[str] = _fragment(file).physical_schema.names
+    twice = [column for column, count in Counter(columns).items() if count > 1]
+    if twice or all(_is_number(column) for column in columns):
+        received = f"{twice[0]} twice" if twice else f"numbers ({', '.join(columns[:3])})"
+        raise DataError(f"The first line of {file} must have the name of each column. Received: {received}.")
+    return columns
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _kind(column: Any, least: Any) -> Any:
+    """Returns the first type, from one that held the values before, which holds a column of texts."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kinds = [pa.int64(), pa.uint64(), pa.float64(), pa.bool_(), pa.string()]
+    for kind in kinds[kinds.index(least) :]:
+        try:
+            pc.cast(column, kind)
+        except pa.ArrowInvalid:
+            continue
+        return kind
+    return pa.string()
+
+
+def _runs(rows: Sequence[int]) -> Iterator[tuple[list[int], int]]:
+    """Returns runs of row groups of about `SHARD_ROWS` rows, or one larger group, and the rows of each run."""
+    groups: list[int] = []
+    total = 0
+    for group, count in enumerate(rows):
+        if groups and total + count > SHARD_ROWS:
+            yield groups, total
+            groups, total = [], 0
+        groups.append(group)
+        total += count
+    if total:
+        yield groups, total
