@@ -29,7 +29,7 @@ from keras_pe.export.dependencies import installed_version, keras_backend, requi
 from keras_pe.export.errors import DisagreementError, ExportError, ForeignExitError, sentence
 from keras_pe.export.handover import export_elsewhere
 from keras_pe.export.model.rebuild import in_export_precision
-from keras_pe.export.model.signature.declared import optional_inputs
+from keras_pe.export.model.signature.declared import declared
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import dimensions_to_json
 from keras_pe.export.model.watch.known_values import values_to_json
@@ -188,7 +188,7 @@ def _described(
     ours = (layer for layer in layers if type(layer).__module__.startswith("keras_pe.layers."))
     told = signature.values.told
     taken = {signature.renamed.get(spec.name, spec.name) for spec in signature.inputs}
-    absent = [name for name in optional_inputs(layers[0]) if name not in taken]
+    absent = [name for name in declared(layers[0]).optional if name not in taken]
     metadata = {
         **({BORDER_KEY: border} if border is not None else {}),
         **({VALUES_KEY: values_to_json(told)} if told.ranges or told.examples else {}),

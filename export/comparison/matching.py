@@ -12,7 +12,7 @@ from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.law import STRICT, is_float
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import RuntimeRefusedError
-from keras_pe.export.model.watch.recording import matched_paths
+from keras_pe.export.model.watch.layer_paths import matched_paths
 from keras_pe.export.results import HALF, Array, NameMatch
 from keras_pe.export.runtimes.runner import Names, Runner
 from keras_pe.export.runtimes.runtime import as_dtype

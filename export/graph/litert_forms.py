@@ -28,11 +28,8 @@ from keras_pe.export.graph.tensorflow_internals import (
 )
 from keras_pe.export.graph.tracer import InArrays, convertible_control_flow
 from keras_pe.export.graph.windows import integer_convolution
-from keras_pe.export.model.watch.keras_internals import (
-    replaced_functions,
-    replaced_operations,
-    replaced_recurrence,
-)
+from keras_pe.export.model.watch.keras_internals import replaced_operations, replaced_recurrence
+from keras_pe.export.model.watch.replaced import replaced_functions
 
 _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 _IN_PLACE = ("float32", "int32", "int64", "bool")  # what LiteRT replaces rows of without a copy of the others

@@ -12,7 +12,7 @@ from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import scope_name
-from keras_pe.export.model.watch.recording import is_within, layer_paths
+from keras_pe.export.model.watch.layer_paths import is_within, layer_paths
 from keras_pe.export.model.watch.traceable import needed_nodes
 
 _RANDOM = re.compile(

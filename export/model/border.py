@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keras_pe.export.model.signature.declared import (
-    declared_arguments,
-    is_declared,
+    declared,
     output_names,
     spec_dtype,
     spec_shape,
@@ -180,11 +179,12 @@ class Border:
 
 def _arguments(model: Any, input_signature: Any) -> tuple[Any, list[str]]:
     """Returns the positional arguments of the model, a spec at each leaf, and the names that an artifact gives them."""
-    if isinstance(input_signature, Signature) or (input_signature is None and not is_declared(model)):
+    own = declared(model)
+    if isinstance(input_signature, Signature) or (input_signature is None and not own.is_known):
         signature = model_signature(model, input_signature)
         specs = {spec.name: spec for spec in signature.inputs}
         return map_leaves(signature.arguments, specs.__getitem__), list(specs)
-    arguments, names = declared_arguments(model, input_signature)
+    arguments, names = own.arguments(input_signature)
     return arguments, unique(map(sanitize, names))
 
 

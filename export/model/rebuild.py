@@ -15,12 +15,8 @@ from keras_pe.conventions.keras_hub_models import convert_keras_hub, is_converte
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import UnsupportedError, first_line
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.keras_internals import (
-    all_layers,
-    float64_promoted,
-    named_functions,
-    replaced_functions,
-)
+from keras_pe.export.model.watch.keras_internals import all_layers, float64_promoted, named_functions
+from keras_pe.export.model.watch.replaced import replaced_functions
 from keras_pe.export.results import HALF
 
 

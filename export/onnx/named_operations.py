@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from keras_pe.export.graph.tensorflow_internals import replaced_products
-from keras_pe.export.model.watch.keras_internals import replaced_attention, replaced_functions, replaced_operations
+from keras_pe.export.model.watch.keras_internals import replaced_attention, replaced_operations
+from keras_pe.export.model.watch.replaced import replaced_functions
 from keras_pe.export.model.watch.traceable import steps_as_rows
 from keras_pe.export.onnx.attention import attention, attention_of_layer, masked_softmax
 from keras_pe.export.onnx.convolutions import convolution, transposed_convolution

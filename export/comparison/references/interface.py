@@ -15,7 +15,7 @@ from keras_pe.export.model.border_record import BorderRecord, border_depth, bord
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes, fixed_sizes_from_json
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Kind
-from keras_pe.export.model.watch.recording import matched_paths
+from keras_pe.export.model.watch.layer_paths import matched_paths
 from keras_pe.export.results import HALF, Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import as_dtype
 

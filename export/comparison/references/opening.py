@@ -16,11 +16,11 @@ from keras_pe.export.comparison.references.interface import Interface, in_layout
 from keras_pe.export.comparison.references.reference import ArtifactReference, Reference, StoredReference
 from keras_pe.export.model.foreign_file import describe_foreign
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
-from keras_pe.export.model.signature.declared import input_names, signature_without
+from keras_pe.export.model.signature.declared import declared, input_names
 from keras_pe.export.model.signature.given import by_name, checked_ranges
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.known_values import KnownValues, values_from_json
-from keras_pe.export.model.watch.recording import matched_paths
+from keras_pe.export.model.watch.layer_paths import matched_paths
 from keras_pe.export.progress import Stopwatch
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.registry import find_runtimes
@@ -137,7 +137,7 @@ def open_reference(
     else:
         told_by = [*told_by]
         if input_signature is None and getattr(model, "built", False):
-            input_signature = signature_without(model, absent_inputs(told_by))
+            input_signature = declared(model).without(absent_inputs(told_by))
         told = told_values(told_by, input_names(model, input_signature))
         fair = {**told.ranges, **ranges}
         given: dict[str, Any] = {"inputs": told.examples, "ranges": fair, "fixed": fixed, "compiled": compiled}

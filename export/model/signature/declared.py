@@ -1,7 +1,8 @@
 """Names, dtypes and structure of the inputs and outputs that a model or a signature declares."""
 
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from keras_pe.export.model.watch.keras_internals import built_shapes, functional_of
@@ -17,81 +18,125 @@ from keras_pe.export.model.watch.nesting import (
 _NO_INPUTS = ("training", "mask", "args", "kwargs")
 
 
-def declared_arguments(model: Any, input_signature: Any) -> tuple[tuple[Any, ...], list[str]]:
-    """Returns the positional arguments, a spec at each leaf, and the model's own name of each.
+@dataclass(frozen=True)
+class Inputs:
+    """What a model declares of its inputs.
 
-    Args:
+    Attributes:
         model: The Keras model.
-        input_signature: See `model_signature`.
-
-    Raises:
-        ValueError: If the signature is not known, or has not one entry for each input.
-        TypeError: If it has something else at a leaf.
+        structure: Its first argument with a spec at each leaf; None if it declares none.
+        names: Its own name of each leaf.
+        optional: The names of the inputs that it may be called without, as `keras.Input(optional=True)` makes.
     """
+
+    model: Any
+    structure: Any
+    names: Sequence[str]
+    optional: Collection[str] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the model declares its inputs itself."""
+        return self.structure is not None
+
+    def without(self, absent: Collection[str]) -> Any | None:
+        """Returns the signature of a model that is called without some inputs, given by any of their names; None if it
+        has no such input."""
+        left_out = [name for name in self.optional if name in absent or sanitize(name) in absent]
+        return self._structure_without(left_out) if left_out else None
+
+    def _structure_without(self, left_out: Collection[str]) -> Any:
+        pairs = zip(self.names, leaves(self.structure), strict=True)
+        return with_leaves(self.structure, [None if name in left_out else spec for name, (_, spec) in pairs])
+
+    def arguments(self, input_signature: Any) -> tuple[tuple[Any, ...], list[str]]:
+        """Returns the positional arguments, a spec at each leaf, and the model's own name of each.
+
+        Args:
+            input_signature: See `model_signature`.
+
+        Raises:
+            ValueError: If the signature is not known, or has not one entry for each input.
+            TypeError: If it has something else at a leaf.
+        """
+        import keras
+
+        if input_signature is None:
+            if not self.is_known:
+                raise ValueError(_not_known(self.model))
+            return (self.structure,), [*self.names]
+        declared = self._without_absent(input_signature)
+        given = [spec for _, spec in leaves(input_signature)]
+        for spec in given:
+            if not (hasattr(spec, "shape") and hasattr(spec, "dtype")):
+                raise TypeError(
+                    "`input_signature` must have a keras.InputSpec(shape=..., dtype=...), or the like of it, at each "
+                    f"leaf. Received: {spec!r:.80}"
+                )
+        names = [*declared.names]
+        if not declared.is_known:
+            is_positional = isinstance(input_signature, list | tuple)
+            arguments = tuple(input_signature) if is_positional else (input_signature,)
+            called = _parameter_names(self.model, len(arguments))
+            names = [path_name(path[1:], _positional_name(called, path)) for path, _ in leaves(arguments)]
+        elif len(given) == len(names):
+            own = declared.structure
+            by_key = isinstance(input_signature, Mapping) and isinstance(own, Mapping)
+            pairs = align(own, input_signature) if by_key else zip((x for _, x in leaves(own)), given, strict=True)
+            arguments = (with_leaves(own, [_with_dtype(spec, one.dtype) for one, spec in pairs]),)
+        else:
+            raise ValueError(
+                f"`input_signature` must have one entry for each input of {self.model.name!r}: {', '.join(names)}. "
+                f"Received: {len(given)} entries."
+            )
+        specs = [spec for _, spec in leaves(arguments)]
+        # Keras calls an unnamed tensor keras_tensor_17: the name of its input layer says more.
+        own_names = [None if isinstance(spec, keras.KerasTensor) else getattr(spec, "name", None) for spec in specs]
+        return arguments, [name or default for name, default in zip(own_names, names, strict=True)]
+
+    def _without_absent(self, input_signature: Any) -> "Inputs":
+        """Returns the inputs without the optional ones for which a signature has None.
+
+        Raises:
+            ValueError: If it has None for an input that is not optional.
+        """
+        given = _with_nones(input_signature) if self.is_known else []
+        if len(given) != len(self.names) or None not in given:
+            return self
+        if isinstance(input_signature, Mapping) and isinstance(self.structure, Mapping):
+            given = _with_nones({key: input_signature.get(key) for key in self.structure})
+        absent = [name for name, spec in zip(self.names, given, strict=True) if spec is None]
+        if needed := [name for name in absent if name not in self.optional]:
+            raise ValueError(
+                f"`input_signature` must have None for optional inputs only. Received: None for {', '.join(needed)}."
+            )
+        names = [name for name in self.names if name not in absent]
+        return Inputs(self.model, self._structure_without(absent), names)
+
+
+def declared(model: Any) -> Inputs:
+    """Returns what a model declares of its inputs."""
     import keras
 
-    declared, names = _without_absent(model, input_signature, *_declared(model))
-    if input_signature is None:
-        if declared is None:
-            wanted = required_arguments(model)
-            shape = built_shapes(model)
-            is_one = isinstance(shape, tuple) and all(dim is None or isinstance(dim, int) for dim in shape)
-            met = f" Keras has noted of its call that {wanted[0]} had the shape {shape}." if wanted and is_one else ""
-            raise ValueError(
-                f"`input_signature` must be given for the subclassed model {model.name!r}, which does not tell its "
-                f"inputs' shapes and dtypes: a keras.InputSpec(shape=..., dtype=...) for each of "
-                f"{', '.join(wanted)}, in a list.{met} Or give an example of them: "
-                f"inputs={{{', '.join(f'{name!r}: ...' for name in wanted)}}}."
-            )
-        return (declared,), names
-    given = [spec for _, spec in leaves(input_signature)]
-    for spec in given:
-        if not (hasattr(spec, "shape") and hasattr(spec, "dtype")):
-            raise TypeError(
-                "`input_signature` must have a keras.InputSpec(shape=..., dtype=...), or the like of it, at each leaf. "
-                f"Received: {spec!r:.80}"
-            )
-    if declared is None:
-        is_positional = isinstance(input_signature, list | tuple)
-        arguments = tuple(input_signature) if is_positional else (input_signature,)
-        called = _parameter_names(model, len(arguments))
-        names = [path_name(path[1:], _positional_name(called, path)) for path, _ in leaves(arguments)]
-    elif len(given) == len(names):
-        by_key = isinstance(input_signature, Mapping) and isinstance(declared, Mapping)
-        pairs = (
-            align(declared, input_signature) if by_key else zip((x for _, x in leaves(declared)), given, strict=True)
-        )
-        arguments = (with_leaves(declared, [_with_dtype(spec, one.dtype) for one, spec in pairs]),)
-    else:
-        raise ValueError(
-            f"`input_signature` must have one entry for each input of {model.name!r}: {', '.join(names)}. "
-            f"Received: {len(given)} entries."
-        )
-    specs = [spec for _, spec in leaves(arguments)]
-    # A Keras tensor that was not named by the user is called keras_tensor_17: its input layer's name says more.
-    given_names = [None if isinstance(spec, keras.KerasTensor) else getattr(spec, "name", None) for spec in specs]
-    return arguments, [name or default for name, default in zip(given_names, names, strict=True)]
+    structure, names = _declared(model)
+    layers = getattr(functional_of(model), "layers", ())
+    optional = {id(layer.output) for layer in layers if isinstance(layer, keras.layers.InputLayer) and layer.optional}
+    specs = [] if structure is None else leaves(structure)
+    named = zip(names, (spec for _, spec in specs), strict=bool(specs))
+    return Inputs(model, structure, names, [name for name, spec in named if id(spec) in optional])
 
 
-def _without_absent(model: Any, input_signature: Any, declared: Any, names: list[str]) -> tuple[Any, list[str]]:
-    """Returns what is declared without the optional inputs that a signature has None for.
-
-    Raises:
-        ValueError: If it has None for an input that is not optional.
-    """
-    given = [] if declared is None or input_signature is None else _with_nones(input_signature)
-    if len(given) != len(names) or None not in given:
-        return declared, names
-    if isinstance(input_signature, Mapping) and isinstance(declared, Mapping):
-        given = _with_nones({key: input_signature.get(key) for key in declared})
-    absent = [name for name, spec in zip(names, given, strict=True) if spec is None]
-    if needed := [name for name in absent if name not in optional_inputs(model)]:
-        raise ValueError(
-            f"`input_signature` must have None for optional inputs only. Received: None for {', '.join(needed)}."
-        )
-    specs = [spec for _, spec in leaves(declared)]
-    kept = [None if name in absent else spec for name, spec in zip(names, specs, strict=True)]
-    return with_leaves(declared, kept), [name for name in names if name not in absent]
+def _not_known(model: Any) -> str:
+    """Returns why the inputs of a model are not known, and the arguments to write."""
+    wanted, shape = required_arguments(model), built_shapes(model)
+    is_one = isinstance(shape, tuple) and all(dim is None or isinstance(dim, int) for dim in shape)
+    met = f" Keras has noted of its call that {wanted[0]} had the shape {shape}." if wanted and is_one else ""
+    return (
+        f"`input_signature` must be given for the subclassed model {model.name!r}, which does not tell its "
+        f"inputs' shapes and dtypes: a keras.InputSpec(shape=..., dtype=...) for each of "
+        f"{', '.join(wanted)}, in a list.{met} Or give an example of them: "
+        f"inputs={{{', '.join(f'{name!r}: ...' for name in wanted)}}}."
+    )
 
 
 def _with_nones(structure: Any) -> list[Any]:
@@ -101,37 +146,11 @@ def _with_nones(structure: Any) -> list[Any]:
     return [structure]
 
 
-def optional_inputs(model: Any) -> list[str]:
-    """Returns the model's names of the inputs that it may be called without, as `keras.Input(optional=True)` makes."""
-    import keras
-
-    declared, names = _declared(model)
-    layers = getattr(functional_of(model), "layers", ())
-    optional = {id(layer.output) for layer in layers if isinstance(layer, keras.layers.InputLayer) and layer.optional}
-    specs = [] if declared is None else leaves(declared)
-    return [name for name, (_, spec) in zip(names, specs, strict=bool(specs)) if id(spec) in optional]
-
-
-def signature_without(model: Any, absent: Collection[str]) -> Any | None:
-    """Returns the signature of a model that is called without some inputs, given by any of their names; None if it has
-    no such input."""
-    declared, names = _declared(model)
-    left_out = [name for name in optional_inputs(model) if name in absent or sanitize(name) in absent]
-    if not left_out:
-        return None
-    pairs = zip(names, leaves(declared), strict=True)
-    return with_leaves(declared, [None if name in left_out else spec for name, (_, spec) in pairs])
-
-
-def is_declared(model: Any) -> bool:
-    """Whether the model tells its inputs itself."""
-    return _declared(model)[0] is not None
-
-
 def input_names(model: Any, input_signature: Any) -> list[str]:
     """Returns what a model's inputs are called, as far as it or the signature declares them."""
-    is_known = getattr(model, "built", False) and (input_signature is not None or is_declared(model))
-    return [sanitize(name) for name in declared_arguments(model, input_signature)[1]] if is_known else []
+    inputs = declared(model)
+    is_known = getattr(model, "built", False) and (input_signature is not None or inputs.is_known)
+    return [sanitize(name) for name in inputs.arguments(input_signature)[1]] if is_known else []
 
 
 def _declared(model: Any) -> tuple[Any, list[str]]:

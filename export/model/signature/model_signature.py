@@ -2,26 +2,24 @@
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.signature.declared import (
-    declared_arguments,
-    is_declared,
-    optional_inputs,
+    Inputs,
+    declared,
     output_names,
     remarks_on_arguments,
-    signature_without,
     spec_dtype,
     spec_shape,
 )
 from keras_pe.export.model.signature.fixed_sizes import FixedSize, FixedSizes, Origin, fixed_as_given, fixed_between
 from keras_pe.export.model.signature.given import by_name, checked_examples, checked_ranges, renamed
-from keras_pe.export.model.signature.recorded import recorded_signatures
+from keras_pe.export.model.signature.recorded import recorded_shapes, recorded_signatures
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.sizes.dimensions import Kind, checked_sizes, unnamed_lengths
+from keras_pe.export.model.sizes.dimensions import Kind, checked_sizes, name_axes
 from keras_pe.export.model.sizes.found_sizes import FoundSizes, find_sizes
 from keras_pe.export.model.watch.known_values import KnownValues, find_vocabularies
 from keras_pe.export.model.watch.nesting import FlatModel, Shape, leaves, sanitize, unique, with_leaves
@@ -90,27 +88,67 @@ def find_signature(
 
     if not isinstance(model, keras.Model):
         raise TypeError(f"`model` must be a keras.Model. Received: {type(model).__name__}.")
-    sizes, ranges = by_name("sizes", sizes), by_name("ranges", ranges)
-    sizes = sizes if fixed is None else fixed.without_fixed(sizes)
+    asked = _Asked(by_name("sizes", sizes), inputs, by_name("ranges", ranges))
     if not model.built:
         raise ValueError(
             f"`model` must be built: {model.name!r} has no weights yet. Call it once, or load its weights."
         )
     if isinstance(input_signature, Signature):
-        if sizes or inputs or ranges:
+        if (asked.sizes if fixed is None else fixed.without_fixed(asked.sizes)) or inputs or ranges:
             raise ValueError("`sizes`, `inputs` and `ranges` must be given where the `Signature` is made.")
         return input_signature if fixed is None else replace(input_signature.fixed(fixed.by_name), fixed_sizes=fixed)
-    if input_signature is None and not is_declared(model):
-        recorded = _recorded(model, sizes, inputs, ranges, fixed)
-        if recorded is not None:
-            return recorded
-    given = checked_sizes(sizes)
-    if input_signature is None and inputs:
-        absent = {
-            name for name in optional_inputs(model) if not any({name, sanitize(name)} & {*each} for each in inputs)
-        }
-        input_signature = signature_without(model, absent)
-    arguments, names = declared_arguments(model, input_signature)
+    own = declared(model)
+    if input_signature is not None:
+        return _signature(own, asked, input_signature, fixed)
+    if own.is_known:
+        given = {name for each in inputs for name in each}
+        absent = [name for name in own.optional if not {name, sanitize(name)} & given] if inputs else []
+        return _signature(own, asked, own.without(absent), fixed, may_fix=fixed is None)
+    refusal = None
+    for candidate, sizes_of_call in recorded_signatures(model, inputs):  # the freest first
+        remarks = remarks_on_arguments(model, len(candidate))
+        try:
+            found = _signature(own, asked, candidate, fixed, may_fix=fixed is None and refusal is None)
+        except UnknownSizesError as error:
+            refusal = refusal or (" ".join([str(error), *remarks]), error.__cause__)
+            continue
+        if sizes_of_call and fixed is None:
+            found = replace(found, fixed_sizes=FixedSizes(tuple(sizes_of_call)).of_inputs(found.inputs))
+        return replace(found, remarks=(*remarks, *found.remarks))
+    if refusal is not None:
+        text, cause = refusal
+        raise UnknownSizesError(text) from cause
+    return _signature(own, asked, None, fixed)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The arguments of `model_signature` on sizes and values."""
+
+    sizes: Mapping[str, Sequence[int]]
+    inputs: Sequence[Mapping[str, Array]]
+    ranges: Mapping[str, tuple[float, float]]
+
+
+def _signature(
+    own: Inputs, asked: _Asked, input_signature: Any, fixed: FixedSizes | None, *, may_fix: bool = False
+) -> Signature:
+    """Returns the signature of a model whose inputs are declared or given.
+
+    Args:
+        own: What the model declares of its inputs.
+        asked: What the caller gives.
+        input_signature: See `model_signature`.
+        fixed: The sizes that an artifact fixes.
+        may_fix: Whether the signature may fix the sizes that the caller gives alone, or the one size that a declared
+            dimension takes.
+
+    Raises:
+        ValueError, TypeError: As `model_signature` does.
+    """
+    model = own.model
+    given = checked_sizes(asked.sizes if fixed is None else fixed.without_fixed(asked.sizes))
+    arguments, names = own.arguments(input_signature)
     specs = [spec for _, spec in leaves(arguments)]
     plain = unique(map(sanitize, names))
     shapes = [spec_shape(spec, name) for spec, name in zip(specs, names, strict=True)]
@@ -123,30 +161,30 @@ def find_signature(
     vocabularies, remarks = find_vocabularies(flat)
     known = {name: each for name, each in zip(plain, vocabularies, strict=True) if each}
     portable = dict(zip(names, plain, strict=True))
-    fair = checked_ranges(renamed(ranges, portable), plain)
-    values = KnownValues(known, fair, checked_examples([renamed(each, portable) for each in inputs], flat))
+    fair = checked_ranges(renamed(asked.ranges, portable), plain)
+    values = KnownValues(known, fair, checked_examples([renamed(each, portable) for each in asked.inputs], flat))
     try:
         found = find_sizes(flat, values, given)
-        if fixed is None and (alone := fixed_between(shapes, found.shapes, Origin.ONLY)):
-            fixed = FixedSizes(tuple(alone))
-        if (only := _only_size(model, found)) and input_signature is None and not (fixed or inputs):
-            taken = found.with_sizes({each.name: each.size for each in only})
-            at_only = FixedSizes(tuple(only), tuple(zip(plain, taken, strict=True)))
-            return find_signature(model, sizes=sizes, inputs=inputs, ranges=ranges, fixed=at_only)
     except UnknownSizesError as error:
-        at_given = fixed_as_given(plain, shapes, given) if input_signature is None and fixed is None else None
+        at_given = fixed_as_given(plain, shapes, given) if may_fix else None
         if at_given is not None:
             with contextlib.suppress(UnknownSizesError):
-                return find_signature(model, sizes=sizes, inputs=inputs, ranges=ranges, fixed=at_given)
+                return _signature(own, asked, input_signature, at_given)
         raise UnknownSizesError(
-            f"{_rule(inputs, input_signature, model.name)} the shapes "
+            f"{_rule(asked.inputs, input_signature, model.name)} the shapes "
             f"{', '.join(f'{name} {shape}' for name, shape in zip(names, shapes, strict=True))}. {error}. "
-            f"{_AS_NUMBERS if error.asks_for_a_value else _as_sizes(names, shapes, dtypes)}"
+            f"{_AS_NUMBERS if error.asks_for_a_value else _ways_out(names, shapes, dtypes, recorded_shapes(model))}"
         ) from error.__cause__
+    if fixed is None and (alone := fixed_between(shapes, found.shapes, Origin.ONLY)):
+        fixed = FixedSizes(tuple(alone))
+    may_fix_only = may_fix and input_signature is None and fixed is None and not asked.inputs
+    if may_fix_only and (only := _only_size(model, found)):
+        taken = found.with_sizes({each.name: each.size for each in only})
+        return _signature(own, asked, None, FixedSizes(tuple(only), tuple(zip(plain, taken, strict=True))))
     _check_sizes(model.name, given, found, dtypes)
     named = [TensorInfo(*spec) for spec in zip(plain, found.shapes, dtypes, strict=True)]
-    own, outputs, results = _outputs(model, found, plain)
-    called = [*zip(plain, names, strict=True), *zip([spec.name for spec in outputs], own, strict=True)]
+    own_names, outputs, results = _outputs(model, found, plain)
+    called = [*zip(plain, names, strict=True), *zip([spec.name for spec in outputs], own_names, strict=True)]
     return Signature(
         tuple(named),
         outputs,
@@ -169,51 +207,37 @@ def _rule(inputs: Sequence[Any], input_signature: Any, model: str) -> str:
     return f"{rule}: {model!r} cannot be called on zeros of"
 
 
-def _recorded(
-    model: Any,
-    sizes: Mapping[str, Sequence[int]] | None,
-    inputs: Sequence[Mapping[str, Array]],
-    ranges: Mapping[str, tuple[float, float]] | None,
-    fixed: FixedSizes | None,
-) -> Signature | None:
-    """Returns the freest signature that fits what is recorded of a subclassed model; None where nothing is.
+def _ways_out(
+    names: Sequence[str], shapes: Sequence[Shape], dtypes: Sequence[str], recorded: Sequence[tuple[int | None, ...]]
+) -> str:
+    """Returns the arguments that give values and sizes, as they are written in Python, in two sentences.
 
-    Raises:
-        UnknownSizesError: If none fits; the freest one's.
+    Args:
+        names: The model's own names of its inputs.
+        shapes: Their shapes.
+        dtypes: Their dtypes.
+        recorded: The shapes of the first inputs in a call of the model, whose sizes stand in the arguments.
     """
-    refusal = None
-    given = checked_sizes(sizes)
-    for candidate, own in recorded_signatures(model, inputs):
-        remarks = remarks_on_arguments(model, len(candidate))
-        at_given = None
-        if fixed is None and not refusal:
-            specs, names = declared_arguments(model, candidate)
-            shapes = [spec_shape(spec, name) for (_, spec), name in zip(leaves(specs), names, strict=True)]
-            at_given = fixed_as_given(unique(map(sanitize, names)), shapes, given)
-        for sought in (fixed, at_given) if at_given else (fixed,):
-            try:
-                found = find_signature(model, candidate, sizes=sizes, inputs=inputs, ranges=ranges, fixed=sought)
-            except UnknownSizesError as error:
-                refusal = refusal or (" ".join([str(error), *remarks]), error.__cause__)
-                continue
-            if own and sought is None:
-                found = replace(found, fixed_sizes=FixedSizes(tuple(own)).of_inputs(found.inputs))
-            return replace(found, remarks=(*remarks, *found.remarks))
-    if refusal is not None:
-        text, cause = refusal
-        raise UnknownSizesError(text) from cause
-    return None
-
-
-def _as_sizes(own: Sequence[str], shapes: Sequence[Shape], dtypes: Sequence[str]) -> str:
-    """Returns how values and sizes are given that were not found, in two sentences."""
-    arrays = (f"{name!r}: <{dtype}, {len(shape)} axes>" for name, shape, dtype in zip(own, shapes, dtypes, strict=True))
-    examples = f"give an example, or several: inputs={{{', '.join(arrays)}}}"
-    named = [dim for shape in shapes for dim in shape if isinstance(dim, str)]
-    lengths = [dim for dim in named if Kind.of_name(dim, shapes) is not Kind.BATCH]
-    names = dict.fromkeys([*lengths, *unnamed_lengths(shapes)])
+    named = name_axes(shapes)
+    sizes = {dim: 64 for shape in named for dim in shape if isinstance(dim, str)}
+    for shape, met in zip(named, recorded, strict=False):
+        if len(shape) == len(met):
+            pairs = zip(shape, met, strict=True)
+            sizes |= {dim: size for dim, size in pairs if isinstance(dim, str) and size is not None}
+    batches = {name for name in sizes if Kind.of_name(name, named) is Kind.BATCH}
+    lengths = {name: size for name, size in sizes.items() if name not in batches} or sizes
+    sizes |= dict.fromkeys(batches, 2)
+    static = [tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape) for shape in named]
+    filled = {
+        name: ("a", "object") if dtype == "string" else (0, dtype) for name, dtype in zip(names, dtypes, strict=True)
+    }
+    arrays = (
+        f"{name!r}: numpy.full({shape}, {value!r}, {dtype!r})"
+        for shape, (name, (value, dtype)) in zip(static, filled.items(), strict=True)
+    )
+    examples = f"give an example, or several, with your values: inputs={{{', '.join(arrays)}}}"
     fixed = "fixed in `input_signature`"
-    given = f"give them: sizes={dict.fromkeys(names, (64, 128))}, or {fixed}" if names else f"give them {fixed}"
+    given = f"give them, with your numbers: sizes={lengths}, or {fixed}" if lengths else f"give them {fixed}"
     return f"If it takes certain values only, {examples}. If it takes certain sizes only, {given}."
 
 
@@ -261,9 +285,7 @@ def written_signature(
 
 def _outputs(model: Any, found: FoundSizes, inputs: list[str]) -> tuple[list[str], tuple[TensorInfo, ...], Any]:
     """Returns the model's own names of its outputs, what they are, and the structure that it returns them in."""
-    import keras
-
-    dtypes = [keras.backend.standardize_dtype(x.dtype) for _, x in leaves(found.results)]
+    dtypes = [dtype for _, dtype in leaves(found.results)]
     own = output_names(model, found.results)
     plain = unique(map(sanitize, own), taken=inputs)
     shapes = [

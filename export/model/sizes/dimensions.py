@@ -2,6 +2,7 @@
 
 import enum
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from numbers import Integral
@@ -168,10 +169,20 @@ class NamedShapes:
         return sizes
 
 
-def unnamed_lengths(shapes: Sequence[Shape]) -> list[str]:
-    """Returns the names that the dynamic dimensions will have, those of the caller and batches aside."""
-    axes = ((shape, axis) for shape in shapes for axis, dim in enumerate(shape) if axis and dim is None)
-    return list(dict.fromkeys(Kind.of_axis(shape, axis).value for shape, axis in axes))
+def name_axes(shapes: Sequence[Shape]) -> list[tuple[int | str, ...]]:
+    """Returns the shapes with a name of its own on each dynamic axis that has none: `batch`, `length`, `length_2`, ...
+
+    A caller may give the size of an axis by this name. All batches are one.
+    """
+    counts = Counter[Kind]()
+
+    def named(shape: Shape, axis: int) -> int | str:
+        dim = shape[axis]
+        kind = Kind.of_axis(shape, axis) if axis else Kind.BATCH
+        counts[kind] += dim is None and bool(axis)
+        return dim or (f"{kind}_{counts[kind]}" if counts[kind] > 1 else kind.value)
+
+    return [tuple(named(shape, axis) for axis in range(len(shape))) for shape in shapes]
 
 
 def all_dimensions(shapes: Iterable[Sequence[int | str]], known: Mapping[str, Dimension]) -> dict[str, Dimension]:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from keras_pe.export.model.watch.keras_internals import compute_output_spec
-from keras_pe.export.model.watch.nesting import FlatModel, StaticShape
+from keras_pe.export.model.watch.nesting import FlatModel, PartialShape
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.model.watch.traceable import needed_nodes, operators_before, steps_as_rows, traced_flat
 
@@ -22,8 +22,6 @@ _ELEMENTWISE = """
     Softplus Softsign Sqrt Square SquaredDifference StopGradient Sub Tanh
 """
 _KEEPING_SHAPE = frozenset(_ELEMENTWISE.split())
-
-PartialShape = tuple[int | None, ...]
 
 _LARGE = 5040  # a size that most numbers divide
 
@@ -133,7 +131,7 @@ class SymbolicShapes:
     def __init__(self, model: FlatModel) -> None:
         self._model = model
 
-    def __call__(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
+    def __call__(self, shapes: Sequence[PartialShape]) -> list[PartialShape | None]:
         """Returns the shapes of the outputs, `None` where a size is not known.
 
         Raises:
@@ -186,7 +184,7 @@ class GraphShapes:
         kept = {name.partition(":")[0] for name in self._outputs} | {each.name for each in counting if each.inputs}
         self._definition = shape_graph(graph, self._inputs, kept)
 
-    def __call__(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
+    def __call__(self, shapes: Sequence[PartialShape]) -> list[PartialShape | None]:
         """Returns the shapes of the outputs, `None` where a size or the number of dimensions is not known.
 
         Raises:
@@ -202,7 +200,7 @@ class GraphShapes:
         found = (graph.get_tensor_by_name(name).shape for name in self._outputs)
         return [None if shape.rank is None else tuple(shape.as_list()) for shape in found]
 
-    def _imported(self, shapes: Sequence[StaticShape]) -> Any:
+    def _imported(self, shapes: Sequence[PartialShape]) -> Any:
         """Returns the graph with these shapes of the inputs, as far as it has them, and all others inferred."""
         import tensorflow as tf
 

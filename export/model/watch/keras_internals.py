@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-# Held while layers have methods of their own, and while a model is traced: one export at a time, each in its turn.
-one_at_a_time = threading.RLock()
+from keras_pe.export.model.watch.replaced import one_at_a_time, replaced_attributes, replaced_functions
 
 _RATES = ("_dropout", "dropout")  # which holds how much an attention layer drops
 
@@ -94,29 +93,6 @@ def compute_output_spec(function: Callable[..., Any], *arguments: Any) -> Any:
     return backend.compute_output_spec(function, *arguments)
 
 
-@contextlib.contextmanager
-def replaced_functions(replacements: Iterable[tuple[Any, str, Callable[..., Any]]]) -> Iterator[None]:
-    """Gives layers, operations or modules other functions in this thread: any other sees them as they were.
-
-    Args:
-        replacements: Each owner, the name of its function, and what is called instead: with the usual function and then
-            its arguments.
-    """
-    thread = threading.get_ident()
-
-    def chosen(function: Callable[..., Any], usual: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(usual)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return function(usual, *args, **kwargs) if threading.get_ident() == thread else usual(*args, **kwargs)
-
-        return call
-
-    with one_at_a_time, contextlib.ExitStack() as stack:
-        for owner, name, function in replacements:
-            stack.enter_context(replaced_attributes(owner, {name: chosen(function, getattr(owner, name))}))
-        yield
-
-
 def replaced_attention(
     layers: Iterable[Any], attend: Callable[..., tuple[Any, Any]]
 ) -> contextlib.AbstractContextManager[None]:
@@ -155,21 +131,6 @@ def returns_scores(layer: Any) -> bool:
 def causal_mask(layer: Any, query: Any, value: Any) -> Any:
     """Returns what an attention layer lets a query see where it is causal, `(1, queries, values)`."""
     return layer._compute_causal_mask(query, value)
-
-
-@contextlib.contextmanager
-def replaced_attributes(owner: Any, values: Mapping[str, Any]) -> Iterator[None]:
-    """Gives a layer, operation or module other attributes, while every other thread that would do so waits."""
-    own = vars(owner)
-    with one_at_a_time:
-        before = {name: own[name] for name in values if name in own}
-        own.update(values)  # setattr() would track them
-        try:
-            yield
-        finally:
-            for name in values:
-                del own[name]
-            own.update(before)
 
 
 @contextlib.contextmanager

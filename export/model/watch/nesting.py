@@ -13,6 +13,8 @@ LeafPath = tuple[str | int, ...]
 
 StaticShape = tuple[int, ...]
 
+PartialShape = tuple[int | None, ...]
+
 Shape = tuple[int | str | None, ...]
 """Of an input: `None` or a name where a dimension is dynamic."""
 
@@ -100,6 +102,7 @@ class FlatModel:
     """A model and what it takes.
 
     Attributes:
+        structure: The positional arguments of its call, with names as leaves.
         names: Of its inputs.
         shapes: Of its inputs; `None` or a name where a dimension is dynamic.
         dtypes: Of its inputs.
@@ -115,16 +118,35 @@ class FlatModel:
             structure: The positional arguments of its call, with names as leaves.
             inputs: The shape and dtype of each name.
         """
-        self._model, self._structure, self.names = model, structure, list(inputs)
+        self._model, self.structure, self.names = model, structure, list(inputs)
         self.shapes = [shape for shape, _ in inputs.values()]
         self.dtypes = [dtype for _, dtype in inputs.values()]
         self.layers = all_layers(model)
         self.variables = list({id(variable): variable for variable in model.variables}.values())
 
+    @property
+    def specs(self) -> dict[str, tuple[Shape, str]]:
+        """The shape and dtype of each input, by its name."""
+        return dict(zip(self.names, zip(self.shapes, self.dtypes, strict=True), strict=True))
+
+    @property
+    def settings(self) -> list[Any]:
+        """The plain attributes of each layer, which show whether it has been changed, and the shapes of variables."""
+        plain = (bool, int, float, str)
+
+        def is_plain(value: Any) -> bool:
+            return all(map(is_plain, value)) if isinstance(value, tuple) else value is None or isinstance(value, plain)
+
+        settings = [
+            (id(layer), [(key, value) for key, value in vars(layer).items() if is_plain(value)])
+            for layer in self.layers
+        ]
+        return [*settings, *((tuple(each.shape), str(each.dtype)) for each in self.variables)]
+
     def call(self, arrays: Sequence[Any]) -> Any:
         """Returns what the model returns in inference."""
         named = dict(zip(self.names, arrays, strict=True))
-        return self._model(*map_leaves(self._structure, named.__getitem__), training=False)
+        return self._model(*map_leaves(self.structure, named.__getitem__), training=False)
 
     def outputs(self, arrays: Sequence[Any]) -> list[Any]:
         """Returns the same as a flat list."""

@@ -15,9 +15,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from keras_pe.export.model.watch.keras_internals import open_scopes, replaced_functions, resizing_to_tensors
+from keras_pe.export.model.watch.keras_internals import open_scopes, resizing_to_tensors
 from keras_pe.export.model.watch.nesting import FlatModel
 from keras_pe.export.model.watch.recording import recorded_arguments, state_left_alone
+from keras_pe.export.model.watch.replaced import replaced_functions
 
 _Result = TypeVar("_Result")
 

@@ -85,6 +85,29 @@ def test_nodes_and_edges_are_not_one_batch() -> None:
     assert [spec.shape[0] for spec in (*signature.inputs, *signature.outputs)] == ["batch", "batch_2"] * 2
 
 
+def test_a_model_is_searched_once_and_again_after_a_layer_was_changed() -> None:
+    calls: list[Any] = []
+
+    class Cut(layers.Layer):
+        def __init__(self, count: int, **options: Any) -> None:
+            super().__init__(**options)
+            self.count = count
+
+        def call(self, x: Any) -> Any:
+            calls.append(x)
+            return x[:, self.count :]
+
+    model = keras.Sequential([keras.Input((None, 4), name="x"), Cut(2, name="y")])
+    assert model_signature(model).dimensions["length"].sizes == SizeRange(3)
+    once = len(calls)
+    assert model_signature(model).dimensions["length"].sizes == SizeRange(3)
+    assert len(calls) == once
+    model_signature(model, sizes={"length": 7})
+    assert len(calls) > once
+    model.get_layer("y").count = 5
+    assert model_signature(model).dimensions["length"].sizes == SizeRange(6)
+
+
 def test_a_table_of_positions_ends_the_range() -> None:
     class Table(layers.Layer):
         def build(self, shape: Any) -> None:
@@ -132,7 +155,7 @@ def test_a_model_of_images_that_takes_no_size_is_told_to_give_heights_and_widths
                 raise ValueError("not at this size")
             return x * 1.0
 
-    hint = re.escape("sizes={'height': (64, 128), 'width': (64, 128)}")
+    hint = re.escape("sizes={'height': 64, 'width': 64}")
     with pytest.raises(UnknownSizesError, match=f"not at this size.* {hint}"):
         model_signature(images(Never(name="y")))
 
@@ -254,25 +277,54 @@ def _example(length: int, count: int) -> dict[str, np.ndarray]:
     return {name: np.zeros(shape, "int32" if name == "places" else "float32") for name, shape in shapes.items()}
 
 
-def test_a_size_that_is_a_multiple_of_another_is_fixed_as_it_is_printed() -> None:
-    model = _of_images()
-    with pytest.raises(UnknownSizesError) as caught:
-        model_signature(model)
-    printed = re.search(r"input_signature=(\[.*\])", str(caught.value))
-    assert printed is not None
-    signature = model_signature(model, eval(printed[1]))
-    assert [spec.shape[1] for spec in signature.inputs] == ["length", 1, 4]
+def _related(function: Any, *shapes: Any) -> keras.Model:
+    inputs = [keras.Input(shape, name=name) for name, shape in zip(("first", "second", "both"), shapes, strict=False)]
+    return keras.Model(inputs, layers.Lambda(function, output_shape=(None,), name="y")(inputs))
 
 
-def test_sizes_that_add_up_are_given_as_they_are_printed() -> None:
-    first, second, both = (keras.Input((None, 4), name=name) for name in ("first", "second", "both"))
-    model = keras.Model([first, second, both], layers.Concatenate(axis=1)([first, second]) + both)
+@pytest.mark.parametrize(
+    ("model", "sizes"),
+    [
+        pytest.param(_of_images, {"length": 9, "height": 6, "length_2": 24}, id="multiple"),
+        pytest.param(
+            lambda: _related(lambda x: ops.concatenate(x[:2], 1) + x[2], *[(None, 4)] * 3),
+            {"length": 24, "length_2": 7, "length_3": 31},
+            id="sum",
+        ),
+        pytest.param(
+            lambda: _related(lambda x: x[0][:, 1:] - x[1], *[(None, 4)] * 2), {"length": 25, "length_2": 24}, id="token"
+        ),
+        pytest.param(
+            lambda: _related(
+                lambda x: ops.reshape(x[0][:, :, None] * x[1][:, None], (ops.shape(x[0])[0], -1)) - x[2], *[(None,)] * 3
+            ),
+            {"length": 6, "length_2": 7, "length_3": 42},
+            id="product",
+        ),
+        pytest.param(
+            lambda: _related(lambda x: ops.average_pool(x[0], 2) - x[1], *[(None, None, 3)] * 2),
+            {"height": 8, "width": 12, "height_2": 4, "width_2": 6},
+            id="half",
+        ),
+        pytest.param(
+            lambda: _related(lambda x: ops.reshape(x[0], (ops.shape(x[0])[0], -1, 17)), (None,)),
+            {"length": 34},
+            id="seventeens",
+        ),
+    ],
+)
+def test_sizes_that_are_not_found_are_given_by_the_argument_that_is_printed(model: Any, sizes: dict[str, int]) -> None:
     with pytest.raises(UnknownSizesError) as caught:
-        model_signature(model)
-    printed = re.search(r"sizes=(\{.*\})", str(caught.value))
+        model_signature(made := model())
+    printed = re.search(r"sizes=(\{.*?\})", str(caught.value))
     assert printed is not None
-    signature = model_signature(model, sizes=eval(printed[1]))
-    assert [own.sizes.given for own in signature.dimensions.values()] == [(), (24,), (24,), (48,)]
+    assert eval(printed[1]).keys() == sizes.keys()  # one for each axis
+    found = model_signature(made, sizes=sizes).dimensions
+    assert [own.sizes.given for name, own in found.items() if name != "batch"] == [(size,) for size in sizes.values()]
+    printed = re.search(r"inputs=(\{.*?\)\})", str(caught.value))
+    assert printed is not None
+    example = eval(printed[1], {"numpy": np})
+    assert {name: array.dtype.name for name, array in example.items()} == {x.name: x.dtype for x in made.inputs}
 
 
 def test_a_batch_that_must_be_even_is_found_where_nothing_else_is_dynamic() -> None:

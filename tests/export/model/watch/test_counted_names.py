@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from keras_pe.export import check_parity, export_onnx
-from keras_pe.export.model.watch.recording import matched_paths
+from keras_pe.export.model.watch.layer_paths import matched_paths
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from keras_pe.export import (
     export_onnx,
     export_saved_model,
 )
-from keras_pe.export.model.watch.keras_internals import named_functions, replaced_functions, scope_name
+from keras_pe.export.model.watch.keras_internals import named_functions, scope_name
+from keras_pe.export.model.watch.replaced import replaced_functions
 from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from keras_pe.export.model.sizes.dimension_search import find_range
 from keras_pe.export.model.sizes.dimensions import SizeRange
+from keras_pe.export.model.sizes.ranges import find_range
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,143 @@
+"""The oracle that says which shapes a model takes: its layers' shapes are inferred, or the model is called."""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from keras_pe.export.errors import UnknownSizesError
+from keras_pe.export.model.sizes.shape_inference import GraphShapes, SymbolicShapes
+from keras_pe.export.model.watch.known_values import Filling, KnownValues
+from keras_pe.export.model.watch.nesting import FlatModel, PartialShape, StaticShape, leaves
+from keras_pe.export.model.watch.recording import state_left_alone
+
+_POWERS = (4, 64, 4096)  # most models take one of these sizes
+
+
+class Oracle:
+    """A model and the shapes that it takes. Its state stays as it was.
+
+    Attributes:
+        cause: The first error of the model for shapes that it does not take.
+        asks_for_a_value: Whether it takes zeros of a size whose symbols it refuses.
+    """
+
+    def __init__(self, model: FlatModel, values: KnownValues) -> None:
+        self.model, self._values = model, values
+        self._inference: GraphShapes | SymbolicShapes | None = None
+        self._taken: dict[tuple[PartialShape, ...], bool] = {}
+        self.cause: Exception | None = None
+        self.asks_for_a_value = False
+
+    def takes(self, shapes: Sequence[PartialShape]) -> bool:
+        """Returns whether the layers take these shapes, as far as shapes show. `None` is a size that is not known.
+
+        Raises:
+            UnknownSizesError: If the layers need a number in a tensor, which no size gives.
+        """
+        asked = tuple(shapes)
+        if asked not in self._taken:
+            try:
+                self._infer(shapes)
+                self._taken[asked] = True
+            except Exception as error:  # whatever the layers raise
+                self.cause = self.cause or error
+                if False not in self._taken.values():  # the first that is refused
+                    self.asks_for_a_value = self._takes_arrays_alone()
+                if self.asks_for_a_value:
+                    raise UnknownSizesError from error
+                self._taken[asked] = False
+        return self._taken[asked]
+
+    def _takes_arrays_alone(self) -> bool:
+        """Whether the model takes zeros of sizes whose symbols it refuses, as it does where no graph can be traced."""
+        if not isinstance(self._inference, SymbolicShapes):
+            return False
+        tried = [
+            [tuple(dim if isinstance(dim, int) else size for dim in shape) for shape in self.model.shapes]
+            for size in _POWERS
+        ]
+        for shapes in tried:
+            with contextlib.suppress(Exception):  # whatever the layers raise
+                self._infer(shapes)
+                return False
+        return any(self.runs(shapes, Filling()) for shapes in tried[:2])
+
+    def _infer(self, shapes: Sequence[PartialShape]) -> list[PartialShape | None]:
+        """Returns the shapes of the outputs without running the model."""
+        if self._inference is None:
+            self._inference = self._start_inference()
+        return self._inference(shapes)
+
+    def _start_inference(self) -> GraphShapes | SymbolicShapes:
+        import keras
+
+        if keras.backend.backend() == "tensorflow":
+            try:
+                return GraphShapes(self.model)
+            except Exception as error:  # a layer may raise anything where a size is not known
+                self.cause = error
+        return SymbolicShapes(self.model)
+
+    def table_sizes(self) -> tuple[int, ...]:
+        """Returns the sizes of the tables that the model reads, where these may end, as far as they are known."""
+        return self._inference.table_sizes if self._inference is not None else ()
+
+    def call(self, shapes: Sequence[StaticShape], filling: Filling) -> Any:
+        """Returns what the model returns for plain values of these shapes.
+
+        Raises:
+            Exception: Whatever the kernels raise.
+        """
+        inputs = replace(self._values, filling=filling).plain(self.specs(shapes))
+        with state_left_alone():
+            return self.model.call(list(inputs.values()))
+
+    def runs(self, shapes: Sequence[StaticShape], filling: Filling) -> bool:
+        """Returns whether the model runs on plain values of these shapes."""
+        try:
+            self.call(shapes, filling)
+        except Exception:  # whatever the kernels raise
+            return False
+        return True
+
+    def specs(self, shapes: Sequence[Sequence[Any]]) -> dict[str, tuple[Any, str]]:
+        """Returns shapes with their dtypes, by the names of the inputs."""
+        return dict(zip(self.model.names, zip(shapes, self.model.dtypes, strict=True), strict=True))
+
+    @property
+    def infers(self) -> bool:
+        """Whether shapes have been inferred before: another question then costs less than a call."""
+        return self._inference is not None
+
+    def measured(self, shapes: Sequence[StaticShape], filling: Filling) -> list[StaticShape]:
+        """Returns the shapes of the outputs: what cannot be inferred comes from a call.
+
+        Values differ then, so that what counts some of them is no dimension. Neither is what counts the words of a
+        text, which are more than any dimension has entries.
+        """
+        inferred = self._infer(shapes) if self._inference else [None]
+        if all(shape is not None and None not in shape for shape in inferred):
+            return inferred  # type: ignore[return-value]  # no size is None
+        words = 1 + 2 * max((size for shape in shapes for size in shape), default=0)
+        run, specs = (self._inference or SymbolicShapes(self.model)).run, self.specs(shapes)
+        values = replace(self._values, filling=filling)
+        try:
+            return shapes_of(run(list(values.varied(specs, words).values())))
+        except Exception:  # whatever the layers raise where they take none but certain values
+            return shapes_of(run(list(values.plain(specs, words).values())))
+
+
+def shapes_of(results: Any) -> list[StaticShape]:
+    """Returns the shapes of what a model has returned.
+
+    Raises:
+        ValueError: If that stays symbolic.
+    """
+    if any(None in result.shape for _, result in leaves(results)):
+        raise ValueError(
+            "`model` must return values where it takes values. Received: a model with an output that stays symbolic. "
+            "A function in it, such as one of `keras.ops.cond`, uses tensors of the model from outside of itself: put "
+            "it into the `call` of a layer."
+        )
+    return [tuple(int(dim) for dim in result.shape) for _, result in leaves(results)]

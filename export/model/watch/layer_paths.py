@@ -1,0 +1,88 @@
+"""The path of each layer in a model, and the paths that stand for the same layers in a model that was made again."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from keras_pe.export.model.watch.keras_internals import parts_of
+
+_NAME = re.compile(r"(?P<base>.*?)(?:_(?P<number>\d+))?(?P<call>#\d+)?", re.DOTALL)
+
+_Children = dict[str, dict[tuple[int, str], str]]
+
+
+def layer_paths(model: Any) -> list[tuple[str, Any]]:
+    """Returns every layer and operation in a model with its path, each once, those within recurrent layers aside."""
+    import keras
+
+    found: dict[int, tuple[str, Any]] = {}
+    taken = set[str]()
+
+    def walk(prefix: str, parent: Any) -> None:
+        for part in parts_of(parent):
+            if id(part) in found or isinstance(part, keras.layers.InputLayer):
+                continue
+            path = name = f"{prefix}{part.name}"
+            count = 1
+            while path in taken:
+                count += 1
+                path = f"{name}~{count}"
+            taken.add(path)
+            found[id(part)] = (path, part)
+            if not isinstance(part, keras.layers.RNN):
+                walk(f"{path}/", part)
+
+    walk("", model)
+    return list(found.values())
+
+
+def is_within(path: str, layer: str) -> bool:
+    """Whether a path is that of a layer, or leads to one within it."""
+    return f"{path}/".startswith(f"{layer}/")
+
+
+def matched_paths(paths: Iterable[str], others: Iterable[str]) -> dict[str, str]:
+    """Returns the path among others of each path that has one there.
+
+    Names count as the same that differ by their numbers alone, and all those of a base by the same: a process that made
+    two dense layers before calls the "dense" and "dense_1" of a model "dense_2" and "dense_3".
+
+    Args:
+        paths: Names joined by "/".
+        others: The same, of the artifact.
+    """
+    known = set(others)
+    ours, theirs = _tree(paths), _tree(known)
+    found, todo = dict[str, str](), [("", "")]
+    while todo:
+        parent, other = todo.pop()
+        for base, children in ours.get(parent, {}).items():
+            there = theirs.get(other, {}).get(base, {})
+            shift = _shift(children, there)
+            pairs = [(path, there.get((number + shift, call))) for (number, call), path in children.items()]
+            todo += [(path, twin) for path, twin in pairs if twin is not None]
+            found |= {path: twin for path, twin in pairs if twin is not None}
+    twins = {path: found[f"/{path}"][1:] for path in paths if f"/{path}" in found}
+    return {path: twin for path, twin in twins.items() if twin in known}
+
+
+def _tree(paths: Iterable[str]) -> dict[str, _Children]:
+    """Returns the children of each path by their base, its own by their numbers; each path begins with a "/"."""
+    tree: dict[str, _Children] = {}
+    for path in paths:
+        parent = ""
+        for name in path.split("/"):
+            child = f"{parent}/{name}"
+            parts = _NAME.fullmatch(name)
+            assert parts is not None  # whatever a name is
+            key = (int(parts["number"] or 0), parts["call"] or "")
+            tree.setdefault(parent, {}).setdefault(parts["base"], {})[key] = child
+            parent = child
+    return tree
+
+
+def _shift(ours: Iterable[tuple[int, str]], theirs: Iterable[tuple[int, str]]) -> int:
+    """Returns by how much the numbers of most differ; of several the least."""
+    mine, there = set(ours), set(theirs)
+    shifts = {0} | {other - number for number, _ in mine for other, _ in there}
+    return min(shifts, key=lambda by: (-len({(number + by, call) for number, call in mine} & there), abs(by), by))
