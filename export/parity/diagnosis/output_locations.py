@@ -1,9 +1,8 @@
 """Which of the artifact's tensors holds each layer's output, in one case and with some of them replaced."""
 
-import itertools
 import json
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from keras_pe.export.artifacts.artifact import LAYERS_KEY
@@ -18,6 +17,7 @@ from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CANDIDATES = 8
 _MOST_TOGETHER = 24  # ways in which the outputs of one call may be held
+_FEW_TOGETHER = 2  # outputs of which so many ways hold nearly all that are likely
 _NUMBER = re.compile(r"_\d+$")  # which TensorFlow adds to the name of a scope that is there already
 
 
@@ -26,14 +26,21 @@ class Location:
     """Where a layer's output may be.
 
     Attributes:
-        match: The tensor.
+        way: The tensor, and those of the outputs that were put in their places together with it.
         gained: The outputs that agree once Keras' own is there, itself among them.
         is_mended: Whether all outputs of the artifact do.
+        off: The worst difference of the artifact's outputs.
     """
 
-    match: TensorMatch
+    way: tuple[TensorMatch, ...]
     gained: frozenset[int]
     is_mended: bool
+    off: float
+
+    @property
+    def match(self) -> TensorMatch:
+        """The tensor."""
+        return self.way[0]
 
     def mends_more_than(self, numbers: Container[int]) -> bool:
         """Whether more agrees than these."""
@@ -60,6 +67,7 @@ class OutputLocations:
         self.matches: dict[int, TensorMatch | None] = {}
         self._case = case
         self._names, self._scopes = _names_of(case.probe.runner, outputs)
+        self._guessed: dict[int, TensorMatch] = {}  # what mended most when other outputs of the call were looked for
         self._claimed = {name for names in self._names.values() for name in names if name is not None}
         self._layers = {name for output in outputs for name in output.layer.split("/")}
         self._consumers: dict[int, list[int]] = {}
@@ -84,50 +92,70 @@ class OutputLocations:
         Where nothing names the outputs of one call, such as the states of a recurrence, all that differ are put in
         their places together: what comes after may need each of them.
         """
-        best: Location | None = None
         if self.is_gone(output):
             return None
         others = [] if self.named(output) else [each for each in self._differing_beside(output) if not self.named(each)]
         together = [output, *others]
-        for way in self._ways(together):
-            put: Arrays = {}
-            for each, match in zip(together, way, strict=True):
-                put |= self.tensors.in_place_of(match, each.array)
-            try:
-                tensors = self._case.run_inside({**self.replaced, **put})
-            except RuntimeFailedError:
-                continue
-            gained = (
-                each.number
-                for each in self.outputs
-                if self.matches[each.number] is None and each not in others and self._match(each, tensors) is not None
-            )
-            location = Location(way[0], frozenset(gained), self.outputs_pass(tensors)[2])
-            if not location.is_mended and not self.named(output) and self._breaks(put, tensors):
-                continue  # it is another layer's
-            if location.is_mended:
-                return location
-            if location.gained and (best is None or len(location.gained) > len(best.gained)):
+        held = [self._candidates_with_copies(each) for each in together]
+        best: Location | None = None
+        ways = _beam(held)
+        for way in ways:
+            location = self._put(together, way)
+            if location is not None and (location.is_mended or (location.gained and _is_better(location, best))):
                 best = location
+            if location is not None and location.is_mended:
+                break
+        if len(together) > _FEW_TOGETHER and ways and not (best is not None and best.is_mended):
+            best = self._exchanged(together, held, best.way if best is not None else ways[0])
+        if best is not None:
+            self._guessed |= {each.number: match for each, match in zip(together, best.way, strict=True)}
         return best
+
+    def _exchanged(
+        self, outputs: Sequence[RecordedOutput], held: Sequence[Sequence[TensorMatch]], way: tuple[TensorMatch, ...]
+    ) -> Location | None:
+        """Returns where outputs are, if one tensor after another is exchanged as long as the model's outputs near."""
+        best = self._put(outputs, way)
+        for number, matches in enumerate(held):
+            used = {name for place, match in enumerate(way) if place != number for name in match.tensors}
+            for match in (each for each in matches if used.isdisjoint(each.tensors)):
+                if best is not None and best.is_mended:
+                    return best
+                location = self._put(outputs, (*way[:number], match, *way[number + 1 :]))
+                if location is not None and (best is None or location.off < best.off):
+                    best, way = location, location.way
+        return best if best is not None and best.gained else None
+
+    def _put(self, outputs: Sequence[RecordedOutput], way: Sequence[TensorMatch]) -> Location | None:
+        """Returns where outputs are if each is held by a tensor of its own, or None if that cannot be."""
+        put: Arrays = {}
+        for each, match in zip(outputs, way, strict=True):
+            put |= self.tensors.in_place_of(match, each.array)
+        try:
+            tensors = self._case.run_inside({**self.replaced, **put})
+        except RuntimeFailedError:
+            return None
+        gained = (
+            each.number
+            for each in self.outputs
+            if self.matches[each.number] is None and each not in outputs[1:] and self._match(each, tensors) is not None
+        )
+        off, _, is_mended = self.outputs_pass(tensors)
+        location = Location(tuple(way), frozenset(gained), is_mended, off)
+        # What breaks something that was right is another layer's tensor.
+        is_wrong = not is_mended and not self.named(outputs[0]) and self._breaks(put, tensors)
+        return None if is_wrong else location
 
     def _differing_beside(self, output: RecordedOutput) -> list[RecordedOutput]:
         """Returns the other outputs of a call that the artifact gets wrong."""
         same = (each for each in self.outputs if each.call is output.call and each.number != output.number)
         return [each for each in same if each.number in self.differing]
 
-    def _ways(self, outputs: list[RecordedOutput]) -> list[tuple[TensorMatch, ...]]:
-        """Returns how some outputs may be held, each by a tensor of its own: the likeliest first, then the nearest."""
+    def _candidates_with_copies(self, output: RecordedOutput) -> list[TensorMatch]:
+        """Returns the tensors that may hold an output, each with those that hold the very same."""
         right = {number: match.tensor for number, match in self.matches.items() if match is not None}
-        held = []
-        for each in outputs:
-            others = {tensor for number, tensor in right.items() if number != each.number} | self._case.inputs.keys()
-            shape = each.array.shape
-            held.append([self.tensors.with_copies(match, shape, others) for match in self._candidates(each)])
-        numbered = [list(enumerate(matches)) for matches in held]
-        ways = [tuple(zip(*way, strict=True)) for way in itertools.product(*numbered)]
-        ways.sort(key=lambda way: (sum(way[0]), sum(match.difference for match in way[1])))
-        return [matches for _, matches in ways if _are_apart(matches)][:_MOST_TOGETHER]
+        others = {tensor for number, tensor in right.items() if number != output.number} | self._case.inputs.keys()
+        return [self.tensors.with_copies(match, output.array.shape, others) for match in self._candidates(output)]
 
     def _breaks(self, replaced: Container[str], tensors: Tensors) -> bool:
         """Whether something else in the place of tensors makes wrong what was right, these themselves aside."""
@@ -162,7 +190,7 @@ class OutputLocations:
     def _candidates(self, output: RecordedOutput) -> list[TensorMatch]:
         """Returns the tensors that may hold a layer's output: those named for it, after it, then the nearest.
 
-        Before these comes what the layer was given: it may have been left out.
+        Before these come a guess made with another output of the call, and what the layer was given.
         """
         if named := self.named(output):
             return self.tensors.sized(named, output.array)  # none if it has another size
@@ -174,7 +202,8 @@ class OutputLocations:
         sources = [match.tensor for number in output.sources if (match := self.matches[number]) is not None]
         given = self.tensors.sized(sources, output.array)
         nearest = (match for match in self.tensors.nearest(output.array) if not self._is_within_another(match, output))
-        free = [match for match in [*reversed(scoped), *given, *nearest] if match.tensor not in taken]
+        guessed = [self._guessed[output.number]] if output.number in self._guessed else []
+        free = [match for match in [*guessed, *reversed(scoped), *given, *nearest] if match.tensor not in taken]
         several = {(match.tensor, match.axes): match for match in free}
         return list(several.values())[:_MOST_CANDIDATES]
 
@@ -230,10 +259,26 @@ class OutputLocations:
         return differing
 
 
-def _are_apart(matches: Iterable[TensorMatch]) -> bool:
-    """Whether no tensor is that of two matches."""
-    names = [name for match in matches for name in match.tensors]
-    return len(names) == len(set(names))
+def _is_better(location: Location, best: Location | None) -> bool:
+    return best is None or len(location.gained) > len(best.gained)
+
+
+def _beam(held: Sequence[Sequence[TensorMatch]]) -> list[tuple[TensorMatch, ...]]:
+    """Returns how some outputs may be held, each by a tensor of its own: the likeliest first, then the nearest.
+
+    Args:
+        held: The tensors that may hold each output, the likeliest first.
+    """
+    beam: list[tuple[int, float, frozenset[str], tuple[TensorMatch, ...]]] = [(0, 0.0, frozenset(), ())]
+    for matches in held:
+        longer = (
+            (ranks + rank, off + match.difference, used | match.tensors, (*way, match))
+            for ranks, off, used, way in beam
+            for rank, match in enumerate(matches)
+            if used.isdisjoint(match.tensors)
+        )
+        beam = sorted(longer, key=lambda each: each[:2])[:_MOST_TOGETHER]
+    return [way for *_, way in beam]
 
 
 def _names_of(

@@ -47,6 +47,7 @@ class Tensors:
     def __init__(self, arrays: Mapping[str, Array]) -> None:
         self.arrays = arrays
         self._flat: dict[str, Array] = {}
+        self._probes: dict[int, Array] = {}
         self._by_size: dict[int, list[str]] = {}
         for name, array in arrays.items():
             if array.size and is_float(array.dtype):
@@ -60,9 +61,20 @@ class Tensors:
     def _holding(self, output: Array, tolerance: float, names: Container[str]) -> Iterator[TensorMatch]:
         """Yields the tensors of the given names that hold an output, in whatever layout."""
         for axes, values in _flattened(output, _layouts(output.shape)):
-            for name in self._by_size.get(output.size, ()):
-                if name in names and (match := self._compare(name, values, axes, tolerance)) is not None:
+            for name in self._near(values, tolerance):
+                if name in names and (match := self._compare(name, values, axes)).difference <= tolerance:
                     yield match
+
+    def _near(self, values: Array, tolerance: float) -> list[str]:
+        """Returns the tensors of a size whose first, last and some values between are within the tolerance."""
+        same = self._by_size.get(values.size, [])
+        step = max(1, values.size // _PROBES)
+        if values.size not in self._probes:
+            probes = [self._values(name)[::step] for name in same]
+            self._probes[values.size] = np.stack(probes) if probes else np.zeros((0, 1))
+        with np.errstate(invalid="ignore"):  # infinities; `_compare` decides on them and on NaN
+            is_far = (np.abs(self._probes[values.size] - values[::step]) > tolerance).any(axis=1)
+        return list(itertools.compress(same, ~is_far))
 
     def holds(self, values: Array, tolerance: float) -> bool:
         """Whether a tensor has the same values in any order: what is on the way between layers may be turned."""
@@ -97,11 +109,9 @@ class Tensors:
         for name in names:
             if name in self.arrays and self.arrays[name].size == output.size:
                 told = _layouts_told(self.arrays[name].shape, output.shape)
-                found = [
-                    self._compare(name, values, axes, np.inf)
-                    for axes, values in _flattened(output, told or _layouts(output.shape))
-                ]
-                fitting = sorted((match for match in found if match is not None), key=lambda match: match.difference)
+                layouts = _flattened(output, told or _layouts(output.shape))
+                found = (self._compare(name, values, axes) for axes, values in layouts)
+                fitting = sorted(found, key=lambda match: match.difference)
                 matches += fitting if told else fitting[:1]
         return matches
 
@@ -134,15 +144,8 @@ class Tensors:
             if held is not None and held.size == output.size
         }
 
-    def _compare(self, name: str, values: Array, axes: tuple[int, ...], tolerance: float) -> TensorMatch | None:
-        array = self._values(name)
-        step = max(1, len(values) // _PROBES)
-        if np.isfinite(tolerance) and not distance(array[::step], values[::step]) <= tolerance:
-            return None
-        difference = distance(array, values)
-        if difference > tolerance:
-            return None
-        return TensorMatch(name, axes, difference)
+    def _compare(self, name: str, values: Array, axes: tuple[int, ...]) -> TensorMatch:
+        return TensorMatch(name, axes, distance(self._values(name), values))
 
     def _values(self, name: str) -> Array:
         if name not in self._flat:
