@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from benchmarks import rendering, results
-from benchmarks.measuring import RUNTIMES, in_own_process, thread_counts
+from benchmarks.measuring import RUNTIMES, run_module, thread_counts
 
 # With two threads only what there is most work in.
 TWO_THREADS = ("range:8:128", "range:1:2048", "positions:32:512", "start:1:2048", "starts:32:512")
@@ -53,7 +53,7 @@ def main() -> None:
 
 def accuracy(shared: bool) -> dict[str, Any]:
     """Returns the largest errors."""
-    return {"beside": {"figures": in_own_process("benchmarks.accuracy.encodings")}}
+    return {"beside": {"figures": run_module("benchmarks.accuracy.encodings")}}
 
 
 def rotary(shared: bool) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def rotary(shared: bool) -> dict[str, Any]:
             continue
         for limits in ROTARY.get(runtime, [()]):
             arguments = [runtime, "--encoding", "rotary", *limits]
-            found = in_own_process("benchmarks.speed.worker", arguments, threads=1, backend=backend)
+            found = run_module("benchmarks.speed.worker", arguments, threads=1, backend=backend)
             seconds |= found["seconds"]
             left_out += [f"{name}: {reason}" for name, reason in found["failed"].items()]
     return {"seconds": seconds, "beside": {"left out": left_out}}
@@ -82,7 +82,7 @@ def speed(runtime: str, backend: str, shared: bool) -> dict[str, Any]:
         left_out.append(f"{runtime}, two threads: with other work on the machine their time tells nothing.")
     for threads in thread_counts(shared):
         arguments = [runtime, "--threads", str(threads), *(["--cases", *TWO_THREADS] if threads > 1 else [])]
-        found = in_own_process("benchmarks.speed.worker", arguments, threads=threads, backend=backend)
+        found = run_module("benchmarks.speed.worker", arguments, threads=threads, backend=backend)
         seconds |= found["seconds"]
         left_out += [f"{name}: {reason}" for name, reason in found["failed"].items()]
     return {"seconds": seconds, "beside": {"left out": left_out}}
@@ -90,7 +90,7 @@ def speed(runtime: str, backend: str, shared: bool) -> dict[str, Any]:
 
 def costs(shared: bool) -> dict[str, Any]:
     """Returns what an encoding adds to a model beside time, and the times of `identify`."""
-    return dict(in_own_process("benchmarks.costs", threads=1))
+    return dict(run_module("benchmarks.costs", threads=1))
 
 
 def exporter(shared: bool) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def exporter(shared: bool) -> dict[str, Any]:
         "seconds": seconds,
         "bytes": {f"export of BERT, peak/{route}": int(each["peak"]) for route, each in exports.items()},
         "beside": {
-            "check relative to its runs": in_own_process("benchmarks.exporter.parity_cost"),
+            "check relative to its runs": run_module("benchmarks.exporter.parity_cost"),
             "operators": found["operators"],
             "left out": [*([_ONE_THREAD] if shared else []), *found["left out"]],
         },

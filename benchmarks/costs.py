@@ -1,4 +1,4 @@
-"""What an encoding adds to a model beside time: bytes in a file, time to load and to build it, memory of a call.
+"""Measures the costs of an encoding beside run time: bytes in a file, time to load and to build it, memory of a call.
 
 python -m benchmarks.costs
 """
@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.measuring import in_own_process, interleaved, peak_bytes
+from benchmarks.measuring import peak_bytes, run_module, time_in_turns
 from benchmarks.speed.contestants import CONTESTANTS, Contestant, ours
 from benchmarks.speed.in_onnxruntime import onnx_file, session
 from benchmarks.speed.in_tensorflow import MODES, function, signature
@@ -36,10 +36,10 @@ def measure() -> dict[str, dict[str, Any]]:
     sizes |= {f"onnx, three layers/{each.name}": len(onnx_file(_thrice(each), specs)) for each in chosen}
     sizes |= {f"saved model, three layers/{each.name}": _saved_model_bytes(each) for each in chosen}
     sizes |= memory()
-    seconds = interleaved({f"load/{name}": partial(session, file) for name, file in files.items()})
-    seconds |= interleaved({f"build/{name}": partial(_build, length) for name, length in _LENGTHS.items()}, rounds=3)
+    seconds = time_in_turns({f"load/{name}": partial(session, file) for name, file in files.items()})
+    seconds |= time_in_turns({f"build/{name}": partial(_build, length) for name, length in _LENGTHS.items()}, rounds=3)
     tables = {f"identify/{rows}x{columns}": _table(rows, columns) for rows, columns in _TABLES}
-    seconds |= interleaved({name: partial(identify, table) for name, table in tables.items()}, rounds=3)
+    seconds |= time_in_turns({name: partial(identify, table) for name, table in tables.items()}, rounds=3)
     return {"seconds": seconds, "bytes": sizes}
 
 
@@ -70,11 +70,11 @@ def _saved_model_bytes(contestant: Contestant) -> int:
 def memory() -> dict[str, int]:
     """Returns the memory of a call with positions given, beyond its inputs and what the model holds."""
     pairs = [(mode, name) for mode in MODES[:2] for name in MEASURED]
-    return {f"memory, {mode}/{name}": in_own_process("benchmarks.costs", [mode, name]) for mode, name in pairs}
+    return {f"memory, {mode}/{name}": run_module("benchmarks.costs", [mode, name]) for mode, name in pairs}
 
 
 def _memory_of(mode: str, name: str) -> int:
-    """Returns it for one contestant, in a process of its own: an allocator keeps what it once had."""
+    """Returns the memory of one contestant, measured in a subprocess because an allocator never shrinks."""
     (contestant,) = (each for each in CONTESTANTS if each.name == name)
     small, large = (contestant.inputs(SCENARIOS["positions"], *shape) for shape in ((1, 2), (32, 512)))
     if mode == MODES[0]:

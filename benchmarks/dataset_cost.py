@@ -1,9 +1,9 @@
-"""What checking a data set costs: rows a second of the check with one worker, against a bare loop over the same rows.
+"""Measures the cost of a data set's check: rows a second with one worker, against a bare loop over the same rows.
 
-The bare loop reads the rows, runs the compiled Keras model and ONNX Runtime one after the other, and compares nothing:
-the same call of Keras and the same batches, with as many threads as both like. Imports and loading are left out on both
-sides. Both run in turns, each in a process of its own. What else the machine does blurs the rows a second, and less so
-the processor's time, which is that of all processes: on the check's side the caller and the runtime's too (Linux).
+The bare loop reads the rows, runs the compiled Keras model and ONNX Runtime one after the other, and does not compare.
+Keras' call, the batches and the number of threads are the same. Imports and loading are left out on both sides.
+Both run in turns, each in a subprocess. Other work on the machine changes the rows a second, and changes the
+processor's time less. On the check's side the processor's time includes the caller and the runtime (Linux).
 
 Usage: python -m benchmarks.dataset_cost [ROWS]
 """
@@ -51,7 +51,7 @@ def bare(model: str, artifact: str, data: str) -> float:
     return len(rows) / seconds
 
 
-def checked(pool: ProcessPool, model: str, artifact: str, data: str) -> float:
+def check_rows(pool: ProcessPool, model: str, artifact: str, data: str) -> float:
     """Returns the rows a second of the check, from the first shard that is done to the last."""
     times: list[tuple[float, int]] = []
     report = check_dataset(
@@ -69,7 +69,7 @@ def checked(pool: ProcessPool, model: str, artifact: str, data: str) -> float:
 
 
 def processor_seconds(pid: int) -> float:
-    """Returns the processor's time that a process and those that it has started have taken so far."""
+    """Returns the processor time of a process and its children so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in _words(task / "children")]
     own = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -96,13 +96,13 @@ def main() -> None:
         rates, costs = [], []
         loop, pool = ProcessPool(1), ProcessPool(1)
         loop.submit(by_name, *files).result()  # both load once before the first turn
-        checked(pool, *files)
+        check_rows(pool, *files)
         for _ in range(REPEATS):
             before = processor_seconds(*loop.pids)
             one = loop.submit(by_name, *files).result()
             alone = processor_seconds(*loop.pids) - before
             before = processor_seconds(*pool.pids) + time.process_time()
-            other = checked(pool, *files)
+            other = check_rows(pool, *files)
             beside = processor_seconds(*pool.pids) + time.process_time() - before
             rates.append(other / one)
             costs.append(alone / beside)

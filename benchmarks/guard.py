@@ -3,8 +3,8 @@
     python -m benchmarks.guard
 
 It measures a few ratios of layers again, against those that are stored, and compares networks of two depths.
-Ratios to the formula as most code writes it, of runs that take turns on one thread, hardly depend on the machine. What
-is over its bound is measured once more: other work on the machine makes ratios larger, too.
+Ratios to the formula as most code writes it, of runs that take turns on one thread, hardly depend on the machine. A
+ratio over its bound is measured once more, as other work on the machine also raises ratios.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.exporter import depth_cost
-from benchmarks.measuring import RUNTIMES, in_own_process, quotient
+from benchmarks.measuring import RUNTIMES, quotient, run_module
 from benchmarks.results import load
 
 BOUNDS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("bounds.toml").read_text())["bound"]
@@ -36,7 +36,7 @@ def check(bounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
             print(f"{encoding}, {runtime}: left out, {RUNTIMES[runtime]} is not installed", flush=True)
             continue
         together = list(group)
-        found = _measured(encoding, runtime, [bound["case"] for bound in together])
+        found = _measure(encoding, runtime, [bound["case"] for bound in together])
         for bound in together:
             usual, now = (_ratio(figures, bound) for figures in (stored, found))
             holds = now <= bound["factor"] * usual
@@ -47,11 +47,11 @@ def check(bounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return broken
 
 
-def _measured(encoding: str, runtime: str, cases: list[str]) -> dict[str, list[float]]:
+def _measure(encoding: str, runtime: str, cases: list[str]) -> dict[str, list[float]]:
     arguments = [runtime, "--encoding", encoding, "--modes", *dict.fromkeys(case.split("/")[0] for case in cases)]
     arguments += ["--cases", *(_short(case) for case in cases), "--contestants", BASES[encoding], OURS]
     module, backend = "benchmarks.speed.worker", RUNTIMES[runtime]
-    found: dict[str, dict[str, list[float]]] = in_own_process(module, arguments, threads=1, backend=backend)
+    found: dict[str, dict[str, list[float]]] = run_module(module, arguments, threads=1, backend=backend)
     return found["seconds"]
 
 

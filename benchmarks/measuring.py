@@ -29,13 +29,13 @@ def seconds(run: Run, repeats: int = 1) -> float:
     return (clock() - start) / repeats
 
 
-def interleaved(
+def time_in_turns(
     runs: dict[str, Run], rounds: int = 9, least_seconds: float = 0.004, most_seconds: float = 1.0
 ) -> dict[str, list[float]]:
     """Returns the seconds of each run: `rounds` values, or as many as fit into `most_seconds`, but three at least.
 
-    They take turns, so that what else the machine does meets all of them alike, in an order drawn anew for each turn:
-    what ran before changes the time of what runs after. Short ones run several times a turn.
+    The runs take turns in an order drawn anew for each turn, so that other work on the machine affects all of them.
+    A run changes the time of the next one. Short ones run several times a turn.
     """
     order = list(runs)
     draw = random.Random(0)
@@ -51,19 +51,19 @@ def interleaved(
     return taken
 
 
-def interleaved_openings(
+def time_openings(
     openers: dict[str, Callable[[], Run]], rounds: int, most_seconds: float, openings: int = 8
 ) -> dict[str, list[float]]:
     """Returns the seconds of runs that take turns, of files that are opened anew for each share of the rounds.
 
-    Where memory happens to lie when a file is opened can double the time of each of its runs, so that one opening tells
-    nothing of the file: a network of small products took 0.48 of its own time. What is opened first took 1.09 of it:
+    The address of a file's memory can double the time of each of its runs, so one opening is not enough. A network of
+    small products took 0.48 of its own time, and the file that was opened first took 1.09 of it:
     the order is drawn.
 
     Args:
         openers: Each opens a file, and returns a run of it.
-        rounds: As of `interleaved`, of all openings together.
-        most_seconds: As of `interleaved`, of all openings together.
+        rounds: As of `time_in_turns`, of all openings together.
+        most_seconds: As of `time_in_turns`, of all openings together.
         openings: How often.
     """
     taken: dict[str, list[float]] = {}
@@ -72,7 +72,7 @@ def interleaved_openings(
     for _ in range(openings):
         draw.shuffle(order)
         opened = {name: openers[name]() for name in order}
-        share = interleaved(opened, max(1, rounds // openings), most_seconds=most_seconds / openings)
+        share = time_in_turns(opened, max(1, rounds // openings), most_seconds=most_seconds / openings)
         fewest = min(map(len, share.values()))  # so that what is measured in one turn stays in one
         for name, values in share.items():
             taken.setdefault(name, []).extend(values[:fewest])
@@ -107,16 +107,16 @@ def memory(field: str) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
 
 
-def in_own_process(
+def run_module(
     module: str, arguments: Sequence[str] = (), *, threads: int | None = None, backend: str = "tensorflow"
 ) -> Any:
     """Returns what `python -m module` prints as its last line, which is JSON.
 
     Args:
         module: One of this package.
-        arguments: Of its command line.
+                arguments: Its command-line arguments.
         threads: Processor cores that the process may use; None for all.
-        backend: Of Keras.
+                backend: Keras' backend.
 
     Raises:
         RuntimeError: If the process fails, with the end of what it said.

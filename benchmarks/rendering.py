@@ -97,7 +97,7 @@ def accuracy(values: Values, beside: dict[str, Any]) -> str:
 
 
 def half_precision(values: Values, beside: dict[str, Any]) -> str:
-    """What half precision leaves."""
+    """Returns the table of half precision."""
     rows = (
         (f"`{policy}`", *(f"{_error(error)}, {int(distinct):,} rows" for error, distinct in each.values()))
         for policy, each in beside["accuracy"]["figures"]["half precision"].items()
@@ -274,7 +274,7 @@ def identify(values: Values, beside: dict[str, Any]) -> str:
 
 
 def machine(values: Values, beside: dict[str, Any]) -> str:
-    """What was measured on."""
+    """Returns the sentence about the machine and the versions."""
     about = beside["onnxruntime"]["machine"]
     shared = ", shared with other work while it measured" if about["shared"] else ""
     measured = [part["machine"]["versions"] for part in beside.values() if "machine" in part]  # each in what it needed

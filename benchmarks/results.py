@@ -1,4 +1,4 @@
-"""What was measured, kept: times and bytes as a pyperf suite, and what a suite cannot hold in a file beside it.
+"""Stores measurements: times and bytes as a pyperf suite, and the rest in a file beside it.
 
 pyperf keeps every value, so that its own commands (`stats`, `hist`, `compare_to`) read what was measured; its runner is
 not used, because there contestants would not take turns.
@@ -18,7 +18,7 @@ PACKAGES = ("keras", "keras-hub", "numpy", "tensorflow", "onnxruntime", "tf2onnx
 
 
 def save(part: str, seconds: dict[str, list[float]], sizes: dict[str, int], beside: dict[str, Any]) -> None:
-    """Writes what was measured of one part of the figures, in place of what it was before."""
+    """Writes the measurements of one part of the figures, and replaces its previous ones."""
     units: dict[str, tuple[str, list[Any]]] = {name: ("second", each) for name, each in seconds.items()}
     units |= {name: ("byte", [size]) for name, size in sizes.items()}
     if units:

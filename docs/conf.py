@@ -26,7 +26,7 @@ extensions = [
     "sphinx_copybutton",
 ]
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
-suppress_warnings = ["config.cache"]  # an entry of another site's inventory that cannot be stored is no matter
+suppress_warnings = ["config.cache"]  # an entry of another site's inventory that cannot be stored does not matter
 
 # Pages.
 smartquotes = False  # names and options stand as they are typed
@@ -37,7 +37,7 @@ nb_execution_timeout = 300  # seconds a cell
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_merge_streams = True
-nb_output_stderr = "remove"  # what TensorFlow logs when it starts
+nb_output_stderr = "remove"  # TensorFlow logs at its start
 
 # Docstrings: Google's sections and Keras' own, with code between single backticks.
 default_role = "literal"
@@ -55,7 +55,7 @@ napoleon_custom_sections = [
 
 
 def _answers(site: str) -> bool:
-    """Whether a site's inventory can be read: without a network the names of others are no links, and that is all."""
+    """Whether a site's inventory can be read; without a network the names of other packages are plain text."""
     try:
         with urllib.request.urlopen(f"{site}/objects.inv", timeout=5):
             return True
@@ -81,7 +81,7 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 
-# What Python shows in a signature, and what people know it by.
+# Python's spelling of a signature, and the spelling that people know.
 _NAMES = {
     r"<factory>": "...",
     r"[\w.]*_?Buffer \| .*?_NestedSequence\[complex \| bytes \| str\]": "ArrayLike",

@@ -1,4 +1,4 @@
-"""Faults of files: what becomes of one that was right when it was exported."""
+"""Faults that are planted in correct exported files."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 import onnx
-from fault_examples import Build, Example, functional, masked, padded, seeded
+from fault_examples import Build, Example, functional, mask_model, pad_model, seeded
 from keras import layers as L  # noqa: N812
 from onnx import TensorProto, helper, numpy_helper
 
@@ -21,7 +21,7 @@ def _mixer(is_wrong: bool) -> keras.Model:
     return keras.Model(x, outputs, name="model")
 
 
-def _edited(change: Callable[[onnx.GraphProto], Any], build: Build | None = None) -> Callable[[Path], keras.Model]:
+def _edit(change: Callable[[onnx.GraphProto], Any], build: Build | None = None) -> Callable[[Path], keras.Model]:
     """Returns what exports a model and changes the graph of the file."""
 
     def make(path: Path) -> keras.Model:
@@ -38,12 +38,12 @@ def _edited(change: Callable[[onnx.GraphProto], Any], build: Build | None = None
 def _weight(name: str, change: Callable[[Any], Any], build: Build | None = None) -> Callable[[Path], keras.Model]:
     """Returns what exports a model and changes a weight of the file."""
 
-    def changed(graph: onnx.GraphProto) -> None:
+    def change_graph(graph: onnx.GraphProto) -> None:
         (tensor,) = [each for each in graph.initializer if each.name == name]
         values = np.ascontiguousarray(change(numpy_helper.to_array(tensor)), np.float32)
         tensor.CopyFrom(numpy_helper.from_array(values, name))
 
-    return _edited(changed, build)
+    return _edit(change_graph, build)
 
 
 def _insert(graph: onnx.GraphProto, layer: str, make: Callable[[str, str], list[onnx.NodeProto]]) -> None:
@@ -69,11 +69,11 @@ def _bent(old: str, new: str) -> list[onnx.NodeProto]:
     return [helper.make_node("Tanh", [old], [new])]
 
 
-def _declared(graph: onnx.GraphProto) -> None:
+def _declare(graph: onnx.GraphProto) -> None:
     graph.output[0].type.tensor_type.shape.dim[1].dim_value = 32
 
 
-def _renamed(names: Mapping[str, str]) -> Callable[[onnx.GraphProto], None]:
+def _rename(names: Mapping[str, str]) -> Callable[[onnx.GraphProto], None]:
     def change(graph: onnx.GraphProto) -> None:
         for node in graph.node:
             node.output[:] = [names.get(name, name) for name in node.output]
@@ -131,13 +131,13 @@ def _corners(graph: onnx.GraphProto) -> None:
     resize.attribute.extend([*kept, helper.make_attribute("coordinate_transformation_mode", "align_corners")])
 
 
-def _resized(x: Any, _: bool) -> Any:
+def _resize(x: Any, _: bool) -> Any:
     image = L.Conv2D(4, 3, name="edges")(L.Resizing(20, 28, name="resized")(x))
     return L.GlobalAveragePooling2D(name="mean")(image)
 
 
 def _counter(path: Path) -> keras.Model:
-    """Writes the file of a model that counts its calls, with the count that it had."""
+    """Writes the file of a model that counts its calls, with its count."""
 
     @keras.saving.register_keras_serializable("gallery")
     class Counting(L.Layer):
@@ -162,39 +162,37 @@ def _counter(path: Path) -> keras.Model:
 
 
 EDITED: Mapping[Cause, Example] = {
-    Cause.MISSING_OUTPUT: Example("An output was left out of the file.", _edited(lambda graph: graph.output.pop())),
-    Cause.EXTRA_OUTPUT: Example("A tensor inside has become an output.", _edited(_inner_output)),
-    Cause.RENAMED_OUTPUT: Example("Somebody gave an output another name.", _edited(_renamed({"state": "out_1"}))),
+    Cause.MISSING_OUTPUT: Example("An output was left out of the file.", _edit(lambda graph: graph.output.pop())),
+    Cause.EXTRA_OUTPUT: Example("A tensor inside has become an output.", _edit(_inner_output)),
+    Cause.RENAMED_OUTPUT: Example("Somebody gave an output another name.", _edit(_rename({"state": "out_1"}))),
     Cause.SWAPPED_OUTPUTS: Example(
-        "Outputs were named by their order, which was another.", _edited(_renamed({"state": "score", "score": "state"}))
+        "Outputs were named by their order, which was another.", _edit(_rename({"state": "score", "score": "state"}))
     ),
-    Cause.OTHER_DTYPE: Example("A converter has put a cast before an output.", _edited(_cast)),
-    Cause.FALSE_DECLARATION: Example("An exporter has declared the length that it met.", _edited(_declared)),
+    Cause.OTHER_DTYPE: Example("A converter has put a cast before an output.", _edit(_cast)),
+    Cause.FALSE_DECLARATION: Example("An exporter has declared the length that it met.", _edit(_declare)),
     Cause.OTHER_SHAPE: Example(
         "A table has lost its last rows.",
-        _weight("words/embeddings", lambda w: w[:40], padded),
+        _weight("words/embeddings", lambda w: w[:40], pad_model),
     ),
-    Cause.NON_DETERMINISM: Example(
-        "Noise of the training is in the file.", _edited(lambda g: _insert(g, "mix", _noise))
-    ),
+    Cause.NON_DETERMINISM: Example("Noise of the training is in the file.", _edit(lambda g: _insert(g, "mix", _noise))),
     Cause.FROZEN_STATE: Example("A layer counts its calls; the file holds one count.", _counter),
     Cause.CHANGED_VALUES: Example("A row of a kernel was damaged.", _weight("mix/kernel", _one_row_off)),
     Cause.OFFSET_VALUES: Example("A number was added to a bias.", _weight("mix/bias", lambda w: w + 0.1)),
     Cause.CLIPPED_VALUES: Example("A kernel was cut at 0.3.", _weight("mix/kernel", lambda w: np.clip(w, -0.3, 0.3))),
     Cause.QUANTIZED_INT4: Example("A kernel was rounded to 15 steps.", _weight("mix/kernel", _rounded_to_int4)),
-    Cause.HALF_PRECISION: Example("One operator computes in float16.", _edited(lambda g: _insert(g, "mix", _half))),
+    Cause.HALF_PRECISION: Example("One operator computes in float16.", _edit(lambda g: _insert(g, "mix", _half))),
     Cause.TRANSPOSED_AXES: Example("A kernel stands as PyTorch keeps it.", _weight("mix/kernel", np.transpose)),
     Cause.REVERSED_VALUES: Example("A kernel runs backwards.", _weight("mix/kernel", lambda w: w[::-1])),
     Cause.REORDERED_VALUES: Example(
         "The columns of a kernel stand in another order.",
         _weight("mix/kernel", lambda w: w[:, [0, 4, 1, 5, 2, 6, 3, 7]]),
     ),
-    Cause.ANOTHER_WEIGHT: Example("Two kernels of one shape were mixed up.", _edited(_mixed_up)),
-    Cause.ADDED_TWICE: Example("A bias is added twice.", _edited(_added_twice)),
+    Cause.ANOTHER_WEIGHT: Example("Two kernels of one shape were mixed up.", _edit(_mixed_up)),
+    Cause.ADDED_TWICE: Example("A bias is added twice.", _edit(_added_twice)),
     Cause.OTHER_PLACES: Example(
         "The image is resized corner to corner.",
-        _edited(_corners, functional(_resized, 12, 12, 4)),
+        _edit(_corners, functional(_resize, 12, 12, 4)),
     ),
-    Cause.OPERATION_ADDED: Example("A layer's tanh is taken twice.", _edited(lambda g: _insert(g, "mix", _bent))),
-    Cause.WEAK_MASK: Example("The mask takes 1 from a score.", _edited(_weakly, masked(lambda mask: mask))),
+    Cause.OPERATION_ADDED: Example("A layer's tanh is taken twice.", _edit(lambda g: _insert(g, "mix", _bent))),
+    Cause.WEAK_MASK: Example("The mask takes 1 from a score.", _edit(_weakly, mask_model(lambda mask: mask))),
 }

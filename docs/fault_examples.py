@@ -1,4 +1,4 @@
-"""What the faults of the gallery are made with: a small model, and the file of one that is not quite the same."""
+"""A small model and the file of a slightly different one, for the faults of the gallery."""
 
 import zlib
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def mistaken(layers: Layers, *shape: int | None) -> Callable[[Path], keras.Model
     return written_anew(functional(layers, *shape))
 
 
-def padded(is_wrong: bool) -> keras.Model:
+def pad_model(is_wrong: bool) -> keras.Model:
     """Returns a model of sequences with padding; the wrong one knows of none."""
     tokens = keras.Input((None,), dtype="int32", name="tokens")
     x = L.Embedding(50, 8, mask_zero=not is_wrong, name="words")(tokens)
@@ -78,7 +78,7 @@ def padded(is_wrong: bool) -> keras.Model:
     )
 
 
-def masked(change: Callable[[Any], Any]) -> Build:
+def mask_model(change: Callable[[Any], Any]) -> Build:
     """Returns what makes attention with a mask, in the wrong model with what becomes of the mask."""
 
     def build(is_wrong: bool) -> keras.Model:

@@ -27,10 +27,10 @@ _INTRODUCTION = """\
 <!-- Written by docs/gallery.py, which runs what it shows. -->
 # Gallery of causes
 
-For each cause a fault that makes it, what the report says and draws, and what to do now. Where a command stands beside
-the fault it shows the same on your machine, with the page that `--report report.html` writes; the other faults are made
-by `docs/edited_files.py`, `docs/mistaken_models.py`, `docs/other_interfaces.py` and `docs/right_files.py`. The last
-digits of small differences are those of one machine. What each cause means is on [its own page](causes.md).
+Each section plants a fault, and shows the text and the picture of its report, and the remedy. A command beside the
+fault shows the same on your machine, with the page that `--report report.html` writes. The other faults are planted by
+`docs/edited_files.py`, `docs/mistaken_models.py`, `docs/other_interfaces.py` and `docs/right_files.py`. The last
+digits of small differences are those of one machine. [Causes](causes.md) has the meaning of each cause.
 
 In each picture the filled area is the error over the axis that tells most, the dotted line is Keras' own, and the
 dashed line is what is allowed.
@@ -39,7 +39,7 @@ _PORT = re.compile(r"(?<=127\.0\.0\.1):\d+/")
 _FOLDER = re.compile(rf"{re.escape(tempfile.gettempdir())}/tmp\w+/")
 
 
-def _demonstrated(name: str) -> Example:
+def _demonstrate(name: str) -> Example:
     """Returns a fault of the demonstration."""
 
     def make(path: Path) -> keras.Model:
@@ -56,7 +56,7 @@ _ALL = {
     **MISTAKEN,
     **NOT_OF_FILES,
     **OTHER_INTERFACES,
-    **{fault.cause: _demonstrated(name) for name, fault in FAULTS.items()},
+    **{fault.cause: _demonstrate(name) for name, fault in FAULTS.items()},
 }
 SHOWN = {cause: _ALL[cause] for cause in Cause}
 """The fault of each cause."""
@@ -74,7 +74,7 @@ def report(cause: Cause) -> Part:
 def section(cause: Cause, part: Part) -> str:
     """Returns a cause with its fault, words and picture."""
     lines = [f"\n## {cause}\n", f"{SHOWN[cause].story}\n"]
-    said = [f"- **{each.label}**: {_escaped(each.text)}" for each in part.statements]
+    said = [f"- **{each.label}**: {_escape(each.text)}" for each in part.statements]
     picture = [f"\n```{{raw}} html\n:file: gallery/{_file(cause)}\n```"] if _drawn(part) else []
     return "\n".join([*lines, *said, *picture]) + "\n"
 
@@ -88,7 +88,7 @@ def _drawn(part: Part) -> str:
     return draw(shown[0]) if shown else ""
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     text = _PORT.sub(":8000/", _FOLDER.sub("", text))  # others in every run
     return text.replace("|", "\\|").replace("*", "\\*").replace("<", "\\<").replace("[", "\\[")
 

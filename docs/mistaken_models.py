@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 import numpy as np
-from fault_examples import Example, Layers, functional, masked, mistaken, padded, seeded, written_anew
+from fault_examples import Example, Layers, functional, mask_model, mistaken, pad_model, seeded, written_anew
 from keras import layers as L  # noqa: N812
 from keras import ops
 
@@ -21,7 +21,7 @@ def _echo(is_wrong: bool) -> keras.Model:
     return keras.Model(x, layer(x), name="model")
 
 
-def _cooled(x: Any, is_wrong: bool) -> Any:
+def _cool(x: Any, is_wrong: bool) -> Any:
     """Divides by a temperature, an attribute that the layers of Keras do not have."""
 
     @keras.saving.register_keras_serializable("gallery")
@@ -48,7 +48,7 @@ def _bytes(x: Any, _: bool) -> Any:
     return L.Rescaling(1 / 255, name="pixels")(ops.cast(x, "uint8"))
 
 
-def _clamped(x: Any, is_wrong: bool) -> Any:
+def _clamp(x: Any, is_wrong: bool) -> Any:
     counted = ops.cumsum(ops.ones_like(x[:, :, 0], dtype="int32"), axis=1) - 1
     given = {"positions": ops.minimum(counted, 39)} if is_wrong else {}
     return keras_pe.SinusoidalPositionEncoding(name="positions")(x, **given)
@@ -123,12 +123,12 @@ def _between(change: Callable[[Any], Any]) -> Layers:
     return layers
 
 
-def _numbered(x: Any, is_wrong: bool) -> Any:
+def _number(x: Any, is_wrong: bool) -> Any:
     bins = L.Discretization(bin_boundaries=[-1.0, -0.5, 0.0, 0.5, 1.0], name="bins")(x)
     return L.Embedding(7, 4, name="table")(bins + 1 if is_wrong else bins)
 
 
-def _shuffled(x: Any, is_wrong: bool) -> Any:
+def _shuffle(x: Any, is_wrong: bool) -> Any:
     mixed = L.Conv2D(6, 3, groups=2, name="mix")(x)
     if not is_wrong:
         return mixed
@@ -146,7 +146,7 @@ def _first_row(x: Any, is_wrong: bool) -> Any:
     return ops.take(y, [0], axis=0) + 0 * y if is_wrong else y
 
 
-def _joined(x: Any, is_wrong: bool) -> Any:
+def _join(x: Any, is_wrong: bool) -> Any:
     both = [L.Dense(4, name="one")(x), L.Dense(4, name="other")(x)]
     return L.Concatenate(name="both")(both[::-1] if is_wrong else both)
 
@@ -155,21 +155,21 @@ def _strange(y: Any) -> Any:
     return y * ops.sin(7 * y + ops.roll(y, 3, -1) ** 2)
 
 
-def _strided(x: Any, is_wrong: bool) -> Any:
+def _stride(x: Any, is_wrong: bool) -> Any:
     conv = L.Conv2D(6, 3, 2, "valid" if is_wrong else "same", name="edges")
     return L.GlobalAveragePooling2D(name="mean")(conv(L.ZeroPadding2D(1)(x) if is_wrong else x))
 
 
-def _pooled(x: Any, is_wrong: bool) -> Any:
+def _pool(x: Any, is_wrong: bool) -> Any:
     pooling = L.MaxPooling2D if is_wrong else L.AveragePooling2D
     return L.GlobalAveragePooling2D(name="mean")(pooling(2, name="pool")(x))
 
 
-def _centered(x: Any, is_wrong: bool) -> Any:
+def _center(x: Any, is_wrong: bool) -> Any:
     return L.Dense(8, name="mix")(x - ops.mean(x, 0) if is_wrong else x)
 
 
-def _normalized(x: Any, is_wrong: bool) -> Any:
+def _normalize(x: Any, is_wrong: bool) -> Any:
     return x if is_wrong else L.LayerNormalization(name="norm")(x)
 
 
@@ -197,13 +197,13 @@ def _residual(is_wrong: bool) -> keras.Model:
     return model
 
 
-def _exchanged(is_wrong: bool) -> keras.Model:
+def _exchange(is_wrong: bool) -> keras.Model:
     x, h, c = keras.Input((5, 4), name="x"), keras.Input((3,), name="h"), keras.Input((3,), name="c")
     y = L.LSTM(3, name="steps")(x, initial_state=[c, h] if is_wrong else [h, c])
     return keras.Model([x, h, c], L.Dense(3, name="score")(y), name="model")
 
 
-def _started(is_wrong: bool) -> keras.Model:
+def _start(is_wrong: bool) -> keras.Model:
     x, start = keras.Input((None, 8), name="x"), keras.Input((), dtype="int32", name="start")
     given = {} if is_wrong else {"start_index": start}
     y = keras_pe.SinusoidalPositionEncoding(name="positions")(x, **given)
@@ -224,8 +224,8 @@ MISTAKEN: Mapping[Cause, Example] = {
     Cause.LENGTH_LIMIT: Example(
         "The table of positions was made for 64.", mistaken(_positions(max_length=64), None, 8)
     ),
-    Cause.CLAMPED_TABLE: Example("Each position beyond 39 is taken for 39.", mistaken(_clamped, None, 8)),
-    Cause.DEPENDENCE_ON_BATCH: Example("The mean of the batch is subtracted.", mistaken(_centered, None, 8)),
+    Cause.CLAMPED_TABLE: Example("Each position beyond 39 is taken for 39.", mistaken(_clamp, None, 8)),
+    Cause.DEPENDENCE_ON_BATCH: Example("The mean of the batch is subtracted.", mistaken(_center, None, 8)),
     Cause.CAST_OUT_OF_RANGE: Example(
         "A file of a model that casts its inputs to bytes is asked for negative numbers.",
         written_anew(functional(_bytes, 8, 8, 3), ranges={"x": (0, 256)}),
@@ -236,22 +236,22 @@ MISTAKEN: Mapping[Cause, Example] = {
     ),
     Cause.ROUNDED_RATES: Example("The rates were kept in bfloat16.", mistaken(_rounded_rates, None, 2, 16)),
     Cause.OTHER_BUCKET: Example("Distances are looked up in other buckets.", written_anew(_bucket)),
-    Cause.USERS_ATTRIBUTE: Example("A layer of the user's own has another temperature.", mistaken(_cooled, None, 8)),
+    Cause.USERS_ATTRIBUTE: Example("A layer of the user's own has another temperature.", mistaken(_cool, None, 8)),
     Cause.OTHER_AXIS: Example("The softmax goes over the rows.", mistaken(_shares, 5, 6)),
     Cause.OTHER_PADDING: Example(
-        "The image is padded as much before as after, as PyTorch does.", mistaken(_strided, 12, 12, 4)
+        "The image is pad_model as much before as after, as PyTorch does.", mistaken(_stride, 12, 12, 4)
     ),
     Cause.OTHER_DIRECTION: Example("What was read backwards was not turned back.", _directions),
-    Cause.OTHER_OPERATION: Example("A maximum stands in the place of a mean.", mistaken(_pooled, 12, 12, 4)),
-    Cause.OTHER_ORDER: Example("Two layers' outputs are joined the other way round.", mistaken(_joined, None, 8)),
+    Cause.OTHER_OPERATION: Example("A maximum stands in the place of a mean.", mistaken(_pool, 12, 12, 4)),
+    Cause.OTHER_ORDER: Example("Two layers' outputs are joined the other way round.", mistaken(_join, None, 8)),
     Cause.TRAINING_MODE: Example("A normalization takes the statistics of the batch.", mistaken(_by_the_batch, 8)),
-    Cause.LAYER_LEFT_OUT: Example("A normalization was left out.", mistaken(_normalized, None, 8)),
+    Cause.LAYER_LEFT_OUT: Example("A normalization was left out.", mistaken(_normalize, None, 8)),
     Cause.OPERATION_LEFT_OUT: Example(
         "A residual in the model's own call was forgotten.",
         written_anew(_residual, input_signature=[keras.InputSpec(shape=(None, None, 8), dtype="float32")]),
     ),
-    Cause.DROPPED_MASK: Example("Padding is no longer masked.", written_anew(padded)),
-    Cause.INVERTED_MASK: Example("The mask says what to leave out.", written_anew(masked(ops.logical_not))),
+    Cause.DROPPED_MASK: Example("Padding is no longer mask_model.", written_anew(pad_model)),
+    Cause.INVERTED_MASK: Example("The mask says what to leave out.", written_anew(mask_model(ops.logical_not))),
     Cause.SHIFTED_MASK: Example(
         "The mask lets each token see the next one.",
         mistaken(_attention({"use_causal_mask": True}, {"attention_mask": np.tri(6, 6, 1, dtype=bool)[None]}), 6, 8),
@@ -259,17 +259,17 @@ MISTAKEN: Mapping[Cause, Example] = {
     Cause.ADDED_CAUSAL_MASK: Example(
         "A token no longer sees what comes after it.", mistaken(_attention({}, {"use_causal_mask": True}), 6, 8)
     ),
-    Cause.DROPPED_INPUT: Example("The start is an input, and nothing reads it.", written_anew(_started)),
+    Cause.DROPPED_INPUT: Example("The start is an input, and nothing reads it.", written_anew(_start)),
     Cause.OTHER_INPUT: Example("The first step was taken for the last.", mistaken(_first_step, 6, 8)),
-    Cause.EXCHANGED_INPUTS: Example("Two states of an LSTM stand in each other's places.", written_anew(_exchanged)),
+    Cause.EXCHANGED_INPUTS: Example("Two states of an LSTM stand in each other's places.", written_anew(_exchange)),
     Cause.REPEATED_ROW: Example("Each row of a batch gets what belongs to the first.", mistaken(_first_row, 8)),
     Cause.SCALED_INPUT: Example("A step multiplies by 2.5.", mistaken(_between(lambda x: x * 2.5), None, 8)),
     Cause.REVERSED_INPUT: Example(
         "A step turns the channels round.", mistaken(_between(lambda x: ops.flip(x, 2)), None, 8)
     ),
     Cause.CLIPPED_INPUT: Example("A step cuts at -1 and 1.", mistaken(_between(lambda x: ops.clip(x, -1, 1)), None, 8)),
-    Cause.SHIFTED_INPUT: Example("Indices count from 1.", mistaken(_numbered, 6)),
-    Cause.REORDERED_INPUT: Example("The groups of a convolution are shuffled.", mistaken(_shuffled, 12, 12, 4)),
+    Cause.SHIFTED_INPUT: Example("Indices count from 1.", mistaken(_number, 6)),
+    Cause.REORDERED_INPUT: Example("The groups of a convolution are shuffled.", mistaken(_shuffle, 12, 12, 4)),
     Cause.UNKNOWN: Example(
         "Something that nobody has thought of happens to a layer's output.", mistaken(_between(_strange), None, 8)
     ),

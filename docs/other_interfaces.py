@@ -33,31 +33,31 @@ def _pair(count: int) -> keras.Model:
     return keras.Model(inputs, L.Dense(3, name="score")(given), name="model")
 
 
-def _of_others(path: Path) -> None:
+def _write_torch_file(path: Path) -> None:
     """Takes from a file what this package has written into it."""
     file = onnx.load(path)
     del file.metadata_props[:]
     onnx.save(file, path)
 
 
-def _bordered(build: Callable[[], keras.Model], **fields: Any) -> Callable[[Path], keras.Model]:
+def _add_border(build: Callable[[], keras.Model], **fields: Any) -> Callable[[Path], keras.Model]:
     """Returns what exports a model with a border, as the file of another exporter."""
 
     def make(path: Path) -> keras.Model:
         model = seeded(build())
         export_onnx(model, path, border=Border(**fields))
-        _of_others(path)
+        _write_torch_file(path)
         return model
 
     return make
 
 
-def _counted(of_model: int, of_file: int) -> Callable[[Path], keras.Model]:
+def _count_names(of_model: int, of_file: int) -> Callable[[Path], keras.Model]:
     """Returns what exports a model with another number of inputs."""
 
     def make(path: Path) -> keras.Model:
         export_onnx(seeded(_pair(of_file)), path)
-        _of_others(path)
+        _write_torch_file(path)
         return seeded(_pair(of_model))
 
     return make
@@ -89,14 +89,14 @@ def _refusing(path: Path) -> keras.Model:
 
 OTHER_INTERFACES: Mapping[Cause, Example] = {
     Cause.REFUSED_CASE: Example("A reshape was written for one size.", _refusing),
-    Cause.MISSING_INPUT: Example("A converter has left out an input.", _counted(2, 1)),
-    Cause.EXTRA_INPUT: Example("The file is of a model with one more input.", _counted(1, 2)),
+    Cause.MISSING_INPUT: Example("A converter has left out an input.", _count_names(2, 1)),
+    Cause.EXTRA_INPUT: Example("The file is of a model with one more input.", _count_names(1, 2)),
     Cause.RENAMED_INPUT: Example("Somebody gave an input another name.", _renamed_input),
-    Cause.OTHER_INPUT_TYPE: Example("PyTorch takes ids as int64.", _bordered(_words, dtypes={"ids": "int64"})),
+    Cause.OTHER_INPUT_TYPE: Example("PyTorch takes ids as int64.", _add_border(_words, dtypes={"ids": "int64"})),
     Cause.OTHER_IMAGE_LAYOUT: Example(
-        "PyTorch has channels first.", _bordered(_classifier, layout={"image": "channels_first"})
+        "PyTorch has channels first.", _add_border(_classifier, layout={"image": "channels_first"})
     ),
     Cause.DECIDED_OUTPUT: Example(
-        "The file returns the class alone.", _bordered(_classifier, postprocessing={"scores": "argmax"})
+        "The file returns the class alone.", _add_border(_classifier, postprocessing={"scores": "argmax"})
     ),
 }

@@ -12,7 +12,7 @@ BEGIN, END = "<!-- rooms: written by docs/rooms.py -->", "<!-- end of rooms -->"
 
 
 def graph() -> dict[str, set[str]]:
-    """Returns which folder imports which: those of `keras_pe` and of `keras_pe.export`, by way of single files too."""
+    """Returns the imports between the folders of `keras_pe` and `keras_pe.export`, also by way of single files."""
     from tests.source_tree import modules, own_imports, packages
 
     folders = [name for name in packages() if name.count(".") - name.startswith("keras_pe.export.") == 1]
@@ -25,17 +25,17 @@ def graph() -> dict[str, set[str]]:
     for name, path in modules().items():
         found.setdefault(folder(name), set()).update(map(folder, own_imports(path)))
 
-    def reached(name: str, seen: set[str]) -> set[str]:
+    def reachable(name: str, seen: set[str]) -> set[str]:
         for each in found.get(name, set()) - seen - {name}:
             seen.add(each)
             if each not in folders:
-                reached(each, seen)
+                reachable(each, seen)
         return seen
 
-    return {name: reached(name, set()) & set(folders) - {name} for name in folders}
+    return {name: reachable(name, set()) & set(folders) - {name} for name in folders}
 
 
-def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
+def without_transitive(graph: dict[str, set[str]]) -> dict[str, set[str]]:
     """Returns what is imported, but for what follows from a third folder."""
 
     def below(name: str) -> set[str]:
@@ -45,10 +45,10 @@ def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
 
 
 def table() -> str:
-    """Returns the table: what imports nothing stands first, and nothing imports what stands below it."""
+    """Returns the table in topological order: a folder imports only folders above it."""
     edges = graph()
     order = list(TopologicalSorter({name: sorted(edges[name]) for name in sorted(edges)}).static_order())
-    direct = reduced(edges)
+    direct = without_transitive(edges)
     lines = ["| folder | imports |", "| --- | --- |"]
     lines += [
         f"| {_folder(name)} | {', '.join(map(_folder, sorted(direct[name], key=order.index))) or '-'} |"

@@ -22,7 +22,7 @@ from PIL import Image
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 _FOLDER = re.compile(rf"{re.escape(tempfile.gettempdir())}/tmp\w+/?")
-SOURCE = "source_sha256"  # of the metadata: what the outputs were made from
+SOURCE = "source_sha256"  # key of the metadata: the hash of the source that made the outputs
 
 
 class ThisInterpreter(AsyncKernelManager):
@@ -35,7 +35,7 @@ class ThisInterpreter(AsyncKernelManager):
 
 
 def read(path: Path) -> nbformat.NotebookNode:
-    """Returns a notebook as it is stored."""
+    """Returns a notebook as it is strip."""
     return nbformat.read(path, as_version=nbformat.NO_CONVERT)
 
 
@@ -51,7 +51,7 @@ def execute(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookN
     return NotebookClient(notebook, kernel_manager_class=ThisInterpreter, resources=resources, timeout=300).execute()
 
 
-def stored(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+def strip(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Returns an executed notebook without traces of a machine: no times, no logs, no versions of the kernel."""
     for cell in notebook.cells:
         cell.metadata = {}
@@ -87,4 +87,4 @@ if __name__ == "__main__":
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": ""}
     for path in NOTEBOOKS:
         with tempfile.TemporaryDirectory() as folder:
-            nbformat.write(stored(execute(read(path), Path(folder))), path)
+            nbformat.write(strip(execute(read(path), Path(folder))), path)

@@ -18,11 +18,11 @@ _INTRODUCTION = """\
 <!-- Written by docs/versions.py from keras_pe/tried_versions.toml and pyproject.toml. -->
 # Versions
 
-Every test of this release ran on the versions that were tried. Lower bounds are the oldest with what is used here.
-Upper bounds stand where a package announces that it will change what is used. An export that a newer version breaks is
-refused by the run before it is published, so that a wide bound may cost an error, never a wrong file; a weekly run on
-the newest versions (`.ci/run --newest`) finds the break before most users do. The README's commands install what was
-tried, with all that it needs: `constraints.txt`, which `.ci/constraints` writes.
+All tests of this release passed on the tried versions. A lower bound is the oldest version with the features that this
+package uses. An upper bound stands where a package announces a change of these features. An export runs its file before
+it is published, so a version that breaks the export causes an error, never a wrong file. A weekly run on the newest
+versions (`.ci/run --newest`) finds most such breaks first. The README's commands install the tried versions with all
+that they need, from `constraints.txt`, which `.ci/constraints` writes.
 
 | package | tried | allowed | why it stops there | which tests would notice |
 | --- | --- | --- | --- | --- |
@@ -49,8 +49,8 @@ layers on the oldest versions that are allowed.
 | exports | Keras 3.15.1, TensorFlow 2.21.0, onnx 1.23.2, onnxruntime 1.30.0 | all pass |
 | exports | Keras 3.15.1, TensorFlow 2.21.0, onnx 1.23.2, onnxruntime 1.31.1 | all pass |
 
-What an older version cannot do is refused with the version that can: `None` in a list of positions, for an axis that
-has none of its own, takes Keras 3.13, and so does an export. Keras 3.13 has no `keras.ops.i0`, and 3.14 no
+An older version refuses a feature that it lacks, and names the version that has it. `None` in a list of positions, for
+an axis without positions, needs Keras 3.13, and so does an export. Keras 3.13 has no `keras.ops.i0`, and 3.14 no
 `keras.ops.erfc` and `keras.ops.segment_prod`. TensorFlow may be installed as `tensorflow-cpu` or `tf-nightly` as well.
 """
 
@@ -63,7 +63,7 @@ _FINDINGS = """
 """
 
 
-def allowed() -> dict[str, str]:
+def bounds_of_packages() -> dict[str, str]:
     """Returns the bounds of each package that is required, by its extras or not, and of Python."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     listed = itertools.chain(*project["optional-dependencies"].values(), project["dependencies"])  # the last one counts
@@ -74,7 +74,7 @@ def allowed() -> dict[str, str]:
 
 def page() -> str:
     """Returns the page."""
-    bounds = allowed()
+    bounds = bounds_of_packages()
     rows = [
         f"| {row.name} | {', '.join(row.tried)} | {bounds.get(row.name) or 'any'} | {row.bound} | `{row.noticed_by}` |"
         for row in tried_versions()

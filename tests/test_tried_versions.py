@@ -30,14 +30,14 @@ def required(*extras: str) -> dict[str, SpecifierSet]:
 
 @every_row
 def test_what_was_tried_may_be_installed(row: TriedVersions) -> None:
-    allowed = {
+    bounds_of_packages = {
         **required(row.extra or "test"),
         "python": SpecifierSet(PROJECT["requires-python"]),
         "torch": SpecifierSet(),
     }
     assert row.tried
     assert list(row.tried) == sorted(row.tried, key=Version)
-    assert [version for version in row.tried if version not in allowed[row.name]] == []
+    assert [version for version in row.tried if version not in bounds_of_packages[row.name]] == []
 
 
 def test_what_runs_a_model_was_tried() -> None:
@@ -56,10 +56,10 @@ def test_the_newest_version_that_was_tried_is_what_the_constraints_install() -> 
 def test_the_constraints_name_what_is_installed_and_allow_it() -> None:
     names = {each.name for each in PINNED}
     assert set(required("test", "demo", "lint", *FOR_USERS)) <= names, "run .ci/constraints"
-    allowed = required(*PROJECT["optional-dependencies"])
+    bounds_of_packages = required(*PROJECT["optional-dependencies"])
     for each in PINNED:
         version = str(each.specifier).removeprefix("==")
-        assert allowed.get(each.name, SpecifierSet()).contains(version), each
+        assert bounds_of_packages.get(each.name, SpecifierSet()).contains(version), each
 
 
 @pytest.mark.upstream

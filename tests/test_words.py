@@ -1,4 +1,4 @@
-"""The checker of words reports each rule that it has, and nothing in the paths that are done."""
+"""The checker of words reports each of its rules, and no fault in the paths that are done."""
 
 import importlib.util
 import subprocess

@@ -2,10 +2,10 @@
 
     python -m benchmarks.accuracy.elsewhere [RUNTIME ...]
 
-Exports two models that take positions: sin and cos of position times rate, as most code writes it, and the layer. Runs
-both in ONNX Runtime here, in WebAssembly and on WebGPU, or in the runtimes that are named, and prints the largest error
-against the exact signal over the 256 positions up to each. The last rows say what comes of positions that the layer's
-tables do not reach. Needs Node, Chromium and onnxruntime-web: see docs/runtimes.md.
+Exports two models that take positions: the layer, and sin and cos of position times rate, as most code writes it. Runs
+both in ONNX Runtime here, in WebAssembly and on WebGPU, or in the named runtimes. Prints the largest error against the
+exact signal over the 256 positions up to each. The last rows show positions beyond the layer's tables. Needs Node,
+Chromium and onnxruntime-web: see docs/runtimes.md.
 """
 
 import argparse

@@ -2,10 +2,11 @@
 
     python -m benchmarks.accuracy.encodings [--exhaustive]
 
-Prints, as JSON, for 512 channels, the largest absolute difference from the float64 signal over positions 0 ... n - 1:
-tensor2tensor's formula in float32 (run by TensorFlow as tensor2tensor's code runs it), the same with the timescales
-from float64, and this package's layer; then what keras-hub's SinePositionEncoding and this layer leave of 2,048
-positions in half precision. Positions are all of them up to 131,072; beyond, 65,536 at random and the last 65,536.
+Prints JSON: for 512 channels, the largest absolute difference from the float64 signal over positions 0 ... n - 1.
+The encodings are tensor2tensor's formula in float32 (run by TensorFlow as tensor2tensor's code runs it), the formula
+with timescales from float64, and this package's layer. The half-precision figures are of keras-hub's
+SinePositionEncoding and this layer at 2,048 positions. Positions up to 131,072 are all tried; beyond, 65,536 at random
+and the last 65,536.
 With --exhaustive the layer's tables are composed for every position below 2**24 (some minutes).
 """
 

@@ -1,1 +1,1 @@
-"""What the exporter and the parity check cost, and how fast the files are."""
+"""Measures the costs of the exporter and the parity check, and the speed of the files."""

@@ -1,11 +1,12 @@
-"""What `keras-pe check` costs a user: seconds, processor time and memory over all processes, from start to exit.
+"""Measures the cost of `keras-pe check`: seconds, processor time and memory over all processes, from start to exit.
 
-Three models are saved, exported and checked, each by the command in a fresh process: that of the demonstration as
-ONNX and as a SavedModel, a Transformer of 200 MiB as ONNX, and a Dense layer, whose memory is that of the libraries.
+Saves, exports and checks three models, each by the command in a fresh process. The first is that of the demonstration
+as ONNX and as a SavedModel, the second a Transformer of 200 MiB as ONNX. The third is a Dense layer, whose memory is
+that of the libraries.
 Memory is what all processes hold together at the worst moment, pages that several share counted once (Linux' PSS). A
-look at it slows the check, so a second run is watched, and the first is timed. Of a large model the memory of the
-libraries is taken off, and the model itself. Beside it stands what importing Keras takes by itself, just before: on a
-busy machine only the ratio of the two tells anything.
+look at it slows the check, so a second run is watched, and the first is timed. The memory of the libraries and of the
+model itself is subtracted for a large model. The time of an import of Keras, measured just before, is printed beside
+it: on a busy machine only the ratio of the two is meaningful.
 
     python -m benchmarks.exporter.check_cost [demonstration | large]...
 """

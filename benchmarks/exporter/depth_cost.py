@@ -16,7 +16,7 @@ from pathlib import Path
 
 import keras
 
-from benchmarks.measuring import in_own_process
+from benchmarks.measuring import run_module
 from keras_pe.export import check_parity, export_onnx
 
 DEPTHS = (100, 300, 1000, 3000)
@@ -49,7 +49,7 @@ def compare(depths: Sequence[int]) -> tuple[dict[str, float], bool]:
     """
     found = {}
     for depth in sorted(depths):
-        found[depth] = in_own_process("benchmarks.exporter.depth_cost", [str(depth)])
+        found[depth] = run_module("benchmarks.exporter.depth_cost", [str(depth)])
         shown = ", ".join(f"{name} {value:.1f} s" for name, value in found[depth].items() if name != "passed")
         print(f"{depth:5} layers: {shown}", flush=True)
     ratios = {}

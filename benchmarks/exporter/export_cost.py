@@ -1,7 +1,7 @@
-"""What an export costs: time and peak memory of `export_onnx` against `keras.Model.export`, on one BERT of 200 MiB.
+"""Measures the cost of an export: time and peak memory of `export_onnx` and `keras.Model.export`, on a BERT of 200 MiB.
 
-Each export runs in a process of its own, which builds the same model first; what is reported is the time of the export
-alone, the highest resident memory of the process, and how far that is above the memory before the export.
+Each export runs in a subprocess, which builds the same model first. It reports the time of the export alone, the
+highest resident memory of the process, and the increase over the memory before the export.
 
     python -m benchmarks.exporter.export_cost
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measuring import in_own_process, memory
+from benchmarks.measuring import memory, run_module
 
 LAYERS, WIDTH, VOCABULARY = 4, 768, 30_522
 ROUTES = ("keras_pe", "keras")
@@ -23,7 +23,7 @@ MIB = 2**20
 
 def measure() -> dict[str, dict[str, float]]:
     """Returns the figures of each route: `seconds`, and `peak`, `above` and `weights` in bytes."""
-    return {route: in_own_process("benchmarks.exporter.export_cost", [route]) for route in ROUTES}
+    return {route: run_module("benchmarks.exporter.export_cost", [route]) for route in ROUTES}
 
 
 def export(route: str) -> dict[str, float]:

@@ -23,7 +23,7 @@ from benchmarks.exporter.models import (
     texts,
 )
 
-_LATEST = 18  # of the older exporter, as far as it knows all operators
+_LATEST = 18  # the last opset of the older exporter
 _SIZES = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
 
 
@@ -103,7 +103,7 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     ),
 }
 
-# What ONNX Runtime's optimizer of transformers calls the architecture, where it knows it.
+# Names of the architectures in ONNX Runtime's optimizer of transformers.
 KINDS = {"BERT": "bert", "ViT": "vit", "GPT-2": "gpt2", "Whisper": "bart"}
 
 
@@ -111,7 +111,7 @@ def export(name: str, newer: bool, path: Path, opset: int) -> None:
     """Writes the file of one of the two exporters.
 
     Args:
-        name: Of the model.
+                name: The model's name.
         newer: Whether by `torch.export` (dynamo), or by TorchScript.
         path: The file.
         opset: ONNX's operator set; the older exporter stops at an earlier one.

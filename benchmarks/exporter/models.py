@@ -1,4 +1,4 @@
-"""The models that are exported, each with what it is run on: three sizes of text, of a batch of images or of sound."""
+"""The models to export, each with three sizes of text, of a batch of images or of sound to run on."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -92,22 +92,22 @@ def unet() -> keras.Model:
     return keras.Model(inputs, layers.Conv2D(2, 1, activation="softmax")(x))
 
 
-def _of_hub(name: str, **options: Any) -> keras.Model:
+def _build_hub_model(name: str, **options: Any) -> keras.Model:
     import keras_hub
 
     sizes = {"vocabulary_size": VOCABULARY, "num_layers": LAYERS, "hidden_dim": WIDTH, "intermediate_dim": HIDDEN}
     return getattr(keras_hub.models, f"{name}Backbone")(**{**sizes, **options})
 
 
-def _of_applications(name: str) -> keras.Model:
+def _build_application(name: str) -> keras.Model:
     inputs = keras.Input((IMAGE, IMAGE, 3), name="images")
     options = {"include_preprocessing": False} if name.startswith(("MobileNetV3", "ConvNeXt")) else {}
     return getattr(keras.applications, name)(input_tensor=inputs, weights=None, classes=1000, **options)
 
 
 def _gemma() -> keras.Model:
-    wide = {"intermediate_dim": 2 * HIDDEN}  # of both halves, the gates and what they let through
-    return _of_hub("Gemma", num_query_heads=HEADS, num_key_value_heads=1, head_dim=WIDTH // HEADS, **wide)
+    wide = {"intermediate_dim": 2 * HIDDEN}  # gates and values, half each
+    return _build_hub_model("Gemma", num_query_heads=HEADS, num_key_value_heads=1, head_dim=WIDTH // HEADS, **wide)
 
 
 def _vit() -> keras.Model:
@@ -120,7 +120,7 @@ def _vit() -> keras.Model:
 
 
 class Measured(NamedTuple):
-    """What is exported and run.
+    """A model to export and to run.
 
     Attributes:
         make: Builds the model.
@@ -136,15 +136,15 @@ class Measured(NamedTuple):
 
 
 _BUILDERS: dict[str, tuple[Callable[[], keras.Model], Callable[[int, int], Feeds]]] = {
-    "BERT": (lambda: _of_hub("Bert", num_heads=HEADS, max_sequence_length=POSITIONS), texts),
+    "BERT": (lambda: _build_hub_model("Bert", num_heads=HEADS, max_sequence_length=POSITIONS), texts),
     "ViT": (_vit, images),
-    "GPT-2": (lambda: _of_hub("GPT2", num_heads=HEADS, max_sequence_length=POSITIONS), texts),
+    "GPT-2": (lambda: _build_hub_model("GPT2", num_heads=HEADS, max_sequence_length=POSITIONS), texts),
     "Gemma": (_gemma, texts),
-    "Whisper": (lambda: _of_hub("Whisper", num_heads=HEADS), sounds),
-    "ResNet50": (lambda: _of_applications("ResNet50"), images),
-    "MobileNetV3Small": (lambda: _of_applications("MobileNetV3Small"), images),
-    "EfficientNetB0": (lambda: _of_applications("EfficientNetB0"), images),
-    "ConvNeXtTiny": (lambda: _of_applications("ConvNeXtTiny"), images),
+    "Whisper": (lambda: _build_hub_model("Whisper", num_heads=HEADS), sounds),
+    "ResNet50": (lambda: _build_application("ResNet50"), images),
+    "MobileNetV3Small": (lambda: _build_application("MobileNetV3Small"), images),
+    "EfficientNetB0": (lambda: _build_application("EfficientNetB0"), images),
+    "ConvNeXtTiny": (lambda: _build_application("ConvNeXtTiny"), images),
     "U-Net": (unet, images),
     "LSTM tagger": (tagger, series),
     "GRU": (gru, series),
@@ -157,7 +157,7 @@ MEASURED = {name: Measured(*each, architecture=name) for name, each in _BUILDERS
 }
 
 
-def trained(name: str) -> keras.Model:
+def build(name: str) -> keras.Model:
     """Returns a model as if trained, the same in every process: a bias of zeros would be left out of a file."""
     keras.utils.set_random_seed(0)
     make, feeds, *_ = MEASURED[name]

@@ -1,10 +1,10 @@
 """How fast an exported model runs in ONNX Runtime beside what the other exporters make of it.
 
-These are Keras' own export of the same model and, where `transformers` has the architecture and is installed, both of
-PyTorch's exporters, and what ONNX Runtime's optimizer of transformers makes of their files. Each file is written in a
-process of its own, so that no exporter changes another; then they take turns, on one thread and on two, opened eight
-times, ours twice each time: what it takes longer or shorter than itself is what the measurement cannot tell. Beside the
-time stands what the files are made of: operators, and transpositions among them.
+The contestants are Keras' own export of the same model and, if `transformers` is installed and has the architecture,
+both of PyTorch's exporters. ONNX Runtime's optimizer of transformers rewrites the files of both. Each file is written
+in a subprocess, so that no exporter changes another. Then they take turns, on one thread and on two, opened eight
+times. Our file runs twice each time: its ratio to itself is the noise of the measurement. The results also have the
+numbers of operators and of transpositions.
 
     python -m benchmarks.exporter.onnx_speed [model]...
 """
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.exporter.models import CASES, MEASURED, trained
-from benchmarks.measuring import Run, in_own_process, interleaved_openings, quotient, thread_counts
+from benchmarks.measuring import Run, quotient, run_module, thread_counts, time_openings
 
 _DTYPES = {"tensor(float)": "float32", "tensor(int32)": "int32", "tensor(int64)": "int64", "tensor(bool)": "bool"}
 _OPTIMIZED = {"torch optimized": "torch", "torchscript optimized": "torchscript"}
@@ -35,7 +35,7 @@ def measure(names: Sequence[str] = (), threads: Sequence[int] = (1,)) -> dict[st
     """Returns the seconds of each run by `model, batch x size, threads/route`, and the counts of operators.
 
     Args:
-        names: Of the models; without any, all of them.
+                names: Models to measure; all of them by default.
         threads: The numbers of threads to run on, each in a process that has as many cores.
     """
     seconds: dict[str, list[float]] = {}
@@ -46,13 +46,13 @@ def measure(names: Sequence[str] = (), threads: Sequence[int] = (1,)) -> dict[st
             for route in ROUTES:
                 backend = "torch" if route.startswith("torch") else "tensorflow"  # it dies with both in one process
                 try:
-                    in_own_process("benchmarks.exporter.onnx_speed", ["export", name, route, folder], backend=backend)
+                    run_module("benchmarks.exporter.onnx_speed", ["export", name, route, folder], backend=backend)
                 except RuntimeError as error:
                     reasons = [line for line in str(error).splitlines() if "Error" in line] or ["its process died"]
                     left_out.append(f"{name}, {route}: {reasons[-1]}")
             for count in threads:
                 arguments = ["run", name, folder, str(count)]
-                found = in_own_process("benchmarks.exporter.onnx_speed", arguments, threads=count)
+                found = run_module("benchmarks.exporter.onnx_speed", arguments, threads=count)
                 seconds |= found["seconds"]
         operators[name] = found["operators"]
         left_out += found["left out"]
@@ -90,7 +90,7 @@ def run(name: str, folder: Path, threads: int) -> dict[str, Any]:
     files = {route: folder / f"{route}.onnx" for route in ROUTES if (folder / f"{route}.onnx").is_file()}
     contents = {route: file.read_bytes() for route, file in files.items()}
 
-    def opened(route: str, case: tuple[int, int]) -> Run:
+    def open_session(route: str, case: tuple[int, int]) -> Run:
         loaded = session(contents[route], threads)
         return partial(loaded.run, None, _feed(loaded, feeds(*case)))
 
@@ -102,16 +102,16 @@ def run(name: str, folder: Path, threads: int) -> dict[str, Any]:
         openers: dict[str, Callable[[], Run]] = {}
         for route in files:
             try:
-                opened(route, case)()
-            except Exception as error:  # of the runtime's own kinds
+                open_session(route, case)()
+            except Exception as error:  # the runtime has its own exception types
                 reason = " ".join(str(error).split())[:200]
                 refusals.setdefault((route, reason), []).append(size)
             else:
-                openers[f"{label}/{route}"] = partial(opened, route, case)
+                openers[f"{label}/{route}"] = partial(open_session, route, case)
         if f"{label}/{OURS}" not in openers:
             raise RuntimeError(f"there is nothing to compare: {refusals or f'{name} was not exported'}")
-        openers[f"{label}/{ITSELF}"] = partial(opened, OURS, case)
-        seconds |= interleaved_openings(openers, rounds=64, most_seconds=3.0)
+        openers[f"{label}/{ITSELF}"] = partial(open_session, OURS, case)
+        seconds |= time_openings(openers, rounds=64, most_seconds=3.0)
     operators = {
         route: _operators(files[route]) for route in files if any(key.endswith(f"/{route}") for key in seconds)
     }
@@ -123,7 +123,7 @@ def run(name: str, folder: Path, threads: int) -> dict[str, Any]:
 
 
 def _feed(session: Any, given: Any) -> dict[str, Any]:
-    """Returns what a file takes, as it takes it: PyTorch has the channels of images, and of sound, first."""
+    """Returns the inputs in the layout of the file: PyTorch has channels first in images and sound."""
     feed = {}
     for each in session.get_inputs():
         if each.name not in given and "images" not in given:

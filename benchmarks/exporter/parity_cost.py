@@ -1,4 +1,4 @@
-"""What a whole parity check costs, as a multiple of the bare runs that it makes.
+"""Measures the cost of a whole parity check, as a multiple of its bare runs.
 
 The bare runs are those of Keras, of its float64 rebuild and of each runtime, on the same inputs in the same order, with
 everything imported, built and loaded. The check does the same, and makes the inputs, compares every output and reports.

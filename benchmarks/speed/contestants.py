@@ -1,4 +1,4 @@
-"""Who is compared: each adds an encoding to its inputs. One formula each, in Keras ops, for every backend."""
+"""The contestants: each adds an encoding to its inputs. One formula each, in Keras ops, for every backend."""
 
 import math
 from collections.abc import Callable
@@ -46,13 +46,13 @@ class ReadyRows(Contestant):
 
 
 class OneComposition(Contestant):
-    """What the addition theorem cannot go below: look-ups, products, sums, and what is cut off; no digits, no checks.
+    """Lower bound of the addition theorem: look-ups, products, sums, and slices; no digits, no checks.
 
     A start that only the graph knows lies within a block: a range from it needs one block more, and is cut out of them.
     """
 
     def inputs(self, scenario: Scenario, batch: int, length: int) -> Arrays:
-        """Returns the inputs, the rows of one block and the rotations of blocks, and which of them are asked for."""
+        """Returns the inputs, the rows of one block, the rotations of blocks, and the requested indices of both."""
         asked = scenario.inputs(batch, length)
         width = asked["x"].shape[-1]
         if scenario.name == "positions":
@@ -71,10 +71,10 @@ _TABLES = {"sin": MIDDLES, "cos": MIDDLES, "unit_sin": UNITS, "unit_cos": UNITS}
 
 def one_composition(x: Any, **operands: Any) -> Any:
     """The addition theorem, all its operands ready."""
-    return x + (_looked_up(**operands) if "blocks" in operands else _of_blocks(*ops.shape(x)[1:], **operands))
+    return x + (_looked_up(**operands) if "blocks" in operands else _rotate_blocks(*ops.shape(x)[1:], **operands))
 
 
-def _of_blocks(length: Any, width: int, units: Any, swapped: Any, cos: Any, sin: Any, skipped: Any = None) -> Any:
+def _rotate_blocks(length: Any, width: int, units: Any, swapped: Any, cos: Any, sin: Any, skipped: Any = None) -> Any:
     rows = ops.reshape(units * ops.expand_dims(cos, 1) + swapped * ops.expand_dims(sin, 1), (-1, width))
     return rows[:length] if skipped is None else ops.slice(rows, (skipped, 0), (length, width))
 

@@ -7,7 +7,7 @@ from benchmarks.speed.contestants import Contestant
 from benchmarks.speed.scenarios import Arrays
 
 MODES = ("JAX, jit",)
-OPENINGS = 1  # what is compiled stays as it is
+OPENINGS = 1  # compiled code stays the same
 
 
 def prepare(mode: str, contestant: Contestant, inputs: Arrays, static: bool, threads: int) -> Run:

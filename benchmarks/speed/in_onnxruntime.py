@@ -15,7 +15,7 @@ from benchmarks.speed.scenarios import Arrays
 from keras_pe.export import export_onnx
 
 MODES = ("ONNX Runtime",)
-OPENINGS = 8  # where memory lies when a file is opened changes the time of all its runs
+OPENINGS = 8  # the memory addresses of an opening change the time of all its runs
 
 
 def prepare(mode: str, contestant: Contestant, inputs: Arrays, static: bool, threads: int) -> Run:

@@ -10,7 +10,7 @@ from benchmarks.speed.scenarios import Arrays
 
 Signature = tuple[tf.TensorSpec, ...]
 MODES = ("TensorFlow, eager", "TensorFlow, tf.function", "TensorFlow, XLA")
-OPENINGS = 1  # what is compiled stays as it is
+OPENINGS = 1  # compiled code stays the same
 
 
 def prepare(mode: str, contestant: Contestant, inputs: Arrays, static: bool, threads: int) -> Run:

@@ -10,7 +10,7 @@ from benchmarks.speed.contestants import Contestant
 from benchmarks.speed.scenarios import Arrays
 
 MODES = ("PyTorch, eager", "PyTorch, compiled")
-OPENINGS = 1  # what is compiled stays as it is
+OPENINGS = 1  # compiled code stays the same
 
 
 def prepare(mode: str, contestant: Contestant, inputs: Arrays, static: bool, threads: int) -> Run:
@@ -21,7 +21,7 @@ def prepare(mode: str, contestant: Contestant, inputs: Arrays, static: bool, thr
     if mode == MODES[1]:
         torch._dynamo.config.recompile_limit = 1000  # beyond it PyTorch runs what it was to compile as it is
         call(**tensors)  # a layer of a model is built when that is compiled
-        call = torch.compile(_of_its_own(call), dynamic=not static)
+        call = torch.compile(_compile_separately(call), dynamic=not static)
 
     def run() -> None:
         with torch.inference_mode():
@@ -30,7 +30,7 @@ def prepare(mode: str, contestant: Contestant, inputs: Arrays, static: bool, thr
     return run
 
 
-def _of_its_own(call: Callable[..., Any]) -> Callable[..., Any]:
+def _compile_separately(call: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a call of this by code that no other has: PyTorch looks what it compiled up by the code."""
 
     def run(**tensors: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What is asked of an encoding: which positions, and at which batches and lengths."""
+"""The scenarios of an encoding: positions, and batches and lengths."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 CHANNELS = 512
-LONGEST = 8192  # what `max_length` is where a contestant has one
+LONGEST = 8192  # `max_length` of the contestants that have one
 
 Arrays = dict[str, np.ndarray]
 

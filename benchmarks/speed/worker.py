@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from benchmarks.measuring import Run, interleaved, interleaved_openings
+from benchmarks.measuring import Run, time_in_turns, time_openings
 from benchmarks.speed import contestants as sinusoids
 from benchmarks.speed import rotary, scenarios
 from benchmarks.speed.contestants import Contestant
@@ -39,13 +39,13 @@ def main() -> None:
                 if asked.cases and f"{scenario.name}:{batch}:{length}" not in asked.cases:
                     continue
                 case = f"{mode}/{asked.threads}/{scenario.name}/{batch}x{length}"
-                seconds, failed = measured(runtime, mode, asked.threads, scenario, (batch, length), contestants)
+                seconds, failed = measure_case(runtime, mode, asked.threads, scenario, (batch, length), contestants)
                 found["seconds"] |= {f"{case}/{name}": each for name, each in seconds.items()}
                 found["failed"] |= {f"{case}/{name}": reason for name, reason in failed.items()}
     print(json.dumps(found))
 
 
-def measured(
+def measure_case(
     runtime: Any, mode: str, threads: int, scenario: Scenario, shape: tuple[int, int], contestants: list[Contestant]
 ) -> tuple[dict[str, list[float]], dict[str, str]]:
     """Returns the seconds of each contestant that has an answer to the scenario, and why there are none of others."""
@@ -64,8 +64,8 @@ def measured(
         else:
             openers[each.name], runs[each.name] = opener, run
     if runtime.OPENINGS == 1:
-        return interleaved(runs), failed
-    return interleaved_openings(openers, 3 * runtime.OPENINGS, most_seconds=2.0, openings=runtime.OPENINGS), failed
+        return time_in_turns(runs), failed
+    return time_openings(openers, 3 * runtime.OPENINGS, most_seconds=2.0, openings=runtime.OPENINGS), failed
 
 
 if __name__ == "__main__":

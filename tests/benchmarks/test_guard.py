@@ -22,8 +22,8 @@ def test_a_bound_can_fail(bound: dict[str, object]) -> None:
 def test_a_cost_that_grows_with_the_square_of_the_depth_breaks_the_guard(
     power: float, passed: float, holds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measured(module: str, arguments: list[str]) -> dict[str, Any]:
+    def measure(module: str, arguments: list[str]) -> dict[str, Any]:
         return {"export": int(arguments[0]) / 100, "check": (int(arguments[0]) / 100) ** power, "passed": passed}
 
-    monkeypatch.setattr(depth_cost, "in_own_process", measured)
+    monkeypatch.setattr(depth_cost, "run_module", measure)
     assert is_linear() is holds

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks import results
-from benchmarks.measuring import Run, in_own_process, interleaved, interleaved_openings, quotient
+from benchmarks.measuring import Run, quotient, run_module, time_in_turns, time_openings
 
 
 def test_runs_take_turns_and_each_may_follow_any_other() -> None:
     called: list[str] = []
     runs = {name: lambda name=name: called.append(name) for name in "abc"}
-    taken = interleaved(runs, rounds=20, least_seconds=0.0)
+    taken = time_in_turns(runs, rounds=20, least_seconds=0.0)
     assert {name: len(values) for name, values in taken.items()} == {"a": 20, "b": 20, "c": 20}
     turns = ["".join(called[start : start + 3]) for start in range(len(called) - 60, len(called), 3)]
     assert set(turns) == {"".join(each) for each in itertools.permutations("abc")}
@@ -27,7 +27,7 @@ def test_files_are_opened_anew_for_each_share_of_the_rounds_in_any_order() -> No
         return lambda: None
 
     openers = {name: partial(opener, name) for name in "ab"}
-    taken = interleaved_openings(openers, rounds=24, most_seconds=1.0, openings=6)
+    taken = time_openings(openers, rounds=24, most_seconds=1.0, openings=6)
     assert {name: len(values) for name, values in taken.items()} == {"a": 24, "b": 24}
     assert {tuple(opened[start : start + 2]) for start in range(0, 12, 2)} == {("a", "b"), ("b", "a")}
 
@@ -46,7 +46,7 @@ def test_what_is_stored_comes_back_in_its_order_and_a_part_is_replaced(
 
 def test_a_process_that_fails_says_why() -> None:
     with pytest.raises(RuntimeError, match="no_such_module"):
-        in_own_process("benchmarks.no_such_module")
+        run_module("benchmarks.no_such_module")
 
 
 def test_a_quotient_is_of_what_was_measured_in_the_same_turn() -> None:
