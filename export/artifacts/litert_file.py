@@ -43,9 +43,25 @@ def read_litert(path: Path) -> Artifact:
 def constants(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Returns the numbers that are stored in the file, by the name of their tensor; what is empty is left out.
 
-    A tensor without bits of its own for each number, such as one of four bits, is left out as well.
+    A tensor without bits of its own for each number, such as one of four bits, is left out as well. The borders of bins
+    stand under the name of the tensor that has the numbers of the bins.
     """
-    return {name: stored for name, _, stored in _constants(path) if stored.dtype in _NUMBERS.values()}
+    stored = {name: stored for name, _, stored in _constants(path) if stored.dtype in _NUMBERS.values()}
+    return stored | _borders(path)
+
+
+def _borders(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Returns the borders of bins, which an operator has as an option instead of as a tensor."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    model, found = schema.Model.GetRootAs(path.read_bytes(), 0), {}
+    for graph in map(model.Subgraphs, range(model.SubgraphsLength())):
+        for operator in map(graph.Operators, range(graph.OperatorsLength())):
+            if operator.BuiltinOptionsType() == schema.BuiltinOptions.BucketizeOptions:
+                options, given = schema.BucketizeOptions(), operator.BuiltinOptions()
+                options.Init(given.Bytes, given.Pos)
+                found[graph.Tensors(operator.Outputs(0)).Name().decode()] = options.BoundariesAsNumpy()
+    return found
 
 
 def quantized_constants(path: Path) -> dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 
@@ -115,7 +116,8 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
         return tuple(dict.fromkeys(findings))
     compared = probe.attempt("the weights in the artifact", inside.compared_weights)
     weights = compared[0] if compared else WeightComparison([], frozenset())
-    probe = replace(probe, sound_weights=weights.sound)
+    constants = cache(partial(inside.short_constants, probe))
+    probe = replace(probe, sound_weights=weights.sound, constants=constants)
     findings += probe.attempt("the weights", lambda probe: inside.weights_at_fault(probe, weights.faults))
     explained = {finding.layer for finding in findings if finding.layer}
     findings += probe.attempt("the layers", lambda probe: inside.layers_at_fault(probe, explained))

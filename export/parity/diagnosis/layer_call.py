@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,6 +39,7 @@ class LayerFault:
         absent: The layers before it of which the artifact has nothing: what explains this one may explain that.
         sources: The layer or input that each array comes from which the layer is given; empty where none is known.
         sound_weights: The paths of the weights that the artifact is known to hold as the model does.
+        constants: Returns the rows of floats that the artifact stores and that are short enough for a list.
         sizes: The dynamic dimensions of the case, by name.
         calls: The paths of all calls of the layer, in their order.
         made_by: The calls that returned what it was given, by the number of the input.
@@ -60,6 +61,7 @@ class LayerFault:
     absent: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     sound_weights: frozenset[str] = frozenset()
+    constants: Callable[[], Sequence[Array]] = tuple
     sizes: Mapping[str, int] = field(default_factory=dict)
     calls: tuple[str, ...] = ()
     made_by: Mapping[int, LayerCall] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """What a detector of causes may look at, and what it may ask."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -30,6 +30,7 @@ class Probe:
         faults: The layers at fault, in the order of computation; empty where that could not be found.
         others: Returns one of them as it is in each other case.
         sound_weights: The paths of the weights that the artifact is known to hold as the model does.
+        constants: Returns the rows of floats that the artifact stores and that are short enough for a list.
         is_sound_inside: Whether the artifact, read inside and without optimizations, returns what Keras returns.
         budget: The time that is left.
         refusals: What could not be tried, and why: said where nothing explains the failure.
@@ -43,6 +44,7 @@ class Probe:
     faults: tuple[LayerFault, ...] = ()
     others: Callable[[LayerFault], Iterable[LayerFault]] = lambda fault: ()
     sound_weights: frozenset[str] = frozenset()
+    constants: Callable[[], Sequence[Array]] = tuple
     is_sound_inside: bool = False
     budget: Budget = field(default_factory=Budget)
     refusals: list[str] = field(default_factory=list)

@@ -48,7 +48,7 @@ def explain(probe: Probe, fault: LayerFault, sites: Sequence[Site] | None = None
         sites: What is tried, in this order; what the layer's output shows where it is not given.
     """
     sites = sites_seen(Seen.LAYER) if sites is None else sites
-    difference = _Difference(replace(fault, sound_weights=probe.sound_weights))
+    difference = _Difference(replace(fault, sound_weights=probe.sound_weights, constants=probe.constants))
     if not difference.apart > 0 or (difference.seen.actual is not None and difference.apart == np.inf):
         return None
     search = _Search(probe, difference)

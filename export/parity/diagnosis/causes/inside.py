@@ -24,6 +24,7 @@ from keras_pe.export.parity.diagnosis.weights import (
 )
 from keras_pe.export.results import HALF, Array, Cause, Finding, RunStatus
 
+_LONGEST_LIST = 1024
 _MANY = 3  # weights with one cause are said in one sentence
 _OF_INPUTS = {
     *(Cause.OTHER_INPUT, Cause.EXCHANGED_INPUTS, Cause.REPEATED_ROW, Cause.SCALED_INPUT, Cause.REVERSED_INPUT),
@@ -47,6 +48,17 @@ def compared_weights(probe: Probe) -> Iterator[WeightComparison]:
         foldable = possible_foldings(calls_of(reference, reference.model, smallest.case.inputs))
         told = told_foldings(reference.model, probe.runner.metadata())
         yield compare_weights(reference.model, constants, foldable, told)
+
+
+def short_constants(probe: Probe) -> tuple[Array, ...]:
+    """Returns the rows of floats that the artifact stores, up to the length that a layer's list of numbers may have."""
+    try:
+        constants = probe.runner.weights()
+        first = [next(constants.pieces(name)) for name in constants]
+    except RuntimeFailedError as error:
+        probe.note("the constants in the artifact", error)
+        return ()
+    return tuple(each for each in first if each.ndim == 1 and each.dtype.kind == "f" and 0 < each.size <= _LONGEST_LIST)
 
 
 def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator[Finding]:

@@ -55,7 +55,7 @@ def other_attributes(fault: LayerFault) -> Edits:
     layer = fault.call.layer
     config = _config_of(layer)
     for name, value in sorted(config.items(), key=lambda item: item[0].endswith("activation")):
-        for said, other in _other_values(name, value):
+        for said, other in itertools.chain(_stored_lists(fault, name, value), _other_values(name, value)):
             own = "its own" if _is_of_numbers(value) else _said(value)
             text = f"with {name}={said} instead of {own}"
             parameters = (OtherValue(name, _plain(value), said if callable(other) else _plain(other)),)
@@ -212,6 +212,19 @@ def _is_of_numbers(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return bool(value) and all(isinstance(each, float) or _is_of_numbers(each) for each in value)
     return isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind == "f"
+
+
+def _stored_lists(fault: LayerFault, name: str, value: Any) -> Iterator[tuple[str, list[float]]]:
+    """Yields the rows of numbers in the artifact that may be an attribute which is a list: of its length, or, of the
+    borders of bins, of any length and in ascending order."""
+    own = np.asarray(value) if _is_of_numbers(value) else np.zeros(0)
+    if own.ndim != 1 or not own.size:
+        return
+    for row in fault.constants():
+        is_of_bins = name == "bin_boundaries" and bool((np.diff(row) > 0).all())
+        if (is_of_bins or row.shape == own.shape) and not np.array_equal(row, own.astype(row.dtype)):
+            numbers = [float(str(number)) for number in row]  # as short as the type of the row writes it
+            yield repr(numbers[:_MOST_REPORTED]), numbers
 
 
 def _other_numbers(value: Any) -> Iterator[tuple[str, Any]]:

@@ -1,6 +1,7 @@
 """Wrong indices are named as the fault of the layer that computes them, not of the embedding that looks them up."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -9,6 +10,7 @@ import pytest
 from fault_examples import seeded
 from keras import layers as L  # noqa: N812
 
+from keras_pe.export import check_parity, export_litert
 from keras_pe.export.results import OtherValue
 from tests.export.parity.diagnosis.planted import Closed, Compute, findings
 
@@ -89,6 +91,28 @@ def test_a_wrong_vocabulary_is_named_by_the_outputs_alone(words: list[int], at: 
     (finding,) = findings(*_looked_up(_lookup(WORDS), _lookup(words)), Closed)
     assert (finding.cause, finding.layer) == ("other vocabulary", "lookup"), finding
     assert finding.parameters[0].name == f"index of {at}"
+
+
+def _binned(borders: list[float], mode: str) -> keras.Model:
+    x = keras.Input((1 if mode == "one_hot" else 3,), name="x")
+    bins = L.Discretization(borders, output_mode=mode, name="bins")(x)
+    inner = bins if mode == "one_hot" else L.Flatten()(L.Embedding(5, 4, name="embed")(bins))
+    return seeded(keras.Model(x, L.Dense(2, name="head")(inner)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["int", "one_hot"])
+@pytest.mark.parametrize("borders", [[-1.0, 0.05, 1.0], [-1.3, 0.0, 1.2], [-1.0, 1.0]], ids=["one", "two", "lost"])
+def test_the_borders_of_bins_are_named_in_a_file_of_which_the_outputs_alone_tell(
+    borders: list[float], mode: str, tmp_path: Path
+) -> None:
+    if mode == "one_hot" and len(borders) == 2:
+        borders = [-1.0, 0.0, 3.0]  # the number of bins is the width of the output
+    export_litert(_binned(borders, mode), tmp_path / "bins.tflite")
+    report = check_parity(_binned([-1.0, 0.0, 1.0], mode), tmp_path / "bins.tflite")
+    (finding,) = report.findings
+    assert (finding.cause, finding.layer) == ("other bin_boundaries", "bins"), str(report)
+    assert finding.parameters == (OtherValue("bin_boundaries", (-1.0, 0.0, 1.0), tuple(borders)),)
 
 
 @pytest.mark.slow
