@@ -13,11 +13,11 @@ from keras_pe.export.graph.endpoint import Endpoint
 from keras_pe.export.graph.tensorflow_internals import op_libraries
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.pipeline.smoke_test import Checked, check_artifact
+from keras_pe.export.pipeline.target_format import TargetFormat, Traced, Write
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Worker
-from keras_pe.export.smoke_test import Checked, check_artifact
-from keras_pe.export.target_format import TargetFormat, Traced, Write
 
 
 def saved_model_format() -> TargetFormat:

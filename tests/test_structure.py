@@ -185,17 +185,18 @@ def test_names_of_dimensions_stand_in_one_place() -> None:
 
 
 def test_parity_and_the_formats_know_nothing_of_each_other_and_the_public_exporters_join_them() -> None:
-    joins, spine = "keras_pe.export.exporters", ("exporting", "handover", "sized_trace", "smoke_test", "target_format")
-    formats = ("onnx", "saved_model", "litert", "graph.tracing")
-    exporting = tuple(f"keras_pe.export.{name}" for name in (*spine, *formats))
+    joins, pipeline = "keras_pe.export.exporters", "keras_pe.export.pipeline"
+    formats = tuple(f"keras_pe.export.{name}" for name in ("onnx", "saved_model", "litert", "graph.tracing"))
     judges = ("keras_pe.export.parity", "keras_pe.export.runtimes")
     for name, path in modules().items():
         if name.startswith(judges):
-            assert not {each for each in own_imports(path) if each.startswith((*exporting[len(spine) :], joins))}, name
-        if name.startswith(exporting):
+            assert not {each for each in own_imports(path) if each.startswith((*formats, joins))}, name
+        if name.startswith((*formats, pipeline)):
             assert not {each for each in own_imports(path) if each.startswith((judges[0], joins))}, name
     # Nor does a format find the check by its name in a text.
-    assert not [each for name in exporting for each in found(is_text_of("keras_pe.export.parity"), inside=name)]
+    assert not [
+        each for name in (*formats, pipeline) for each in found(is_text_of("keras_pe.export.parity"), inside=name)
+    ]
     assert {each for each in own_imports(modules()[joins]) if each.startswith(judges)} == {f"{judges[0]}.unpublished"}
 
 

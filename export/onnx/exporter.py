@@ -27,13 +27,13 @@ from keras_pe.export.onnx.named_operations import named_operations
 from keras_pe.export.onnx.operator_calls import Unfused
 from keras_pe.export.onnx.recurrences import traced_as_calls
 from keras_pe.export.onnx.writing import write_model
+from keras_pe.export.pipeline.smoke_test import TIMEOUT, Checked, check_artifact
+from keras_pe.export.pipeline.target_format import TargetFormat, Traced, Write
 from keras_pe.export.results import Cause
 from keras_pe.export.runtimes.lending import onnxruntime_process
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.export.smoke_test import TIMEOUT, Checked, check_artifact
-from keras_pe.export.target_format import TargetFormat, Traced, Write
 
 SELF_CONTAINED = 2**31 - 2**26  # bytes of weights: protobuf ends at 2 GiB, and the graph needs room as well
 

@@ -23,7 +23,7 @@ from keras_pe.export import (
 )
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import first_line, is_out_of_memory, typed
-from keras_pe.export.smoke_test import check_agreement
+from keras_pe.export.pipeline.smoke_test import check_agreement
 
 
 def _model(function: Callable[[Any], Any]) -> keras.Model:

@@ -16,9 +16,9 @@ import keras_pe
 from keras_pe.export import ExportError, Format, check_parity, export_litert, read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import UnsupportedError
+from keras_pe.export.pipeline.smoke_test import check_artifact
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Worker
-from keras_pe.export.smoke_test import check_artifact
 
 SHAPES = [(1, 1), (3, 7), (2, 13)]  # batch and length, none of them traced
 

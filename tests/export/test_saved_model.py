@@ -16,9 +16,9 @@ import keras_pe
 from keras_pe.export import ExportError, Format, export_saved_model, read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import InvalidArtifactError, TracingError
+from keras_pe.export.pipeline.smoke_test import check_artifact
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.smoke_test import check_artifact
 from tests.export.counting import Counting
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from keras_pe.export import ExportError, Format
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.smoke_test import check_agreement
+from keras_pe.export.pipeline.smoke_test import check_agreement
 
 # An angle of up to 40,000 is off by up to half its unit, 2**-9, in float32, and so is its sine: 0.2 %, where 0.1 % is
 # allowed without a look at the rounding, and 8 times that, 1.6 %, with it.

@@ -16,8 +16,8 @@ from keras_pe.export import (
     export_saved_model,
 )
 from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.pipeline.smoke_test import check_agreement
 from keras_pe.export.runtimes.runtime import Arrays
-from keras_pe.export.smoke_test import check_agreement
 
 LABELS = ["cat", "dog", "\u00fcbermut"]
 

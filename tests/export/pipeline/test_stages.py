@@ -17,9 +17,9 @@ from keras_pe.export import (
     export_litert,
     export_onnx,
     export_saved_model,
-    exporting,
 )
-from keras_pe.export.target_format import Traced
+from keras_pe.export.pipeline import stages
+from keras_pe.export.pipeline.target_format import Traced
 
 EXPORTS = {"m.onnx": export_onnx, "m": export_saved_model, "m.tflite": export_litert}
 
@@ -181,6 +181,6 @@ def test_a_fault_of_the_search_for_a_cause_is_the_cause_of_the_refusal() -> None
 
     traced = Traced(None, None, refuse, refuse)  # type: ignore[arg-type]
     with pytest.raises(DisagreementError) as raised:
-        exporting._checked(traced, Path("m.onnx"), None, break_down, None)  # type: ignore[arg-type]
+        stages._checked(traced, Path("m.onnx"), None, break_down, None)  # type: ignore[arg-type]
     assert raised.value is refusal
     assert isinstance(raised.value.__cause__, AttributeError)

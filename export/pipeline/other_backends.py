@@ -20,11 +20,11 @@ from keras_pe.export.errors import DisagreementError, ProcessDiedError, Unsuppor
 from keras_pe.export.model.saved_file import local_layer, registering_modules, why_not_loaded
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import all_layers, python_code_allowed
+from keras_pe.export.pipeline.request import Request
+from keras_pe.export.pipeline.smoke_test import ask_keras, describe_faults, find_faults, law_of
 from keras_pe.export.processes.process import Child, Room
 from keras_pe.export.processes.serve import note
-from keras_pe.export.request import Request
 from keras_pe.export.runtimes.runtime import Arrays
-from keras_pe.export.smoke_test import ask_keras, describe_faults, find_faults, law_of
 
 _CHILD = "the process on the TensorFlow backend"
 _WAY_OUT = (

@@ -27,21 +27,21 @@ from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.dependencies import installed_version, keras_backend, require
 from keras_pe.export.errors import DisagreementError, ExportError, ForeignExitError, sentence
-from keras_pe.export.handover import export_elsewhere
 from keras_pe.export.model.rebuild import in_export_precision
 from keras_pe.export.model.signature.declared import declared
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import dimensions_to_json
 from keras_pe.export.model.watch.known_values import values_to_json
+from keras_pe.export.pipeline.other_backends import export_elsewhere
+from keras_pe.export.pipeline.request import Request
+from keras_pe.export.pipeline.sized_trace import traced_at_sizes
+from keras_pe.export.pipeline.smoke_test import Checked
+from keras_pe.export.pipeline.target_format import TargetFormat, Traced, Write
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import telling_stages
 from keras_pe.export.publishing.staging import check_destination, not_written, publish_file, publish_folder, staging
-from keras_pe.export.request import Request
 from keras_pe.export.results import Array, Finding
 from keras_pe.export.runtimes.runner import Worker
-from keras_pe.export.sized_trace import traced_at_sizes
-from keras_pe.export.smoke_test import Checked
-from keras_pe.export.target_format import TargetFormat, Traced, Write
 from keras_pe.version import __version__
 
 _OF_THE_DISK = (

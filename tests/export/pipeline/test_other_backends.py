@@ -9,8 +9,8 @@ import keras
 import pytest
 
 from keras_pe.export import Artifact, DisagreementError, ExportError, Format, UnsupportedError, export_onnx
-from keras_pe.export.handover import export_elsewhere
-from keras_pe.export.request import Request
+from keras_pe.export.pipeline.other_backends import export_elsewhere
+from keras_pe.export.pipeline.request import Request
 from tests.export import forgetful
 
 

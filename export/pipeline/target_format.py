@@ -10,8 +10,8 @@ from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.pipeline.smoke_test import Checked
 from keras_pe.export.runtimes.runner import Worker
-from keras_pe.export.smoke_test import Checked
 
 Write = Callable[[Path, Artifact], list[Path]]
 """Writes a file, or folder, with its description, and returns the files beside it that belong to it."""

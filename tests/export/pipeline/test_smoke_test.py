@@ -22,7 +22,7 @@ from keras_pe.export import (
 )
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import InvalidArtifactError, RuntimeDiedError, RuntimeFailedError, RuntimeRefusedError
-from keras_pe.export.smoke_test import check_agreement
+from keras_pe.export.pipeline.smoke_test import check_agreement
 from tests.export.counting import Counting
 
 
