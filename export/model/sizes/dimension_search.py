@@ -244,5 +244,6 @@ class _Search:
         for group in ([first], *([first, axis] for axis in others)):
             if is_apart(group):
                 return group
-        equal = [first, *filter(is_equal, others)]
-        return equal if is_apart(equal) else axes
+        # A model may refuse sizes that are not known: what differs alone is equal to nothing.
+        equal = [first, *(axis for axis in others if is_equal(axis) and not is_apart([axis]))]
+        return equal if is_apart(equal) else [first, *(axis for axis in others if not is_apart([axis]))]

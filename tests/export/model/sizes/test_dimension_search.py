@@ -64,6 +64,13 @@ def test_many_that_must_be_equal_are_told_from_others_that_must() -> None:
     assert in_two_lengths(slice(0, None, 2), slice(1, None, 2)) == ["length", "length_2"] * 5
 
 
+def test_what_needs_no_other_size_has_a_name_of_its_own_though_sizes_that_are_not_known_are_refused() -> None:
+    def rule(shapes: Any) -> bool:
+        return None not in {size for shape in shapes for size in shape} and len({shape[1] for shape in shapes[:3]}) == 1
+
+    assert [shape[1] for shape in find([(None, None)] * 5, rule).shapes] == ["length"] * 3 + ["length_2", "length_3"]
+
+
 def test_sixty_that_must_be_equal_are_found_with_few_questions() -> None:
     asked = 0
 
@@ -190,4 +197,4 @@ def test_dimensions_that_have_the_size_of_a_weight_alone_are_found_with_few_ques
     assert [own.sizes for name, own in found.dimensions.items() if name != "batch"] == [SizeRange(197, 0)] * 8
     # The first sizes and those of weights; batches; each step up and down, of all at once and of the first; and six of
     # each other.
-    assert len(asked) <= len(FIRST) + 2 + 4 + 2 * 2 * 26 + 7 * 6
+    assert len(asked) <= len(FIRST) + 2 + 2 * 4 + 2 * 2 * 26 + 7 * 6
