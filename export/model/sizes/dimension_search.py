@@ -236,14 +236,16 @@ class _Search:
             changed = self._static(self._base | dict.fromkeys(group, other))
             return self._takes(changed) and self._runs(changed)
 
-        beside = {axis: size for axis, size in self._base.items() if axis not in axes}
-
-        def is_equal(axis: Axis) -> bool:  # as far as shapes show while the sizes of the others are not known
-            return not self._takes(self._partial(beside | {first: known, axis: other}))
-
         for group in ([first], *([first, axis] for axis in others)):
             if is_apart(group):
                 return group
-        # A model may refuse sizes that are not known: what differs alone is equal to nothing.
-        equal = [first, *(axis for axis in others if is_equal(axis) and not is_apart([axis]))]
-        return equal if is_apart(equal) else [first, *(axis for axis in others if not is_apart([axis]))]
+        beside = {axis: size for axis, size in self._base.items() if axis not in axes} | {first: known}
+        if self._takes(self._partial(beside)):  # the sizes of the others need not be known
+            equal = [first, *(axis for axis in others if not self._takes(self._partial(beside | {axis: other})))]
+            return equal if is_apart(equal) else axes
+        # Other backends than TensorFlow put one size in the place of all that are not known. Equal inputs stand side by
+        # side, or there is one in each layer; what differs alone is equal to nothing.
+        axes = [first, *(axis for axis in others if not is_apart([axis]))]
+        rows = (axes[:count] for count in range(3, len(axes)))
+        steps = (axes[::step] for step in range(2, len(axes) // 2 + 1))
+        return next(filter(is_apart, itertools.chain(rows, steps)), axes)

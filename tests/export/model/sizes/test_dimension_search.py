@@ -16,8 +16,8 @@ def find(shapes: Sequence[Any], rule: Callable[..., bool], **given: Sequence[int
     return next(find_dimensions(shapes, lambda shapes: bool(rule(shapes)), given))
 
 
-def same_batch(shapes: Sequence[Sequence[int]]) -> bool:
-    return len({shape[0] for shape in shapes}) == 1
+def same_batch(shapes: Sequence[Sequence[int | None]]) -> bool:
+    return len({shape[0] for shape in shapes} - {None}) < 2
 
 
 def test_lengths_that_must_be_equal_share_a_name() -> None:
@@ -69,6 +69,15 @@ def test_what_needs_no_other_size_has_a_name_of_its_own_though_sizes_that_are_no
         return None not in {size for shape in shapes for size in shape} and len({shape[1] for shape in shapes[:3]}) == 1
 
     assert [shape[1] for shape in find([(None, None)] * 5, rule).shapes] == ["length"] * 3 + ["length_2", "length_3"]
+
+
+@pytest.mark.parametrize("parts", [(slice(3), slice(3, None)), (slice(0, None, 2), slice(1, None, 2))])
+def test_equal_lengths_are_found_where_one_size_stands_for_those_that_are_not_known(parts: tuple[slice, slice]) -> None:
+    def rule(shapes: Any) -> bool:  # as JAX infers shapes
+        return all(len({83 if size is None else size for _, size in shapes[part]}) == 1 for part in parts)
+
+    found = find([(None, None)] * 6, rule).shapes
+    assert [{shape[1] for shape in found[part]} for part in parts] == [{"length"}, {"length_2"}]
 
 
 def test_sixty_that_must_be_equal_are_found_with_few_questions() -> None:
