@@ -34,8 +34,8 @@ _OLDER = """
 The layers take Keras from 3.8 on, exports from 3.13 on. Here not every test ran, but those of the layers
 (`tests/layers`, `tests/test_tensor2tensor.py`) or those of exports (`tests/export/onnx/test_exporter.py`,
 `test_named_operations.py`, `test_lookup_tables.py`, `test_precomputed.py` and `handlers`,
-`tests/export/test_layers_arrive.py`, `test_saved_model.py` and `test_smoke_test.py`). `.ci/run` runs those of the
-layers on the oldest versions that are allowed.
+`tests/export/test_layers_arrive.py`, `formats/test_saved_model.py` and
+`pipeline/test_smoke_test.py`). `.ci/run` runs those of the layers on the oldest versions that are allowed.
 
 | tests of | versions | result |
 | --- | --- | --- |

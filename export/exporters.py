@@ -7,14 +7,14 @@ from typing import Any
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.errors import check_type, check_whole
-from keras_pe.export.litert import litert_format
+from keras_pe.export.formats.litert import litert_format
+from keras_pe.export.formats.saved_model import saved_model_format
 from keras_pe.export.model.border import Border
 from keras_pe.export.onnx.exporter import SELF_CONTAINED, onnx_format
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.parity.unpublished import explain
 from keras_pe.export.pipeline.request import Request
 from keras_pe.export.pipeline.stages import export
-from keras_pe.export.saved_model import saved_model_format
 from keras_pe.protocols import Model
 
 
