@@ -114,9 +114,9 @@ def run_module(
 
     Args:
         module: One of this package.
-                arguments: Its command-line arguments.
+        arguments: Its command-line arguments.
         threads: Processor cores that the process may use; None for all.
-                backend: Keras' backend.
+        backend: Keras' backend.
 
     Raises:
         RuntimeError: If the process fails, with the end of what it said.

@@ -1,7 +1,7 @@
 """The pictures of an encoding, on matplotlib axes of the caller's or of their own.
 
-Every function returns the axes it drew on; `axes.figure.savefig("picture.svg")` writes them. Colors are told apart by
-color-blind readers: purple and orange around white, cividis, and the palette of Okabe and Ito.
+Every function returns the axes that it drew on; `axes.figure.savefig("picture.svg")` writes them. The colors are safe
+for color-blind readers: purple and orange around white, cividis, and the palette of Okabe and Ito.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["error_by_position", "heatmap", "similarity", "wavelengths"]
 
-# One dash pattern and marker a color, so that lines are told apart in gray, too.
+# One dash pattern and marker a color, so that lines differ in gray, too.
 _DASHES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
@@ -98,7 +98,7 @@ def error_by_position(
 
     Args:
         actual: `(length, channels)`.
-        expected: Of the same shape: the exact signal, from `keras_pe.timing_signal`.
+        expected: The exact signal of the same shape, from `keras_pe.timing_signal`.
         start_index: Position of the first row.
         label: Name of the line in the legend.
         ax: Axes to draw on; None makes a figure.

@@ -1,4 +1,4 @@
-"""What public functions take of Keras, whose own classes carry no types. Anything with these members will do.
+"""Protocols of Keras' objects in public functions; Keras' own classes carry no types.
 
 Results that are tensors are `Any`: a tensor can do all that its backend can, which no protocol says.
 """

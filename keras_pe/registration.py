@@ -1,7 +1,7 @@
 """Registers the layers with Keras as soon as Keras is imported, and does not import it.
 
-`import keras_pe` must be enough for `keras.saving.load_model` to find the layers, and yet must not cost the seconds
-that Keras needs to start: the command line and the comparison of two ONNX files do without Keras.
+`import keras_pe` must be enough for `keras.saving.load_model` to find the layers. It must not cost the seconds that
+Keras needs to start: the command line and the comparison of two ONNX files do without Keras.
 """
 
 import importlib
@@ -17,8 +17,9 @@ from typing import Any
 class _KerasFinder(MetaPathFinder):
     """Finds Keras as Python would have without it, with a loader that imports the layers afterwards.
 
-    It stays: a question such as `importlib.util.find_spec("keras")` is no import, an import may fail and be tried
-    again, and a finder that is taken away makes another thread, which goes through the finders, miss the next one.
+    The finder is never removed, for three reasons. A query such as `importlib.util.find_spec("keras")` does not import.
+    A failed import may be tried again. Removing a finder makes another thread, which iterates over the finders, miss
+    the next one.
     """
 
     def find_spec(
@@ -26,7 +27,7 @@ class _KerasFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != "keras":
             return None
-        # Those before have been asked already, and asking them again would not end if one of them does as this one.
+        # Query only the finders after this one: an earlier one that does the same would never end.
         _, *others = itertools.dropwhile(lambda finder: finder is not self, sys.meta_path)
         specs = (finder.find_spec(fullname, path, target) for finder in others if hasattr(finder, "find_spec"))
         spec = next(filter(None, specs), None)
@@ -51,7 +52,7 @@ class _RegisteringLoader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         spec = module.__spec__
         assert spec is not None  # the module is made of it
-        spec.loader = module.__loader__ = self._loader  # who looks at Keras finds nothing of this
+        spec.loader = module.__loader__ = self._loader  # readers of Keras' module see its own loader
         if hasattr(self._loader, "exec_module"):
             self._loader.exec_module(module)
         else:

@@ -35,8 +35,8 @@ def shift_matrix(
         `(channels, channels)`, float64. The zero column of an odd width keeps to itself.
 
     Raises:
-        ValueError: If an argument is not valid, or if the last column is a sine whose cosine was cut off: its shift
-            is no linear function of the columns that are left.
+        ValueError: If an argument is not valid, or if the last column is a sine without its cosine. Its shift is not a
+            linear function of the other columns.
 
     >>> from keras_pe import timing_signal
     >>> signal = timing_signal([3, 10], channels=6)

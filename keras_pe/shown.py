@@ -18,13 +18,13 @@ def printable(text: str) -> str:
 
 
 class Shown:
-    """A result that a prompt shows in one line; a subclass says which, and what its table holds.
+    """A result that a prompt shows in one line; a subclass defines the line and the table.
 
     A dataclass needs `repr=False`, or it writes its own.
     """
 
     def _one_line(self) -> str:
-        """Returns what it is: everything in the table, unless a subclass says it shorter."""
+        """Returns the line: everything in the table, unless a subclass shortens it."""
         return ", ".join(f"{name} {value}" for name, value in self.details().items())
 
     def details(self) -> Mapping[str, str]:

@@ -1,9 +1,9 @@
 """tensor2tensor's functions under their own names, for code that is being ported.
 
-Arguments, their order and their defaults are those of tensor2tensor 1.15.7, layers/common_attention.py. What differs:
+Arguments, their order and their defaults are those of tensor2tensor 1.15.7, layers/common_attention.py. Differences:
 
 - The numbers are exact; tensor2tensor's own are off by 5e-4 at position 4,096.
-- Where tensor2tensor returns NaN, because an axis has a single timescale, the result is finite.
+- If tensor2tensor returns NaN, because an axis has a single timescale, the result is finite.
 - `add_positional_embedding` refuses an input longer than `max_length`, where tensor2tensor adds zeros.
 - Functions with trained values create a new layer at each call, since Keras has no variable scopes: call them once,
   while a Functional model is being built. `get_layer_timing_signal_learned_1d` is missing for that reason: it would
@@ -127,7 +127,7 @@ def add_positional_embedding(
     x: Tensor, max_length: int, name: str | None = None, positions: Tensor | None = None
 ) -> Any:
     """Returns `x`, `(batch, length, channels)`, with a trained vector for each position added."""
-    initializer = keras.initializers.GlorotUniform()  # what tf.get_variable used
+    initializer = keras.initializers.GlorotUniform()  # default of tf.get_variable
     return LearnedPositionEmbedding(max_length, initializer=initializer, name=name, dtype=_float_dtype(x))(
         x, positions=positions
     )

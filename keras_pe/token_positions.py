@@ -35,8 +35,9 @@ def positions_from_mask(
         `(..., length)`, int32.
 
     Raises:
-        TypeError: If `mask` is no array, `segment_ids` come with a mask that is a tensor, or a number is no integer.
-        ValueError: If `mask` is a scalar, `segment_ids` are of another shape than `mask`, or a number is no int32.
+        TypeError: If `mask` is not an array, `segment_ids` come with a mask that is a tensor, or a number is not an
+            integer.
+        ValueError: If `mask` is a scalar, `segment_ids` are of another shape than `mask`, or a number exceeds int32.
 
     Source:
         fairseq 0.12.2, utils.py, `make_positions`.

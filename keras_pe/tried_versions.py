@@ -8,7 +8,7 @@ from importlib.resources import files
 
 @dataclass(frozen=True)
 class TriedVersions:
-    """What is known about the versions of one package, or of Python.
+    """Known facts about the versions of one package, or of Python.
 
     Attributes:
         name: The package as it is installed, or "python".

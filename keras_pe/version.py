@@ -1,3 +1,3 @@
-"""The version of the package: what setuptools reads, and what an artifact says made it."""
+"""The version of the package, for setuptools and for the notes of an artifact."""
 
 __version__ = "0.1.0"

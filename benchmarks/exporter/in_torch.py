@@ -111,7 +111,7 @@ def export(name: str, newer: bool, path: Path, opset: int) -> None:
     """Writes the file of one of the two exporters.
 
     Args:
-                name: The model's name.
+        name: The model's name.
         newer: Whether by `torch.export` (dynamo), or by TorchScript.
         path: The file.
         opset: ONNX's operator set; the older exporter stops at an earlier one.

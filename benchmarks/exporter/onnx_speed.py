@@ -35,7 +35,7 @@ def measure(names: Sequence[str] = (), threads: Sequence[int] = (1,)) -> dict[st
     """Returns the seconds of each run by `model, batch x size, threads/route`, and the counts of operators.
 
     Args:
-                names: Models to measure; all of them by default.
+        names: Models to measure; all of them by default.
         threads: The numbers of threads to run on, each in a process that has as many cores.
     """
     seconds: dict[str, list[float]] = {}

@@ -45,7 +45,7 @@ def show_artifacts(artifacts: "Sequence[Artifact]", explain: bool) -> None:
 
 
 def show_metadata(artifact: "Artifact") -> None:
-    """Prints the texts that an artifact stores, without those that `show_artifacts` prints in words."""
+    """Prints the texts in an artifact, without those that `show_artifacts` prints in words."""
     from keras_pe.export.artifacts.artifact import FIXED_KEY, NOTES_KEY, SIZES_KEY
     from keras_pe.export.artifacts.contents import UNFUSED_KEY
 

@@ -256,7 +256,7 @@ def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bu
     for path in reports:
         try:
             report.save(path)
-        except OSError as error:  # of a full disk the next file may still fit on another
+        except OSError as error:  # if this disk is full, the next file may still fit on another
             lost.append(str(error))
     replayable = report if isinstance(report, ParityReport) else report.diagnosis
     if bundle is not None and (replayable is None or replayable.passed):
@@ -264,7 +264,7 @@ def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bu
     elif bundle is not None and replayable is not None:
         try:
             write_bundle(replayable, bundle)
-        except ValueError as error:  # what failed is no artifact's fault
+        except ValueError as error:  # the artifact is not at fault
             click.echo(f"No bundle was written: {error}", err=True)
         except OSError as error:
             lost.append(str(error))

@@ -92,8 +92,8 @@ def check_data_usage(context: click.Context, names: Iterable[str]) -> None:
     """Refuses options that would be passed over in silence: the sweep's with data, and the data's without.
 
     Args:
-        context: Of the command.
-        names: Those of `data_options`.
+        context: Context of the command.
+        names: Options of `data_options`.
     """
     has_data = context.params["data"] is not None
     for name, option in given_options(context).items():
@@ -117,9 +117,9 @@ def run_check_data(
 
     Args:
         model: The reference.
-        artifacts: What to check.
-        options: Those of `data_options`.
-        accepted: Those of `allowance_options`.
+        artifacts: Files to check.
+        options: Options of `data_options`.
+        accepted: Options of `allowance_options`.
         quiet: Whether nothing is shown.
         **others: The options that a sweep has as well.
     """

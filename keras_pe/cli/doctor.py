@@ -46,7 +46,7 @@ def doctor(as_json: bool) -> int:
     """
     backend = keras_backend()
     needed = {*_LAYERS, backend, *(_EXPORT if backend == "tensorflow" else ())}
-    packages = [_found(row, is_needed=row.name in needed) for row in tried_versions()]
+    packages = [_inspect_package(row, is_needed=row.name in needed) for row in tried_versions()]
     findings = _findings({package.name: package.found for package in packages}, backend)
     is_complete = backend in _BACKENDS and not any(each.is_needed and each.found is None for each in packages)
     if as_json:
@@ -63,7 +63,7 @@ def doctor(as_json: bool) -> int:
     return 0 if is_complete else 1
 
 
-def _found(row: TriedVersions, *, is_needed: bool) -> Package:
+def _inspect_package(row: TriedVersions, *, is_needed: bool) -> Package:
     version = _version(row.name)
     return Package(row.name, version, tuple(map(_minor, row.tried)), is_needed, _remark(row, version, is_needed))
 

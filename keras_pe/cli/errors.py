@@ -20,7 +20,7 @@ _OTHERWISE_IN_PYTHON = {
 
 
 class CouldNotBeTriedError(click.ClickException):
-    """What could not be tried, in a sentence: the exit code says so, too."""
+    """An error of a command, in a sentence; the exit code states it, too."""
 
     exit_code = 2
 
@@ -30,8 +30,8 @@ def tried(*others: type[Exception], what: str = "") -> Iterator[None]:
     """Runs a public function for a command: what it raises of an argument, a file or a package ends with code 2.
 
     Args:
-        others: What else it may raise for such a reason.
-        what: What the sentence is about, where the function cannot know it.
+        others: Further exceptions of the same kind.
+        what: Subject of the sentence, if the function cannot infer it.
     """
     kinds: tuple[type[Exception], ...] = (ValueError, TypeError, ImportError, OSError, *others)
     try:
@@ -53,13 +53,13 @@ def in_options(message: str) -> str:
     }
     names |= {python: names[own] for python, own in _OTHERWISE_IN_PYTHON.items() if own in names}
 
-    def named(match: re.Match[str]) -> str:
+    def name_option(match: re.Match[str]) -> str:
         return names.get(match[1], match[0])
 
-    def received(match: re.Match[str]) -> str:
+    def show_option(match: re.Match[str]) -> str:
         return f"Received: {names[match[1]]} " if match[1] in names else match[0]
 
-    return re.sub(r"Received: (\w+)=", received, re.sub(r"`(\w+)`", named, message))
+    return re.sub(r"Received: (\w+)=", show_option, re.sub(r"`(\w+)`", name_option, message))
 
 
 class Command(click.Command):

@@ -23,9 +23,9 @@ def identify(file: Path, as_json: bool) -> int:
     """Say which convention, first position, layout and timescales made the tables of positions in FILE.
 
     FILE is an .npy file of (length, channels), or it holds such tables among others: a .keras, .h5, .onnx, .npz,
-    .safetensors, .pt or .pth file. Several matches are several explanations that a table cannot tell apart. Where no
-    table is of a convention, the nearest is named with its distance. Exits with 0 if there is a match at least, 1 if
-    there is none or the table is too small to tell which, 2 if the file could not be read.
+    .safetensors, .pt or .pth file. Several matches are explanations that the table cannot distinguish. If no table fits
+    a convention, the nearest is named with its distance. Exits with 0 if there is a match, and with 1 if there is none
+    or the table is too small. Exits with 2 if the file could not be read.
     """
     from keras_pe.conventions import identify as find
 
@@ -36,14 +36,14 @@ def identify(file: Path, as_json: bool) -> int:
         plain = [({"array": name} if name else {}) | dataclasses.asdict(match) for name, match in matches]
         click.echo(json.dumps(plain, indent=2))
     elif matches:
-        click.echo("\n\n".join((f"{name}\n" if name else "") + _described(match) for name, match in matches))
+        click.echo("\n\n".join((f"{name}\n" if name else "") + _describe(match) for name, match in matches))
     else:
         click.echo(_nearest_of(tables))
     return 0 if any("conventions" not in match.undecided for _, match in matches) else 1
 
 
 def _nearest_of(tables: Mapping[str, Any]) -> str:
-    """Says that none is of a convention, and which table comes nearest to which, and how far off it is."""
+    """Prints that no table fits a convention, and the nearest convention with its distance."""
     from keras_pe.conventions.identification.nearest import nearest
 
     distances = [(name, near) for name, table in tables.items() if (near := nearest(table))]
@@ -60,5 +60,5 @@ def _nearest_of(tables: Mapping[str, Any]) -> str:
     )
 
 
-def _described(match: "Match") -> str:
+def _describe(match: "Match") -> str:
     return "\n".join(f"{key:18}  {value}" for key, value in match.details().items())

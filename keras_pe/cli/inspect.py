@@ -16,7 +16,8 @@ from keras_pe.cli.options import json_option
 def inspect(file: Path, as_json: bool) -> None:
     """Print what FILE, an .onnx or .tflite file or the folder of a SavedModel, takes, returns and holds.
 
-    FILE is read and not run; any exporter may have written it. Of an ONNX file the operators of each layer are printed.
+    FILE is read and not run; any exporter may have written it. For an ONNX file the operators of each layer are
+    printed.
     Exits with 0, or with 2 if FILE cannot be read.
     """
     from keras_pe.export.artifacts.reading import read_artifact

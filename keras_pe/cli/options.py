@@ -1,4 +1,4 @@
-"""The options that commands share, or that belong together, and what is made of their texts."""
+"""Shared options of the commands, and the parsers of their values."""
 
 import enum
 import functools

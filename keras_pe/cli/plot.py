@@ -42,12 +42,16 @@ def plot(kind: str, picture: Path, names: tuple[str, ...], channels: int, length
     if table is None and kind == "error":
         raise click.UsageError("error needs a --table to compare with the exact signal.")
     with tried(MemoryError):
-        axes = _of_table(kind, table) if table else _of_conventions(kind, names or ("tensor2tensor",), channels, length)
+        axes = (
+            _plot_table(kind, table)
+            if table
+            else _plot_conventions(kind, names or ("tensor2tensor",), channels, length)
+        )
         axes.figure.savefig(picture, dpi=150)  # type: ignore[union-attr]  # a figure of its own, no part of another
     click.echo(f"{picture} written")
 
 
-def _of_conventions(kind: str, names: tuple[str, ...], channels: int, length: int) -> "Axes":
+def _plot_conventions(kind: str, names: tuple[str, ...], channels: int, length: int) -> "Axes":
     import numpy as np
 
     from keras_pe import plots
@@ -71,7 +75,7 @@ def _of_conventions(kind: str, names: tuple[str, ...], channels: int, length: in
     return axes
 
 
-def _of_table(kind: str, path: Path) -> "Axes":
+def _plot_table(kind: str, path: Path) -> "Axes":
     import numpy as np
 
     from keras_pe import plots

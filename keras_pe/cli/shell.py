@@ -1,4 +1,4 @@
-"""What a shell expects of a program: standard streams that never fail it, 130 after Ctrl-C, and its own exit code.
+"""Shell behavior: standard streams that never fail the program, 130 after Ctrl-C, and its own exit code.
 
 This module imports the standard library alone, so that Ctrl-C is handled before anything else is imported.
 """
@@ -52,7 +52,7 @@ class Interrupt:
     """A handler that raises KeyboardInterrupt, and ends the process if Ctrl-C comes again.
 
     Attributes:
-        came: Whether Ctrl-C was pressed, which tells it from a KeyboardInterrupt that other code raises.
+        came: Whether Ctrl-C was pressed. Other code may raise KeyboardInterrupt, too.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ def run(command: Callable[[], int]) -> NoReturn:
     """Runs a command, and ends the process with what it returns.
 
     Code that the command has called (threads, `atexit`) does not change the exit code. If the standard output cannot be
-    written, on a full disk for one, that is 2. A reader that has closed a pipe, such as `head`, is no failure.
+    written, for example on a full disk, the code is 2. A reader that closes a pipe, such as `head`, is not a failure.
     """
     with at_interrupt(ending()):
         output, errors = streams = _open_streams()

@@ -1,7 +1,7 @@
 """Starts Keras for a command: fast, without a word, and so that memory which is not needed goes back to the system.
 
-What TensorFlow logs when it starts reaches the terminal only if the start fails. What a model may be made of is
-imported then, and a file that can hold no model is told before.
+The terminal shows TensorFlow's log only if the start fails. The modules that a model needs are imported at the start,
+and a file that cannot hold a model is reported before it.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ def prepare_keras(modules: Sequence[str], unsafe: bool) -> None:
     """Starts Keras and has it know what a model may be made of.
 
     Args:
-        modules: What to import; from the current folder as well.
+        modules: Modules to import, from the current folder as well.
         unsafe: Whether Python code in a file may be loaded.
 
     Raises:

@@ -16,7 +16,7 @@ from keras_pe.shown import shown_bytes
 
 Named = Iterator[tuple[str, Any]]
 
-_LEAST_ROWS, _LEAST_CHANNELS = 4, 2  # what `identify` takes
+_LEAST_ROWS, _LEAST_CHANNELS = 4, 2  # limits of `identify`
 _OPTIMIZER = re.compile("optimizer[a-z_]*[/.]")  # Its moments have the shapes of weights.
 # The types of the format that NumPy has too; bfloat16 is widened by hand.
 _SAFETENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I8": "i1"}

@@ -69,7 +69,7 @@ CONVENTIONS: dict[str, Convention] = {
             odd_channels=True,
         ),
         # The releases on PyPI (to 0.10.0) give a sine and its cosine different timescales, 10000**(2 j / d) for column
-        # j. Such columns are no rotation, and no argument of the layer makes them.
+        # j. Such columns are not a rotation, and the layer has no argument for them.
         Convention(
             "gluonnlp",
             "GluonNLP's development branch, layers.py, SinusoidalPositionalEmbedding",

@@ -1,4 +1,4 @@
-"""What a convention is: one codebase's way of writing the signal, as arguments of the one layer."""
+"""A convention is one codebase's way of writing the signal, as arguments of the one layer."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,20 +16,20 @@ class Convention:
     """One codebase's choice of timescales, layout and first position.
 
     Attributes:
-        name: What `from_convention` and `identify` call it.
-        source: Where the formula stands.
+        name: Its name in `from_convention` and `identify`.
+        source: File and function of the formula.
         layout: Order of the columns.
         schedule: Returns the layer's arguments for the timescales of `(channels, max_timescale)`. None where a matrix
             has their place, which is given: then the layer is `FourierFeatures`.
         start_index: Position of the first token.
         min_channels: Narrowest width for which the codebase returns numbers.
         odd_channels: Whether the codebase has an answer for odd widths.
-        max_timescale: What the codebase has by default, the formula's 10,000.
-        whole_positions: Whether its positions are those of tokens, so that a table of them can be told by its rows.
+        max_timescale: The codebase's default; the formula has 10,000.
+        whole_positions: Whether its positions are those of tokens, so that the rows of a table identify them.
         descending: Whether its tables hold distances between tokens, the largest first.
         axes: How many the positions have: 2 for images, 3 for points in space, 4 for boxes.
-        grid: Where the places of the axes are and how their blocks stand: arguments of the layer.
-        scale: What the signal is multiplied by, of the width.
+        grid: Coordinates of the axes and order of their blocks: arguments of the layer.
+        scale: Factor of the signal, as a function of the width.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Convention:
 
     @property
     def _unit(self) -> int:
-        """What the channels are a multiple of: directions of a matrix belong to all axes."""
+        """Divisor of the number of channels; directions of a matrix belong to all axes."""
         return 1 if self.odd_channels else 2 if self.schedule is None else 2 * self.axes
 
     def layer_arguments(self, channels: int, max_timescale: float | None = None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The conventions of images, of points in space and of boxes: a block of columns for each axis, side by side or mixed.
 
-Those of images are for inputs `(batch, height, width, channels)`, whose tokens a reshape puts row after row.
+Conventions of images are for inputs `(batch, height, width, channels)`, whose tokens a reshape orders row by row.
 """
 
 import math

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from keras_pe.layers.relative_position_bias import RelativePositionBias
     from keras_pe.layers.rotary_position_encoding import RotaryPositionEncoding
 
-# Those of ESM and others are called with other arguments.
+# Layers of ESM and others take other arguments.
 _ROTARY = ("RotaryEmbedding", "LlamaRotaryEmbedding", "Phi3SuScaledRotaryEmbedding")
 
 
@@ -22,8 +22,8 @@ def rotary_from_keras_hub(layer: Any, **kwargs: Any) -> "RotaryPositionEncoding"
         **kwargs: Further arguments of `RotaryPositionEncoding`; they win over those read.
 
     Raises:
-        TypeError: If the layer is none of these.
-        ValueError: If it is a "dynamic" one, whose rates are no dynamic NTK's at any length, or has a
+        TypeError: If the layer is not one of these.
+        ValueError: If it is a "dynamic" one, whose rates differ from dynamic NTK's at any length, or has a
             `denominator_dim`.
 
     Source:

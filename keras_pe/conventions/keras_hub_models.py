@@ -9,9 +9,9 @@ from keras_pe.conventions.keras_hub import bias_from_keras_hub, rotary_from_kera
 def convert_keras_hub(model: Any) -> list[Any]:
     """Has this package's layers compute the positions of a keras-hub model: its rotary layers, and T5's biases.
 
-    The model is changed in place, built and trained ones too, and keeps its weights: a T5's biases are trained on. What
-    Keras compiled of it is compiled again. A file of the model (`model.save`) holds keras-hub's layers: what is loaded
-    from it has to be converted.
+    The model is changed in place, also if it is built or trained, and keeps its weights: a T5's biases are trained on.
+    Keras recompiles its functions. A file of the model (`model.save`) holds keras-hub's layers: convert a model again
+    after loading it.
 
     Args:
         model: A backbone, a task such as a `CausalLM`, or any layer or model with keras-hub's layers in it.
@@ -85,7 +85,7 @@ def _is_converted(layer: Any) -> bool:
 
 
 def _layers_in(value: Any, seen: set[int]) -> Iterator[Any]:
-    """Yields a layer and those that it holds, or those in a container, each once."""
+    """Yields a layer and its sublayers, or the layers of a container, each once."""
     import keras
 
     if id(value) in seen:

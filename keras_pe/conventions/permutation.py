@@ -71,7 +71,7 @@ def permute_rotary_weights(
         rotary_dim: How many of them turn; None for all.
 
     Raises:
-        ValueError: If a layout is unknown, or the last axis is no multiple of `head_dim`.
+        ValueError: If a layout is unknown, or `head_dim` does not divide the last axis.
 
     >>> permute_rotary_weights(np.arange(6), "interleaved", "halves", head_dim=6).tolist()
     [0, 2, 4, 1, 3, 5]

@@ -14,7 +14,7 @@ RANDOM_FEATURES = (
         min_channels=2, whole_positions=False, axes=2,
         grid={"reverse_axes": True, "coordinates": Coordinates(-1.0, 1.0)},
     ),
-    # Of the logarithm of the noise's size.
+    # Logarithms of the noise's size.
     Convention(
         "ncsnpp", "yang-song/score_sde_pytorch, models/layerspp.py, GaussianFourierProjection", "concatenated", None,
         min_channels=2, whole_positions=False,

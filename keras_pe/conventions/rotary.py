@@ -1,4 +1,4 @@
-"""What a rotary encoding does, told by what it makes of unit vectors."""
+"""Infers a rotary encoding from its results on unit vectors."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from keras_pe.signal.layouts import RotaryLayout, check_channels
 
 # By what sines and cosines may be off: those in bfloat16 by 2e-3.
 _ROUNDING = 5e-3
-# What a channel gets of one that is not its pair, zero times a number; the slowest pairs get 1e-7.
+# Largest leak from channels outside the pair, zero times a number; the slowest pairs get 1e-7.
 _NOTHING = 1e-12
 # Radians per position below which nothing turns with the position.
 _STILL = 1e-6
@@ -23,7 +23,7 @@ _POWER = 4e-6
 _BENT = 2e-2
 # Standard errors by which what is measured may be off.
 _ERRORS = 16.0
-# By what a rate may be off, relative to it, of which a scaling is told: one that stretches a pair shows then.
+# Largest relative error of a rate from which a scaling is inferred: a stretched pair differs by more.
 _RESOLVED = 0.02
 # First positions that are looked through.
 _MAX_START = 2**12
@@ -31,23 +31,23 @@ _MAX_START = 2**12
 
 @dataclass(frozen=True, repr=False)
 class RotaryMatch(Shown):
-    """What a rotary function was seen to do.
+    """Observed properties of a rotary function.
 
     Attributes:
-        layout: As in `RotaryPositionEncoding`, or None where its pairs are no layout of these.
+        layout: As in `RotaryPositionEncoding`, or None if its pairs have another layout.
         pairs: The two input channels of each pair that turns, and the two that its results stand in.
         rotary_dim: Number of channels that turn, or stand in the way of those that do.
         direction: 1 where `(1, 0)` turns towards `(0, 1)`, -1 where it turns away.
         rates: Radians per position of each pair, in the order of `pairs`.
         start_index: Position of the first row, or None where not one whole position below 4,096 alone explains it.
         attention_factor: Length of a turned unit vector.
-        rope_type: "default", "linear" or "proportional" where the rates are such, or else None.
+        rope_type: "default", "linear" or "proportional" if the rates fit, else None.
         base: The base of the rates (`rope_theta`) where they are a geometric sequence.
-        factor: What positions are divided by, where it is not 1.
+        factor: Divisor of the positions; 1 without one.
         partial_rotary_factor: The part of the pairs that turns, for "proportional": the others stay beside them.
         grid_shape: Rows and columns of an image whose positions these are; None for a sequence.
-        axis_of_pair: Of an image, 0 for each pair that turns by its row and 1 by its column, as in
-            `RotaryPositionEncoding`; models whose axes are exchanged differ in it. None for a sequence.
+        axis_of_pair: In an image, 0 for each pair that the row rotates and 1 for the column, as in
+            `RotaryPositionEncoding`; models with exchanged axes differ in it. None for a sequence.
     """
 
     layout: RotaryLayout | None
@@ -89,13 +89,13 @@ def identify_rotary(rotate: Callable[[Any], Any], channels: int, *, length: int 
         rotate: Takes `(batch, length, 1, channels)` in float32 and returns the same turned: a layer, or a function of
             one that slices, transposes and converts as that needs.
         channels: Channels of a head.
-        length: Number of positions that are looked at. Slow rates are told the better the more there are. For an image
-            the number of its patches, row after row, at least 3 x 3.
+        length: Number of observed positions. Slow rates are more exact with more positions. For an image it is the
+            number of its patches, row after row, at least 3 x 3.
 
     Returns:
-        What was seen. Of scalings only those are named that the rates prove: dynamic NTK is a "default" with another
-        base; YaRN, LongRoPE and Llama 3 are told by their rates alone. None is named where slow pairs are not known to
-        two hundredths, as in narrow types at far positions.
+        The observed properties. A scaling is named only if the rates prove it: dynamic NTK is a "default" with another
+        base, and YaRN, LongRoPE and Llama 3 have their rates only. No scaling is named if the error of slow pairs
+        exceeds two hundredths, as in narrow types at far positions.
 
     >>> match = identify_rotary(lambda x: x, 8)
     >>> match is None
@@ -198,7 +198,7 @@ class _Turns(NamedTuple):
     Attributes:
         rates: Radians per position.
         phases: Radians at the first one.
-        scatter: Of the angles around a straight line.
+        scatter: Deviation of the angles from a straight line.
         off: By what the rates may be off.
     """
 

@@ -54,7 +54,7 @@ TIMESTEPS = (
         "edm-ddpmpp", "NVlabs/edm 008a4e5, training/networks.py, SongUNet", "concatenated", last_is_longest,
         min_channels=4,
     ),
-    # Of noise variances from 0 to 1.
+    # Noise variances are from 0 to 1.
     Convention(
         "keras-ddim", "keras.io, examples/generative/ddim, sinusoidal_embedding", "concatenated", turns_up_to,
         min_channels=4, max_timescale=1.0e3, whole_positions=False,

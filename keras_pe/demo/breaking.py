@@ -22,7 +22,7 @@ class Fault:
 
     Attributes:
         story: How it happens.
-        cause: What a check finds of it.
+        cause: The cause that a check reports.
         make: Writes the broken file of a forecaster to a path.
     """
 
@@ -43,7 +43,7 @@ def _twin(**changes: Any) -> Callable[[keras.Model, Path], Any]:
     return make
 
 
-def _edited(name: str, change: Callable[[Array], Array]) -> Callable[[keras.Model, Path], Any]:
+def _edit_weight(name: str, change: Callable[[Array], Array]) -> Callable[[keras.Model, Path], Any]:
     """Returns what exports the model and changes one weight of the file."""
 
     def make(model: keras.Model, path: Path) -> None:
@@ -103,37 +103,37 @@ FAULTS: Mapping[str, Fault] = {
     "int8": Fault(
         "A kernel was rounded to 255 steps, as a conversion to int8 does.",
         Cause.QUANTIZED_INT8,
-        _edited("widen_0/kernel", _rounded_to_int8),
+        _edit_weight("widen_0/kernel", _rounded_to_int8),
     ),
     "half": Fault(
         "A kernel was stored in half precision on the way.",
         Cause.ROUNDED_VALUES,
-        _edited("widen_0/kernel", lambda values: values.astype("float16")),
+        _edit_weight("widen_0/kernel", lambda values: values.astype("float16")),
     ),
     "scale": Fault(
         "A kernel was scaled twice.",
         Cause.SCALED_VALUES,
-        _edited("growth/kernel", lambda values: 2 * values),
+        _edit_weight("growth/kernel", lambda values: 2 * values),
     ),
     "sign": Fault(
         "A kernel has lost its sign.",
         Cause.FLIPPED_SIGN,
-        _edited("growth/kernel", lambda values: -values),
+        _edit_weight("growth/kernel", lambda values: -values),
     ),
     "rows": Fault(
         "A kernel has moved by a row.",
         Cause.SHIFTED_ROWS,
-        _edited("narrow_0/kernel", lambda values: np.roll(values, 1, axis=0)),
+        _edit_weight("narrow_0/kernel", lambda values: np.roll(values, 1, axis=0)),
     ),
     "missing": Fault(
         "A kernel never arrived, and is zero.",
         Cause.MISSING_VALUES,
-        _edited("narrow_0/kernel", np.zeros_like),
+        _edit_weight("narrow_0/kernel", np.zeros_like),
     ),
     "nan": Fault(
         "A kernel holds values that are no numbers.",
         Cause.NOT_A_NUMBER,
-        _edited("growth/kernel", lambda values: values * np.nan),
+        _edit_weight("growth/kernel", lambda values: values * np.nan),
     ),
     "file": Fault(
         "The file is not whole: a download has stopped.",

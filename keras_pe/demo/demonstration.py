@@ -24,14 +24,14 @@ Tell = Callable[[str, int | None, int | None], None]
 
 
 class Demonstration(NamedTuple):
-    """What the run found.
+    """Results of the run.
 
     Attributes:
-        folder: Where everything was written.
+        folder: Folder of all files.
         artifacts: The exports.
         parity: The check of the exports against Keras.
-        rmse: Root mean square errors of the held-out forecasts in ppm: of each runtime, and of the baseline, which
-            says that a month will be as the same month of the year before.
+        rmse: Root mean square errors of the held-out forecasts in ppm, by runtime and of the baseline. The baseline
+            repeats the same month of the year before.
         max_abs_diff: The largest difference between the forecasts of Keras and of ONNX Runtime, in ppm.
         broken: The check of the file that was broken, where one was.
         fault: How it was broken.
@@ -78,7 +78,7 @@ def run_demo(folder: Path, tell: Tell, fault: str | None = None) -> Demonstratio
         fault: One of `FAULTS`: a file that is broken in this way is written and checked as well.
 
     Returns:
-        What was found.
+        The results.
 
     Raises:
         OSError: If the folder cannot be written.

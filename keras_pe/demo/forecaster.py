@@ -21,7 +21,7 @@ def build_forecaster(
         blocks: How many blocks of attention and two layers it has.
         is_causal: Whether a month sees those before it alone.
         activation: Between the two layers of a block.
-        epsilon: Of the normalizations.
+        epsilon: Epsilon of the normalizations.
         **positions: Arguments of `SinusoidalPositionEncoding`.
     """
     changes = keras.Input((None, 1), name="changes")
@@ -39,7 +39,7 @@ def build_forecaster(
 
 
 def train(model: keras.Model, windows: Windows, progress: Callable[[int, int, float], None]) -> None:
-    """Trains the model in place; `progress` is told the batches done, their total, and the loss so far."""
+    """Trains the model in place; `progress` receives the batches done, their total, and the loss so far."""
     batches = -(-len(windows.last) // BATCH)
     schedule = keras.optimizers.schedules.CosineDecay(3e-3, EPOCHS * batches)
     model.compile(keras.optimizers.Adam(schedule), "mse")

@@ -20,7 +20,7 @@ class AlibiBias(RelativeLayer):
 
     Args:
         num_heads: Number of heads.
-        rule: Slopes where that is no power of two: "press", "mpt" or "paper", as in `alibi_slopes`.
+        rule: Slopes for another number than a power of two: "press", "mpt" or "paper", as in `alibi_slopes`.
         bias_max: Exponent of the last slope, `alibi_bias_max` in MPT and keras-hub.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 

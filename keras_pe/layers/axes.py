@@ -25,7 +25,7 @@ Flatten = Literal["rows", "columns"]
 
 
 class Axis(NamedTuple):
-    """What the encoding of one axis is made from."""
+    """Ingredients of the encoding of one axis."""
 
     timescales: tuple[float, ...]
     channels: int
@@ -82,8 +82,8 @@ class AxisEncoding:
     def at_coordinates(self, coordinates: Coordinates, length: Any) -> Any:
         """Returns the signal of all places of an axis: `(length, channels)`.
 
-        Where the length is known it is as exact as at whole positions; elsewhere the coordinates are rounded to the
-        signal's dtype, as whoever computes them does.
+        If the length is known, it is as exact as at whole positions. Otherwise coordinates are rounded to the signal's
+        dtype, as in any graph.
         """
         known, axis = known_length(length), self._axis
         if known is None:
@@ -149,7 +149,8 @@ class GridLayer(CombiningLayer):
             raise ValueError(
                 f"`max_length` must be None with `coordinates`, which count nothing. Received: {max_length=}."
             )
-        # Behind a namespace: TensorFlow wraps the containers of a layer, and refuses to save keys that are no strings.
+        # A namespace hides the containers: TensorFlow wraps them otherwise, and refuses to save keys that are not
+        # strings.
         self._held = SimpleNamespace(encodings={})
 
     def get_config(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Bases of the layers that are called with positions, and of those that combine their inputs with a signal of them.
+"""Bases of the layers that are called with positions, and of layers that combine inputs with a signal.
 
 With them go the checks of what layers are configured with: a start and a largest length, for all axes or for each.
 """
@@ -23,7 +23,7 @@ from keras_pe.layers.call_arguments import (
     read_start,
     read_variables,
 )
-from keras_pe.layers.positions import Positions, opened, resolve_positions, split_on_host
+from keras_pe.layers.positions import Positions, open_positions, resolve_positions, split_on_host
 from keras_pe.rotations.composed import LIMIT
 from keras_pe.rotations.concrete import known_length
 from keras_pe.signal.layouts import is_integer
@@ -45,7 +45,7 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
         super().__init__(autocast=False, **kwargs)
         self.max_length = check_max_length(max_length)
         self.supports_masking = True
-        self._axes = 0  # of the positions that the first call gave, or 0 before it: what is built may depend on them
+        self._axes = 0  # axes of the first call's positions, 0 before it: weights may depend on them
 
     @property
     def _signal_dtype(self) -> str:
@@ -108,7 +108,7 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
         """Returns the length and the positions of each axis, None for a plain range.
 
         Args:
-            inputs: What the layer was called with.
+            inputs: Inputs of the call.
             inputs_shape: Its shape, sizes that are not known as tensors.
             positions: As the layer was called.
             start_index: As the layer was called.
@@ -129,7 +129,7 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
                 f"`positions` must be a list of {axes}, one per positional axis of layer '{self.name}'. "
                 f"Received: {type(positions).__name__}."
             )
-        values_of_axes = [opened(values) for values in per_axis(positions, axes, "positions")]
+        values_of_axes = [open_positions(values) for values in per_axis(positions, axes, "positions")]
         given = values_of_axes, per_axis(start_index, axes, "start_index")
         lengths, reaches = self._length_of_axes(inputs.shape, axes), self._reach_of_axes(axes)
         for values, start, length, reach in zip(*given, lengths, reaches, strict=True):

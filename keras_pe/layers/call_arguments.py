@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_pe.layers.positions import Positions, joined
+from keras_pe.layers.positions import Positions, join_parts
 from keras_pe.rotations.composed import LIMIT
 from keras_pe.rotations.concrete import is_eager, visible
 from keras_pe.signal.layouts import is_integer
@@ -169,7 +169,7 @@ def _takes_none_in_lists() -> bool:
 
 
 def _check_far(argument: Any, name: str) -> None:
-    """Raises where an array, or one of a list, holds an integer that Keras would wrap when it makes int32 of it."""
+    """Raises if an array, or one of a list, holds an integer that Keras would wrap in its cast to int32."""
     for values in argument if isinstance(argument, (list, tuple)) else [argument]:
         if isinstance(values, (np.ndarray, np.integer)) and values.dtype.kind in "iu" and values.itemsize > 4:
             far = np.extract(np.abs(values.astype(np.float64)) >= 2.0**31, values)
@@ -180,7 +180,7 @@ def _check_far(argument: Any, name: str) -> None:
 def check_values_reach(values: Any, start: Any, low: int, high: int, name: str) -> None:
     """Raises where positions that can be seen, `start` added, leave `low` to `high - 1`."""
     first = visible(0 if start is None else start)
-    seen = joined(values) if isinstance(values, Positions) else visible(values)
+    seen = join_parts(values) if isinstance(values, Positions) else visible(values)
     if seen is None or first is None or not seen.size or not first.size:
         return
     is_float = seen.dtype.kind not in "iu"

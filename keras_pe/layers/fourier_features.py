@@ -111,7 +111,7 @@ class FourierFeatures(GridLayer):
                 f"Received: {len(self.matrix)} rows."
             )
         rows = np.array(self.matrix[::-1] if self.reverse_axes else self.matrix)
-        with np.errstate(divide="ignore"):  # what does not turn has an infinite timescale
+        with np.errstate(divide="ignore"):  # a constant direction has an infinite timescale
             timescales = 1 / (2 * np.pi * rows)
         layout: Layout = self.layout if axes == 1 else "concatenated"
         return [axis_encoding(Axis(tuple(each.tolist()), 2 * len(each), layout, 0, None, dtype)) for each in timescales]

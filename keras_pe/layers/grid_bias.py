@@ -21,7 +21,7 @@ from keras_pe.layers.call_arguments import (
     read_variables,
 )
 from keras_pe.layers.positions import OUT_OF_REACH, resolve_positions
-from keras_pe.layers.relative import check_examples, of_pairs
+from keras_pe.layers.relative import check_examples, map_pairs
 from keras_pe.rotations.concrete import count_up, visible
 from keras_pe.rotations.lookup import Table, TrainedRows, take
 from keras_pe.signal.layouts import is_integer
@@ -47,7 +47,7 @@ class GridBiasLayer(keras.layers.Layer):  # type: ignore[misc]
             raise ValueError(f"`class_tokens` must be 0 or 1. Received: {class_tokens=!r}.")
         self.class_tokens = int(class_tokens)
         self._spans = tuple(2 * size - 1 for size in self.grid_shape)
-        self._count = math.prod(self._spans) + 3 * self.class_tokens  # of the rows
+        self._count = math.prod(self._spans) + 3 * self.class_tokens  # number of rows
         self._trained = TrainedRows(self._count)
 
     def get_config(self) -> dict[str, Any]:
@@ -100,10 +100,12 @@ class GridBiasLayer(keras.layers.Layer):  # type: ignore[misc]
         for values, size, span in zip(positions, self.grid_shape, self._spans, strict=True):
             resolved = resolve_positions(values, None, None, subtracted=True)
             places = resolved.whole  # type: ignore[union-attr]
-            apart = -of_pairs(ops.subtract, places, places) + (size - 1)
+            split_columns = -map_pairs(ops.subtract, places, places) + (size - 1)
             beyond = ops.abs(places) >= OUT_OF_REACH
-            here = ops.logical_or(of_pairs(ops.logical_or, beyond, beyond), ops.logical_or(apart < 0, apart >= span))
-            rows = apart if rows is None else rows * span + apart
+            here = ops.logical_or(
+                map_pairs(ops.logical_or, beyond, beyond), ops.logical_or(split_columns < 0, split_columns >= span)
+            )
+            rows = split_columns if rows is None else rows * span + split_columns
             is_far = here if is_far is None else ops.logical_or(is_far, here)
         rows = ops.where(is_far, self._count, rows)
         return self._with_class_rows(rows) if self.class_tokens else rows
@@ -138,10 +140,14 @@ class GridBiasLayer(keras.layers.Layer):  # type: ignore[misc]
             check_integers(values, self.name)
             check_values_reach(values, None, 1 - OUT_OF_REACH, OUT_OF_REACH, self.name)
             seen = visible(values)
-            if seen is not None and seen.size and (apart := int(np.ptp(seen.astype(np.int64), axis=-1).max())) >= size:
+            if (
+                seen is not None
+                and seen.size
+                and (split_columns := int(np.ptp(seen.astype(np.int64), axis=-1).max())) >= size
+            ):
                 raise ValueError(
                     f"`positions` must be less than {size} apart along an axis of {size} places in layer "
-                    f"'{self.name}'. Received: positions that are {apart} apart."
+                    f"'{self.name}'. Received: positions that are {split_columns} apart."
                 )
 
 
@@ -150,10 +156,10 @@ def _rows_of_grid(grid_shape: tuple[int, ...], class_tokens: int) -> Table:
     """Returns the row of each pair of tokens of a whole grid, `(1, tokens, tokens)`; layers of one shape share it."""
     spans = tuple(2 * size - 1 for size in grid_shape)
     places = np.indices(grid_shape).reshape(len(grid_shape), -1)
-    apart = [each[:, np.newaxis] - each + size - 1 for each, size in zip(places, grid_shape, strict=True)]
+    split_columns = [each[:, np.newaxis] - each + size - 1 for each, size in zip(places, grid_shape, strict=True)]
     tokens, first_of_class = class_tokens + places.shape[1], math.prod(spans)
     rows = np.full((1, tokens, tokens), first_of_class + 2, np.int32)
     if class_tokens:
         rows[:, 0, 1:], rows[:, 1:, 0] = first_of_class, first_of_class + 1
-    rows[:, class_tokens:, class_tokens:] = np.ravel_multi_index(apart, spans)
+    rows[:, class_tokens:, class_tokens:] = np.ravel_multi_index(split_columns, spans)
     return Table(rows)

@@ -22,9 +22,9 @@ from keras_pe.signal.resizing import Interpolation, Resizing, check_grid_shape
 class GridPositionEmbedding(CombiningLayer):
     """Combines its inputs with a trained vector for each place of a grid, resized if the inputs form another grid.
 
-    The table is resized as in `keras_pe.resize_position_table`: each axis is multiplied by one matrix, so that the
-    layer exports to every format, for images whose size is known only when the model runs. The table itself stays as
-    it was trained. `layer.set_weights([pos_embed[0]])` loads the table of a vision transformer.
+    The table is resized as in `keras_pe.resize_position_table`: each axis is multiplied by one matrix. The layer
+    therefore exports to every format, also for images of a size that only the running model knows. The table itself
+    stays as trained. `layer.set_weights([pos_embed[0]])` loads the table of a vision transformer.
 
     Args:
         grid_shape: Sizes of the grid that the table is trained for, such as `(14, 14)`: rows and columns of patches.
@@ -112,7 +112,7 @@ class GridPositionEmbedding(CombiningLayer):
     def call(self, inputs: Any, grid: Any = None) -> Any:  # type: ignore[override]
         self._check_tokens(inputs, grid)
         inputs_shape = ops.shape(inputs)
-        signal = self._resized(self._sizes(inputs_shape, None if grid is None else ops.shape(grid)))
+        signal = self._resize(self._sizes(inputs_shape, None if grid is None else ops.shape(grid)))
         # A single token would be broadcast where the number of tokens is not known: the reshape fails instead.
         signal = ops.reshape(signal, (1, *inputs_shape[1:-1], self._channels))
         return self._combine(inputs, signal)
@@ -158,7 +158,7 @@ class GridPositionEmbedding(CombiningLayer):
                 f"layer '{self.name}'. Received: {inputs.shape=}. `grid` takes a tensor that has another grid's shape."
             )
 
-    def _resized(self, sizes: tuple[Any, ...]) -> Any:
+    def _resize(self, sizes: tuple[Any, ...]) -> Any:
         """Returns the vectors of class tokens and of a grid of these sizes, `(tokens, channels)`."""
         table = ops.cast(self._table, self._signal_dtype)
         known = [known_length(size) for size in sizes]
@@ -183,7 +183,7 @@ class GridPositionEmbedding(CombiningLayer):
         kept = [_is_same(old, new) for old, new in zip(self.grid_shape, sizes, strict=True)]
         if self._rule.is_interpolating:
             kept = [math.prod(kept)] * len(kept)
-        return [_computed(self._rule, *each, dtype) for each in zip(self.grid_shape, sizes, kept, strict=True)]
+        return [_resizing_matrix(self._rule, *each, dtype) for each in zip(self.grid_shape, sizes, kept, strict=True)]
 
 
 @lru_cache(maxsize=64)
@@ -191,8 +191,8 @@ def _constant(rule: Resizing, size: int, new_size: int, dtype: str) -> Table:
     return Table(rule.matrix(size, new_size).astype(dtype))
 
 
-def _computed(rule: Resizing, size: int, new_size: Any, is_kept: Any, dtype: str) -> Any:
-    """Returns the matrix that resizes an axis to a size that a graph learns when it runs: `(new_size, size)`.
+def _resizing_matrix(rule: Resizing, size: int, new_size: Any, is_kept: Any, dtype: str) -> Any:
+    """Returns the matrix that resizes an axis to a size known at run time: `(new_size, size)`.
 
     PyTorch's graphs compute with a size as with a number: a tensor of it would be a constant of the graph.
     """

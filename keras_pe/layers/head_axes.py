@@ -1,4 +1,4 @@
-"""Where the positions and the channels of queries and keys stand, and what is laid along them."""
+"""Axes of the positions and the channels in queries and keys, and broadcasts along them."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -63,8 +63,8 @@ class HeadAxes(NamedTuple):
         """Returns the columns of all axes together, as inputs of this shape take them once their channels are last.
 
         Args:
-            parts: Of each axis `(length, columns)` or `(batch, length, columns)`.
-            shape: Of the inputs.
+            parts: `(length, columns)` or `(batch, length, columns)` for each axis.
+            shape: Shape of the inputs.
         """
         rank, places = len(shape), self._places(len(shape))
         if len(parts) == 1 and len(parts[0].shape) == 2:  # the axes before that of the positions need not be there

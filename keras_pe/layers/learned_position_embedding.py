@@ -41,9 +41,9 @@ class LearnedPositionEmbedding(CombiningLayer):
         That of the inputs; with `combine="concatenate"` the channels are doubled.
 
     Raises:
-        ValueError: If `max_length < 1`, if an input is longer than `max_length`, or if shapes do not agree. A position
-            past the end that is only known while a graph runs fails on a CPU in TensorFlow, PyTorch and ONNX Runtime,
-            and gives NaN in JAX, in code compiled by XLA, on GPUs and in delegates.
+        ValueError: If `max_length < 1`, if an input is longer than `max_length`, or if shapes do not agree. If only the
+            running graph knows a position past the end, the graph fails on a CPU in TensorFlow, PyTorch and ONNX
+            Runtime. It returns NaN in JAX, in code compiled by XLA, on GPUs and in delegates.
         TypeError: If an argument is of the wrong type, such as float positions.
 
     Source:

@@ -7,14 +7,14 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_pe.rotations.concrete import aligned, count_up, visible
+from keras_pe.rotations.concrete import align_dtypes, count_up, visible
 from keras_pe.rotations.fractional import PART_BITS
 from keras_pe.signal.layouts import is_integer
 
 OUT_OF_REACH = 2**29  # several of these can be added in int32
-_LAST = 2**31 - 1  # of int32
+_LAST = 2**31 - 1  # largest int32
 _NARROW = ("int8", "uint8", "int16", "uint16")
-_PARTS = 4  # of a float64 fraction
+_PARTS = 4  # parts of a float64 fraction
 
 
 class Positions(NamedTuple):
@@ -29,7 +29,7 @@ class Positions(NamedTuple):
     fraction: Any | None = None
     start: Any | None = None
 
-    def rounded(self, dtype: str) -> Any:
+    def cast(self, dtype: str) -> Any:
         """Returns float positions in a dtype that may hold fewer of their digits."""
         parts = self.fraction if isinstance(self.fraction, list) else [self.fraction]
         total = ops.cast(self.nearest, dtype)
@@ -60,7 +60,7 @@ def split_on_host(positions: Any) -> Any:
     return {"nearest": integers, "fraction": [*parts, rest.astype("float32")]}
 
 
-def opened(values: Any) -> Any:
+def open_positions(values: Any) -> Any:
     """Returns positions of one axis as Keras passes them to `call`: `Positions` if `split_on_host` split them.
 
     Keras passes a dict on, saves it with a model, and loads it again, which it does not do for a tuple with names.
@@ -68,7 +68,7 @@ def opened(values: Any) -> Any:
     return Positions(nearest=values["nearest"], fraction=[*values["fraction"]]) if isinstance(values, dict) else values
 
 
-def joined(split: Positions) -> npt.NDArray[np.float64] | None:
+def join_parts(split: Positions) -> npt.NDArray[np.float64] | None:
     """Returns the positions that `split_on_host` split, or None if their values cannot be seen."""
     parts = [visible(each) for each in (split.nearest, *(split.fraction or ()))]
     total = np.float64(0.0)
@@ -87,7 +87,7 @@ def resolve_positions(
     Args:
         values: A tensor or `Positions`.
         start: As a layer was called.
-        length: Of the axis.
+        length: Length of the axis.
         subtracted: Whether positions will be subtracted from each other. Their reach is then `OUT_OF_REACH`.
     """
     if values is None:
@@ -97,7 +97,7 @@ def resolve_positions(
         start = int(start) if is_integer(start) else _as_integers(start, subtracted, 2 * OUT_OF_REACH)
         if isinstance(start, int) or not len(start.shape):
             return Positions(start=start)
-        first, steps = aligned(ops.expand_dims(start, -1), count_up(length))
+        first, steps = align_dtypes(ops.expand_dims(start, -1), count_up(length))
         return Positions(whole=first + steps)
     integers, fraction = _split(values)
     if start is None:
@@ -137,18 +137,18 @@ def _is_negative(parts: list[Any]) -> Any:
 
 def _sum(values: Any, start: Any) -> Any:
     """Returns integers plus a start as int32: sums out of reach stay out of reach, also where int32 overflows."""
-    values, start = (values, start) if is_integer(start) else aligned(values, start)
+    values, start = (values, start) if is_integer(start) else align_dtypes(values, start)
     dtypes = [keras.backend.standardize_dtype(getattr(each, "dtype", "int32")) for each in (values, start)]
     if any(dtype in ("int64", "uint64") for dtype in dtypes):
         return _as_integers(_as_wide(values) + _as_wide(start), True)
     # Additions of int32 wrap: a sum is right if it is small, and float32 is exact enough to see that.
-    total = _saturated(values) + _saturated(start)
+    total = _cast_to_int32(values) + _cast_to_int32(start)
     if visible(values) is not None and visible(start) is not None:
         return total  # it is in reach, or was refused
     estimates = [ops.cast(each, "float32") for each in (values, start)]
     inside = ops.abs(estimates[0] + estimates[1]) < OUT_OF_REACH
     for estimate, dtype in zip(estimates, dtypes, strict=True):
-        if dtype not in ("int32", *_NARROW):  # those that were beyond int32 are not the numbers they were
+        if dtype not in ("int32", *_NARROW):  # integers beyond int32 were wrapped
             inside = ops.logical_and(inside, ops.abs(estimate) < 2.0**31)
     return ops.where(inside, total, OUT_OF_REACH)
 
@@ -163,8 +163,8 @@ def _as_wide(values: Any) -> Any:
     return ops.cast(values, "int64")
 
 
-def _saturated(values: Any) -> Any:
-    """Returns integers or whole floats as int32, those beyond it as the last that it holds."""
+def _cast_to_int32(values: Any) -> Any:
+    """Casts integers or whole floats to int32; larger values become its largest."""
     if is_integer(values):
         if abs(values) > _LAST:
             raise ValueError(
@@ -182,7 +182,7 @@ def _saturated(values: Any) -> Any:
 
 
 def _as_integers(values: Any, may_overflow: bool, most: int = OUT_OF_REACH) -> Any:
-    """Returns whole numbers as int32, those beyond `most` as `most`, where that may overflow far from it."""
+    """Casts whole numbers to int32, clipping at `most` first if values could overflow."""
     dtype = keras.backend.standardize_dtype(values.dtype)
     if dtype not in _NARROW and (may_overflow or dtype != "int32"):
         values = ops.clip(values, 0 if dtype.startswith("u") else -most, most)

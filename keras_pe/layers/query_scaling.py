@@ -57,8 +57,8 @@ class QueryScaling(NamedTuple):
         Args:
             given: Length and positions of the only axis.
             head: The axes of the queries.
-            shape: Of the queries.
-            dtype: Of the factors.
+            shape: Shape of the queries.
+            dtype: Dtype of the factors.
         """
         growth = self._growth(*given, dtype)
         factors = 1.0 + self.scale * ops.log(ops.maximum(growth, 1.0))
@@ -72,7 +72,7 @@ class QueryScaling(NamedTuple):
             return 1.0 + ops.cast(quotients(ops.maximum(whole + self.first_position, 0), self.length), dtype)
         where = ops.cast(whole, dtype)
         if positions is not None and positions.fraction is not None:
-            where = positions.rounded(dtype)
+            where = positions.cast(dtype)
         return (where + self.first_position) * (1.0 / self.length)
 
 

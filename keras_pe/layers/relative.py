@@ -1,4 +1,4 @@
-"""What the layers share whose output depends on how far each key is from each query."""
+"""Shared parts of the layers whose output depends on the distance between keys and queries."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ from keras_pe.layers.call_arguments import (
     read_variables,
 )
 from keras_pe.layers.positions import OUT_OF_REACH, resolve_positions
-from keras_pe.rotations.concrete import aligned, count_up, known_length, visible
+from keras_pe.rotations.concrete import align_dtypes, count_up, known_length, visible
 
 
 class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
@@ -60,9 +60,9 @@ class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
         ]
         if keys is not None or key_positions is not None:
             of_keys = self._positions(key_positions, None, ops.shape(queries if keys is None else keys)[1])
-        bias = self._bias(of_pairs(ops.subtract, of_keys, of_queries), queries)
+        bias = self._bias(map_pairs(ops.subtract, of_keys, of_queries), queries)
         if unseen:
-            is_far = of_pairs(ops.logical_or, *(ops.abs(each) >= OUT_OF_REACH for each in (of_keys, of_queries)))
+            is_far = map_pairs(ops.logical_or, *(ops.abs(each) >= OUT_OF_REACH for each in (of_keys, of_queries)))
             bias = ops.where(ops.expand_dims(is_far, 1), ops.cast(np.nan, bias.dtype), bias)
         return ops.cast(bias, self.compute_dtype)
 
@@ -113,9 +113,9 @@ class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
                 check_values_reach(values, start, *reach, self.name)
 
 
-def of_pairs(function: Callable[[Any, Any], Any], of_keys: Any, of_queries: Any) -> Any:
+def map_pairs(function: Callable[[Any, Any], Any], of_keys: Any, of_queries: Any) -> Any:
     """Returns what a function makes of each query's and each key's value: `(batch or 1, queries, keys)`."""
-    pairs = function(*aligned(ops.expand_dims(of_keys, -2), ops.expand_dims(of_queries, -1)))
+    pairs = function(*align_dtypes(ops.expand_dims(of_keys, -2), ops.expand_dims(of_queries, -1)))
     return ops.expand_dims(pairs, 0) if len(pairs.shape) == 2 else pairs
 
 

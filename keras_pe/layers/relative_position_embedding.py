@@ -23,8 +23,8 @@ class RelativePositionEmbedding(RelativeLayer):
         num_heads: Number of heads.
         max_distance: Distance from which on all keys share a vector.
         share_heads: Whether the heads share their vectors (Shaw, tensor2tensor), or each has its own.
-        scale: What the products are multiplied by: None for `channels ** -0.5`, by which
-            `keras.ops.dot_product_attention` multiplies those of queries and keys.
+        scale: Factor of the products: None for `channels ** -0.5`, the factor of `keras.ops.dot_product_attention` for
+            queries and keys.
         initializer: Initial values of the vectors.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 

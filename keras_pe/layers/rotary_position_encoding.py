@@ -22,7 +22,7 @@ from keras_pe.layers.rotary_signal import (
     pairs_of_sections,
 )
 from keras_pe.rotations.concrete import outside_of_traces
-from keras_pe.rotations.pairs import of_channels, turn_blocks
+from keras_pe.rotations.pairs import interleave_columns, turn_blocks
 from keras_pe.signal.formula import check_number, check_timescales
 from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_parameters import rope_arguments
@@ -40,10 +40,10 @@ class RotaryPositionEncoding(PositionLayer):
     Args:
         base: Base of the rates, `rope_theta` in Hugging Face's configurations.
         timescales: One for each rotated pair, in positions per radian, in the order of the pairs, instead of `base` and
-            `scaling`: rates that are no geometric sequence, or that differ by axis. An infinite one keeps its pair.
-        layout: Which channels are a pair. "halves": one in the first half, one in the second (Hugging Face, GPT-NeoX,
-            keras-hub). "interleaved": neighbors (Meta, GPT-J, Cohere). "interleaved_to_halves": neighbors, whose
-            results stand in the two halves (DeepSeek V3).
+            `scaling`: any rates, also different ones by axis. An infinite one keeps its pair.
+        layout: Pairs of channels. "halves": one in the first half, one in the second (Hugging Face, GPT-NeoX,
+            keras-hub). "interleaved": neighbors (Meta, GPT-J, Cohere). "interleaved_to_halves": neighbors, with results
+            in the two halves (DeepSeek V3).
         rotary_dim: Number of the channels that turn, the first ones; the others stay. None: all. 0 is for layers that
             have a `query_scaling` alone.
         direction: 1, where the first channel of a pair turns towards the second, or -1 for the inverse rotation.
@@ -142,7 +142,8 @@ class RotaryPositionEncoding(PositionLayer):
         self._head = HeadAxes.checked(sequence_axis, feature_axis)
         self.sequence_axis, self.feature_axis = self._head
         self._check_sections()
-        # Behind a namespace: TensorFlow wraps the containers of a layer, and refuses to save keys that are no strings.
+        # A namespace hides the containers: TensorFlow wraps them otherwise, and refuses to save keys that are not
+        # strings.
         rates = Rates(self.base, None if scaling is None else dict(scaling))
         self._held = SimpleNamespace(rates=rates, signals={})
         if scaling is not None:
@@ -186,7 +187,7 @@ class RotaryPositionEncoding(PositionLayer):
                 or `rope_scaling` alone. The layout is that which a name in it or the `model_type` says; otherwise it is
                 "halves", and `layout` must be given for a model with another.
             head_dim: Channels of a head, where pairs or a part are counted and the configuration does not say.
-            layer_type: Which layers, where there are parameters for several types. Llama 4's "full_attention" has no
+            layer_type: The type of layers, if there are parameters for several types. Llama 4's "full_attention" has no
                 rotation, but a factor on queries.
             length: Longest length that the model is to see, for "dynamic", whose rates depend on it, and "longrope".
             **kwargs: Further arguments of the layer; they win over the configuration's.
@@ -250,9 +251,9 @@ class RotaryPositionEncoding(PositionLayer):
         signal, growth = self._signal(len(given))
         of_queries = of_keys = None if signal is None else signal.at(given, self._head, shape)
         if growth is not None and of_keys is not None:
-            of_queries, of_keys = growth.of_queries_and_keys(of_keys, given[0], self._head, shape)
-        turned = self._turned(queries, of_queries, signal, factors)
-        return turned if keys is None else (turned, self._turned(keys, of_keys, signal))
+            of_queries, of_keys = growth.factors(of_keys, given[0], self._head, shape)
+        turned = self._rotate(queries, of_queries, signal, factors)
+        return turned if keys is None else (turned, self._rotate(keys, of_keys, signal))
 
     def compute_output_spec(
         self, queries: Any, keys: Any = None, positions: Any = None, start_index: Any = None
@@ -330,10 +331,10 @@ class RotaryPositionEncoding(PositionLayer):
             return signal, None
         if axes > 1:
             raise ValueError(f"'xpos' must have one axis of positions. Received: {axes} axes.")
-        growth = of_channels(logarithms, logarithms, self.layout)
+        growth = interleave_columns(logarithms, logarithms, self.layout)
         return signal, Growth(growth, self.max_length, self.compute_dtype, dtype)
 
-    def _turned(self, inputs: Any, turns: Any, signal: RotarySignal | None, factors: Any = None) -> Any:
+    def _rotate(self, inputs: Any, turns: Any, signal: RotarySignal | None, factors: Any = None) -> Any:
         """Returns queries, or keys, multiplied by factors and turned by sines and cosines; None of these is neutral."""
         x = self._head.channels_last(ops.cast(inputs, self._signal_dtype))
         x = x if factors is None else x * factors

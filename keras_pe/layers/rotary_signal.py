@@ -14,9 +14,9 @@ from keras_pe.layers.axes import Axis, axis_encoding
 from keras_pe.layers.base import check_count
 from keras_pe.layers.head_axes import HeadAxes
 from keras_pe.layers.positions import Positions
-from keras_pe.rotations.composed import Columns, Rotation, apart, of_each
+from keras_pe.rotations.composed import Columns, Rotation, map_columns, split_columns
 from keras_pe.rotations.lookup import RowsOfPositions, Table
-from keras_pe.rotations.pairs import of_channels
+from keras_pe.rotations.pairs import interleave_columns
 from keras_pe.signal.formula import Float64Array
 from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_scalings import RopeScaling, rope_timescales
@@ -72,7 +72,7 @@ def pairs_of_sections(sections: Sequence[int], *, interleaved: bool) -> list[npt
 
 
 class Rates(NamedTuple):
-    """How fast pairs turn: a base, and how it is stretched to longer texts, as `RotaryPositionEncoding` is told."""
+    """Rates of the pairs: a base, and its scaling to longer texts, as in `RotaryPositionEncoding`."""
 
     base: float
     scaling: dict[str, Any] | None
@@ -95,13 +95,13 @@ class Rates(NamedTuple):
         original = scaling.get("original_max_position_embeddings", 1)
         return [{"length": original}, {"length": original + 1}]
 
-    def of_pairs(self, pairs: Sequence[npt.NDArray[np.intp]], *, shared: bool) -> list[list[Float64Array]]:
+    def timescales_of_pairs(self, pairs: Sequence[npt.NDArray[np.intp]], *, shared: bool) -> list[list[Float64Array]]:
         """Returns the timescales of the pairs of each axis, those of each alternative.
 
         Lists of a scaling have a value for each pair, in the order in which pairs stand.
 
         Args:
-            pairs: Of each axis.
+            pairs: Pairs of each axis.
             shared: Whether the axes share one sequence of rates.
         """
         whole = [self.of(2 * sum(map(len, pairs)), **each).timescales for each in self.alternatives()]
@@ -121,8 +121,8 @@ class Rates(NamedTuple):
 class RotarySignal:
     """Sines and cosines for the positions of each axis, under one scaling or under that which the positions ask for.
 
-    There is one for each channel, as `turn_pairs` takes them: of a single axis by its tables, where the first channel
-    of a pair has its timescale with a minus, of several once the pairs of all of them stand side by side.
+    There is one for each channel, as `turn_pairs` expects. For a single axis the tables have a negative timescale for
+    the first channel of a pair. For several axes the pairs of all axes are concatenated first.
     """
 
     def __init__(
@@ -140,20 +140,20 @@ class RotarySignal:
         """Makes the encodings.
 
         Args:
-            rates: Of all pairs.
-            pairs: Those of each axis.
+            rates: Rates of all pairs.
+            pairs: Pairs of each axis.
             shared_rates: Whether the axes share one sequence of rates.
             direction: 1, or -1 to turn the other way round.
             blocks: Number of pairs of each block of channels that has the layout.
             bounds: The length of each axis, or None.
-            layout: Which channels are a pair.
-            dtype: Of the sines and cosines.
+            layout: Layout of the pairs.
+            dtype: Dtype of the sines and cosines.
         """
         self._layout, self.blocks = layout, tuple(blocks)
         self._has_one_axis = len(pairs) == 1
         self._encodings = [
-            [axis_encoding(self._axis(direction * scales, bound, dtype)) for scales in of_each]
-            for of_each, bound in zip(rates.of_pairs(pairs, shared=shared_rates), bounds, strict=True)
+            [axis_encoding(self._axis(direction * scales, bound, dtype)) for scales in timescales]
+            for timescales, bound in zip(rates.timescales_of_pairs(pairs, shared=shared_rates), bounds, strict=True)
         ]
         first = rates.alternatives()[0]
         self._factor = rates.of(2 * sum(map(len, pairs)), **first).attention_factor
@@ -167,34 +167,36 @@ class RotarySignal:
         Args:
             given: Length and positions of each axis.
             head: The axes of the queries.
-            shape: Of the queries.
+            shape: Shape of the queries.
         """
         is_long = None if self._longest_short is None else self._is_long(given)
-        rotations = [self._of_axis(axis, is_long, *each) for axis, each in enumerate(given)]
+        rotations = [self._rotate_axis(axis, is_long, *each) for axis, each in enumerate(given)]
         if self._has_one_axis:
-            return apart(of_each(lambda columns: self._scaled(head.laid_along([columns], shape)), *rotations))
-        parts = zip(*map(apart, rotations), strict=True)
-        sin, cos = (self._scaled(self._in_order(head.laid_along(list(each), shape))) for each in parts)
-        return self._of_channels(-sin, sin), self._of_channels(cos, cos)
+            return split_columns(
+                map_columns(lambda columns: self._scale(head.laid_along([columns], shape)), *rotations)
+            )
+        parts = zip(*map(split_columns, rotations), strict=True)
+        sin, cos = (self._scale(self._in_order(head.laid_along(list(each), shape))) for each in parts)
+        return self._interleave(-sin, sin), self._interleave(cos, cos)
 
-    def _of_channels(self, of_first: Any, of_second: Any) -> Any:
+    def _interleave(self, of_first: Any, of_second: Any) -> Any:
         """Returns the values of the first and the second channels of pairs, as the channels of each block stand."""
         if len(self.blocks) == 1:
-            return of_channels(of_first, of_second, self._layout, ops)
+            return interleave_columns(of_first, of_second, self._layout, ops)
         parts = [
-            of_channels(of_first[..., end - size : end], of_second[..., end - size : end], self._layout, ops)
+            interleave_columns(of_first[..., end - size : end], of_second[..., end - size : end], self._layout, ops)
             for size, end in zip(self.blocks, accumulate(self.blocks), strict=True)
         ]
         return ops.concatenate(parts, axis=-1)
 
     def _axis(self, scales: Float64Array, bound: int | None, dtype: str) -> Axis:
-        columns = of_channels(-scales, scales, self._layout) if self._has_one_axis else scales
+        columns = interleave_columns(-scales, scales, self._layout) if self._has_one_axis else scales
         return Axis(tuple(columns.tolist()), 2 * len(columns), "concatenated", 0, bound, dtype)
 
-    def _of_axis(self, axis: int, is_long: Any, length: Any, positions: Positions | None) -> Columns:
+    def _rotate_axis(self, axis: int, is_long: Any, length: Any, positions: Positions | None) -> Columns:
         """Returns the rotations of an axis, under the scaling of long texts where an example is one."""
         short, *long = (each.rotations(length, positions) for each in self._encodings[axis])
-        return of_each(partial(ops.where, is_long), *long, short) if long else short
+        return map_columns(partial(ops.where, is_long), *long, short) if long else short
 
     def _is_long(self, given: Sequence[OfAxis]) -> Any:
         """Returns whether the largest position of any axis is beyond the original length, for each example."""
@@ -207,13 +209,13 @@ class RotarySignal:
         """Returns the sines, or the cosines, as the pairs stand."""
         return columns if self._order is None else ops.take(columns, self._order.tensor(), axis=-1)
 
-    def _scaled(self, columns: Any) -> Any:
+    def _scale(self, columns: Any) -> Any:
         """Returns sines or cosines with the scaling's factor."""
         return columns if self._factor == 1.0 else columns * self._factor
 
 
 class Growth(RowsOfPositions):
-    """What queries are multiplied by, and keys divided, at each position: 1 in the middle of the longest text.
+    """Factor of queries, and divisor of keys, at each position: 1 in the middle of the longest text.
 
     Only the ratio of a query's and a key's counts, and float32 holds neither end of a text that is too long.
     """
@@ -229,7 +231,7 @@ class Growth(RowsOfPositions):
         offsets = np.arange(max_length) - max_length // 2
         super().__init__(np.exp(np.multiply.outer(offsets, logarithms)).astype(dtype))
 
-    def of_queries_and_keys(
+    def factors(
         self, turns: Rotation, given: OfAxis, head: HeadAxes, shape: tuple[Any, ...]
     ) -> tuple[Rotation, Rotation]:
         """Returns the sines and cosines of queries, and those of keys; the arguments are those of `RotarySignal.at`."""

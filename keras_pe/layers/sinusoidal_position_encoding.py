@@ -23,8 +23,9 @@ class SinusoidalPositionEncoding(GridLayer):
     Column `i` of the first half of the signal is `sin(position / timescale[i])`, of the second half the cosine, with
     `timescale[i] = (max_timescale / min_timescale) ** (i / (n - 1)) / min_timescale` for `n = channels // 2`
     timescales; an odd last column is zero. The signal is within 2.5e-7 of the exact one at every position from -2**24
-    to 2**24 - 1, whole or not, under every dtype policy, and cast to the compute dtype once, last. Each of n positional
-    axes has `channels // (2 n)` timescales and a block of columns of its own. More is said in docs/positions.md.
+    to 2**24 - 1, also at fractions, under every dtype policy. It is cast to the compute dtype once, last. Each of n
+    positional axes has `channels // (2 n)` timescales and a block of columns of its own. docs/positions.md has the
+    details.
 
     Args (by name alone):
         min_timescale: 1 gives the usual encoding. As in tensor2tensor's code, timescales run from `1 / min_timescale`
@@ -36,7 +37,7 @@ class SinusoidalPositionEncoding(GridLayer):
         endpoint: Whether the last timescale is the longest (tensor2tensor), or one step further would be (paper).
         timescales: Explicit timescales, in positions, instead of the arguments that define them: `channels // 2`, or
             one more where the channels are odd and the last column is to be cut off.
-        scale: What the signal is multiplied by, a positive number (MLX has `sqrt(2 / channels)`).
+        scale: Factor of the signal, a positive number (MLX has `sqrt(2 / channels)`).
         reverse_axes: Whether the block of the last axis is the first (MAE and its heirs: columns before rows).
         blocks: With several axes "axis" puts the columns of an axis side by side; "phase" the sines of all axes before
             all cosines (timm), or before the cosines of the same timescale where these alternate (NeRF).

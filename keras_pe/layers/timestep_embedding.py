@@ -15,7 +15,7 @@ from keras_pe.layers.call_arguments import (
     check_values_reach,
     read_variables,
 )
-from keras_pe.layers.positions import Positions, opened, resolve_positions, split_on_host
+from keras_pe.layers.positions import Positions, open_positions, resolve_positions, split_on_host
 from keras_pe.rotations.concrete import outside_of_traces
 from keras_pe.signal.formula import check_number
 from keras_pe.signal.layouts import Layout
@@ -33,7 +33,7 @@ class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
         num_channels: Width of the result; an odd last column is zero.
         flip_sin_to_cos: Whether the cosines come first, as in Stable Diffusion's U-Net and most transformers.
         downscale_freq_shift: 1 ends at the longest timescale, as tensor2tensor; 0 stops one step before, as the paper.
-        scale: What times are multiplied by: 1000 for Flux, whose times run from 0 to 1.
+        scale: Factor of the times: 1000 for Flux, whose times run from 0 to 1.
         max_period: The formula's 10,000.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -88,7 +88,7 @@ class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
         return super().__call__(split_on_host(timesteps), **kwargs)
 
     def call(self, timesteps: Any) -> Any:
-        timesteps = opened(read_variables(timesteps))
+        timesteps = open_positions(read_variables(timesteps))
         check_positions_dtype("timesteps", _first(timesteps).dtype)
         check_values_reach(timesteps, None, *self._axis.reach, self.name)
         signal = self._held.encoding.signal(None, resolve_positions(timesteps, None, None))
@@ -96,7 +96,7 @@ class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
 
     def compute_output_spec(self, timesteps: Any) -> Any:
         """Returns shape and dtype of the embedding."""
-        first = _first(opened(timesteps))
+        first = _first(open_positions(timesteps))
         check_positions_dtype("timesteps", first.dtype)
         return keras.KerasTensor((*first.shape, self.num_channels), self.compute_dtype)
 

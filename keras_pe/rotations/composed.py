@@ -3,11 +3,11 @@
 A float32 product `position * rate` has lost its last digits before a sine sees it. Here a position is written in a
 mixed base, `unit + UNITS * (middle + MIDDLES * top)`, and each of its digits has a table of exact sines and cosines,
 made in float64 and rounded once. The addition theorem composes them: `sin(a + b) = sin a cos b + cos a sin b`. Two
-compositions reach every position from -2**24 to 2**24 - 1, with an error of at most 2.5e-7, and the graph holds only
+compositions reach every position from -2**24 to 2**24 - 1, with an error of at most 2.5e-7. The graph holds only
 multiplications and additions, which every runtime rounds alike. A range, a start and given positions have the same
 digits, and so the same bits.
 
-Which way a range is computed depends on what is certain when the layer is called (`concrete` says what that is):
+The table shows how a range is computed, by the values that are certain when the layer is called (see `concrete`):
 
     length        start            backend                  way
     up to 512     none             every                    rows of the table of units
@@ -19,9 +19,9 @@ Which way a range is computed depends on what is certain when the layer is calle
     not known     any              TensorFlow               one of the ways above, by a condition in the graph
     not known     any              JAX, PyTorch             `at`, position by position
 
-`at` composes, but where all positions are of the first block, and that can be seen or be a condition in a graph of
-TensorFlow, it takes rows of the table of units. `rotations` has no such condition, and none on a length that is not
-known: what it is for, to turn the heads of queries, is more work than a condition spares.
+`at` composes, unless all positions are in the first block. If that is known, or can be a condition in a graph of
+TensorFlow, it returns rows of the table of units. `rotations` has no such condition, and none on an unknown length. The
+rotation of heads, which uses it, costs more than a condition saves.
 """
 
 from collections.abc import Callable
@@ -33,8 +33,8 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_pe.rotations.concrete import aligned, choose, compiled_by_xla, count_up, is_eager, known_length, visible
-from keras_pe.rotations.lookup import MOST_ROWS, Table, failing_out_of_reach, guarded, take
+from keras_pe.rotations.concrete import align_dtypes, choose, compiled_by_xla, count_up, is_eager, known_length, visible
+from keras_pe.rotations.lookup import MOST_ROWS, Table, append_guard, failing_out_of_reach, take
 from keras_pe.signal.formula import Float64Array, sines_and_cosines
 from keras_pe.signal.layouts import Layout, assemble
 
@@ -62,12 +62,12 @@ def split(rows: Any, xp: ModuleType = ops) -> Rotation:
     return sin, cos
 
 
-def apart(columns: Columns) -> Rotation:
+def split_columns(columns: Columns) -> Rotation:
     """Returns the sines and the cosines, cut out of the rows that hold both."""
     return columns if isinstance(columns, tuple) else split(columns)
 
 
-def of_each(function: Callable[..., Any], *columns: Columns) -> Columns:
+def map_columns(function: Callable[..., Any], *columns: Columns) -> Columns:
     """Returns what a function makes of sines and of cosines, or at once of the rows that hold both."""
     if not isinstance(columns[0], tuple):
         return function(*columns)
@@ -104,13 +104,13 @@ class BlockRotations:
     """The rotation of the first position of each block of UNITS positions, from those of its middle and top digit.
 
     Blocks are numbered from the lowest one in reach, because divisions of negative integers differ between runtimes.
-    Where negative positions are in reach the digits may be negative, and the tables begin with the lowest.
+    If negative positions are in reach, the digits may be negative, and the tables begin with the lowest.
 
     Attributes:
         of_position_zero: Number of the block that begins with position 0.
         invalid: Number of a block that stands for a position out of reach. Its row is one past the end of the sines,
-            where a runtime that checks indices reports an error, and the row of NaN after the cosines, so that the
-            result is NaN in a runtime that reads some other row of the sines instead.
+            where a runtime that checks indices reports an error. After the cosines it is the row of NaN, so the result
+            is NaN in a runtime that reads some other row of the sines.
     """
 
     def __init__(self, timescales: Float64Array, low: int, high: int, dtype: str) -> None:
@@ -125,7 +125,7 @@ class BlockRotations:
         self.invalid = len(tops) * MIDDLES if self._has_tops else len(blocks)
         blocks = np.concatenate([blocks, tops * MIDDLES]) if self._has_tops else blocks
         sin, cos = (np.ascontiguousarray(half) for half in split(exact_rotations(blocks * UNITS, timescales), np))
-        self._sin, self._cos = Table(sin.astype(dtype)), Table(guarded(cos.astype(dtype)))
+        self._sin, self._cos = Table(sin.astype(dtype)), Table(append_guard(cos.astype(dtype)))
 
     def at(self, blocks: Any, xp: ModuleType = ops, *, may_skip: bool = False) -> Rotation:
         """Returns the rotations of the first positions of blocks: `(*blocks.shape, timescales)`.
@@ -145,12 +145,12 @@ class BlockRotations:
             return rows(blocks)
         tops, middles = divmod(blocks, MIDDLES) if xp is np else divide(blocks, MIDDLES)
 
-        def composed() -> Rotation:
+        def compose_rotation() -> Rotation:
             return compose(rows(tops + self._row_of_lowest_top), rows(middles))
 
         if not may_skip:
-            return composed()
-        chosen: Rotation = choose(xp.all(tops == self._top_of_zero), lambda: rows(middles), composed)
+            return compose_rotation()
+        chosen: Rotation = choose(xp.all(tops == self._top_of_zero), lambda: rows(middles), compose_rotation)
         return chosen
 
 
@@ -191,7 +191,7 @@ class ComposedEncoding:
         return choose(
             ops.all(blocks == self._blocks.of_position_zero),
             lambda: self._laid_out(take(self._units.tensor(), units)),
-            lambda: assemble(*self._composed(blocks, units, not of_one), self._channels, self._layout, xp=ops),
+            lambda: assemble(*self._compose(blocks, units, not of_one), self._channels, self._layout, xp=ops),
             of_one=of_one,
         )
 
@@ -205,17 +205,17 @@ class ComposedEncoding:
             if start is None or (known is not None and (known > UNITS or visible(start) is not None)):
                 return self.range(length, start)
             positions = start + count_up(length)
-        rotation = self._composed(*self._digits(positions), may_skip=False)
+        rotation = self._compose(*self._digits(positions), may_skip=False)
         # XLA would compose anew for each head what it can fuse with the turn, but makes once what is concatenated.
         return ops.concatenate(rotation, axis=-1) if compiled_by_xla() else rotation
 
     def _digits(self, positions: Any) -> tuple[Any, Any]:
-        """Returns the block of each position, that which is invalid if it is out of reach, and the unit in it."""
+        """Splits positions into (block, unit); positions out of reach get the invalid block."""
         reached = ops.clip(positions, self._low, self._high - 1)
         blocks, units = divide(reached + self._blocks.of_position_zero * UNITS, UNITS)
         return ops.where(ops.equal(positions, reached), blocks, self._blocks.invalid), units
 
-    def _composed(self, blocks: Any, units: Any, may_skip: bool) -> Rotation:
+    def _compose(self, blocks: Any, units: Any, may_skip: bool) -> Rotation:
         # The table is split, not the rows taken of it, which are most often more. Here, not before a condition: what
         # an export finds outside of it, it stores beside the table.
         shape = self._units.shape[0], self._units.shape[1] // 2
@@ -283,7 +283,7 @@ class ComposedEncoding:
         unit_sin, unit_cos = split(units, xp)
         laid_out = units if self._is_laid_out() else row(unit_sin, unit_cos)
         factors = [(laid_out, row(cos, cos)), (row(unit_cos, unit_sin), row(sin, -sin))]
-        (one, first), (other, second) = factors if xp is np else (aligned(*each) for each in factors)
+        (one, first), (other, second) = factors if xp is np else (align_dtypes(*each) for each in factors)
         signal = one * first + other * second
         return xp.reshape(signal, (count * UNITS if isinstance(count, int) else -1, self._channels))
 

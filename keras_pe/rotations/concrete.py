@@ -1,4 +1,4 @@
-"""What is certain while a layer is called: sizes and values that no trace will change.
+"""Certain values during a layer's call: sizes and values that no trace changes.
 
 Keras runs a layer eagerly, traces it, compiles it and exports it, on three backends. A Python condition on something
 that a trace only saw once is frozen into the graph, and wrong at the next size: what is not certain must be computed.
@@ -54,7 +54,7 @@ def count_up(length: Any) -> Any:
     return ops.arange(length, dtype="int32")
 
 
-def aligned(*tensors: Any) -> tuple[Any, ...]:
+def align_dtypes(*tensors: Any) -> tuple[Any, ...]:
     """Returns tensors that broadcast, of one rank if JAX is configured to warn of or to refuse other ranks."""
     if keras.config.backend() != "jax" or sys.modules["jax"].config.jax_numpy_rank_promotion == "allow":
         return tensors
@@ -95,7 +95,7 @@ def compiled_by_xla() -> bool:
 
 
 def outside_of_traces(function: Callable[..., _Result]) -> Callable[..., _Result]:
-    """Returns the function as one that TorchDynamo calls instead of tracing it: it would trace NumPy as PyTorch."""
+    """Returns the function as one that TorchDynamo calls; tracing it would replace NumPy by PyTorch."""
     if keras.config.backend() != "torch":
         return function
     import torch
@@ -107,8 +107,8 @@ def outside_of_traces(function: Callable[..., _Result]) -> Callable[..., _Result
 def choose(condition: Any, special: Callable[[], Any], general: Callable[[], Any], *, of_one: bool = False) -> Any:
     """Returns what `special` does where the condition holds, and is cheaper than `general`, which holds everywhere.
 
-    Where the condition can be seen, one of them runs; a graph of TensorFlow decides when it runs, unless for one
-    position, for which a decision costs more than it saves; others take the general one.
+    If the condition is known, one of them runs. A graph of TensorFlow decides when it runs, except for one position,
+    for which a decision costs more than it saves. Other graphs take the general one.
     """
     seen = visible(condition)
     if seen is not None:
@@ -123,7 +123,7 @@ def _visible_in_torch(value: Any) -> npt.NDArray[Any] | None:
 
     if torch_is_tracing() or type(value) not in (torch.Tensor, torch.nn.Parameter) or value.is_meta:
         return None
-    with contextlib.suppress(RuntimeError):  # what torch.func.vmap hands over looks like a tensor, and has no numbers
+    with contextlib.suppress(RuntimeError):  # torch.func.vmap passes objects that look like tensors and have no numbers
         value = value.detach().cpu()
         seen: npt.NDArray[Any] = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
         return seen

@@ -1,8 +1,8 @@
 """The signal between whole positions, as exact as at them.
 
 A fraction has no digits to look up, so the angle is formed, but in turns: whole turns change nothing and are dropped
-while nothing is lost. The position is cut into short numbers, and of each the turns of one unit are known to float64;
-their leading bits times a short number are exact in float32, as are the sums of a few such products.
+without loss. The position is cut into short numbers, and the turns of one unit of each are known in float64. Their
+leading bits times a short number are exact in float32, as are the sums of a few such products.
 """
 
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_pe.rotations.concrete import aligned
-from keras_pe.rotations.lookup import Table, guarded, row_or_guard, take
+from keras_pe.rotations.concrete import align_dtypes
+from keras_pe.rotations.lookup import Table, append_guard, row_or_guard, take
 from keras_pe.signal.formula import Float64Array, sines_and_cosines
 from keras_pe.signal.layouts import Layout, assemble
 
 WHOLE = (1, 2**8, 2**16)  # units of the digits of a whole position: 8 bits, 8 bits, and the rest
-FRACTION_BITS = 10  # of each digit of a fraction
-PART_BITS = 2 * FRACTION_BITS  # of each part of a fraction that is given in parts, but the last
+FRACTION_BITS = 10  # bits of each digit of a fraction
+PART_BITS = 2 * FRACTION_BITS  # bits of each part of a fraction in parts, except the last
 REST = 0.1  # turns that a rest of a fraction may make, rounded to 2**-27 of a turn
 LEADING = (13, 24)  # leading turns are multiples of 2**-13, the turns after them of 2**-24
 FEW = 2  # digits of a fraction with which one exact sum is enough: the other turns are then small
@@ -47,7 +47,7 @@ class FractionalEncoding:
             self._exact.append([Table(each.astype(dtype)) for each in leading])
         of_rest = rates * 2.0 ** (-FRACTION_BITS * digits)
         self._trailing = [Table(each.astype(dtype)) for each in (*left, of_rest)]
-        self._one_row, self._zero = Table(guarded(np.zeros((1, 1), dtype))), Table(np.zeros(1, "int32"))
+        self._one_row, self._zero = Table(append_guard(np.zeros((1, 1), dtype))), Table(np.zeros(1, "int32"))
 
     def at(self, whole: Any, nearest: Any, fraction: Any) -> Any:
         """Returns the signal at `nearest + fraction`: `(*nearest.shape, channels)`.
@@ -73,7 +73,7 @@ class FractionalEncoding:
         for each in more:
             turns = turns + each
             turns = turns - ops.round(turns)
-        small = _weighted([*numbers, rest], self._trailing)
+        small = _weigh([*numbers, rest], self._trailing)
         # Half a turn changes the signs of both, and leaves an angle of at most a quarter of a turn.
         halves = ops.round((turns + small) * 2.0)
         angles = ((turns - halves * 0.5) + small) * (2 * np.pi)
@@ -119,15 +119,15 @@ def _exact_turns(numbers: list[Any], rows: Sequence[Table]) -> Any:
     turns: Any = None
     for first in range(0, len(rows), TOGETHER):
         some = slice(first, first + TOGETHER)
-        total = _weighted(numbers[some], rows[some])
+        total = _weigh(numbers[some], rows[some])
         total = total if turns is None else turns + total
         turns = total - ops.round(total)
     return turns
 
 
-def _weighted(numbers: list[Any], rows: Sequence[Table]) -> Any:
+def _weigh(numbers: list[Any], rows: Sequence[Table]) -> Any:
     """Returns the sum of `(..., 1)` numbers times rows of timescales."""
-    pairs = (aligned(number, row.tensor()) for number, row in zip(numbers, rows, strict=True))
+    pairs = (align_dtypes(number, row.tensor()) for number, row in zip(numbers, rows, strict=True))
     total, *others = (number * row for number, row in pairs)
     for each in others:
         total = total + each

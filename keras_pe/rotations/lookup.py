@@ -1,4 +1,4 @@
-"""Tables of numbers as tensors of each backend, rows looked up in them, and the encoding that is such a table."""
+"""Tables of numbers as tensors of each backend, row look-ups, and the encoding by a whole table."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from keras_pe.rotations.concrete import count_up, is_eager, known_length, torch_
 from keras_pe.signal.formula import Float64Array, sines_and_cosines
 from keras_pe.signal.layouts import Layout, assemble
 
-MOST_ROWS = 8_192  # of positions that are kept as a table: 16 MiB at 512 channels are enough; more are composed
+MOST_ROWS = 8_192  # most positions of a table: 16 MiB for 512 channels; more are composed
 
 
 class Table:
@@ -83,11 +83,11 @@ class Table:
 def _torch_tensor(rows: npt.NDArray[Any]) -> Any:
     import torch
 
-    with torch.inference_mode(False):  # what is made in inference mode cannot be trained through
+    with torch.inference_mode(False):  # tensors made in inference mode cannot be trained through
         return torch.from_numpy(rows)
 
 
-def guarded(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def append_guard(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Returns a table with a last row of NaN: what a runtime that does not check its indices is to read."""
     return np.concatenate([rows, np.full((1, *rows.shape[1:]), np.nan, rows.dtype)])
 
@@ -159,8 +159,8 @@ def among(rows: Any, count: int) -> Any:
 def row_or_guard(rows: Any, zeros: Table, low: int, high: int) -> Any:
     """Returns `rows`, and fails where one is the first past the end: that of NaN in a table that is guarded.
 
-    An index past the end is an error on a CPU. XLA and WebGPU take the last row instead, the older WebGPU takes 0: so
-    what may be past the end is read among as many zeros, and where that does not fail the row of NaN is there to read.
+    An index past the end is an error on a CPU. XLA and WebGPU take the last row instead, the older WebGPU takes 0. So
+    an index that may be past the end is looked up among as many zeros; without an error there, the row of NaN is read.
     """
     with failing_out_of_reach(low, high):
         return rows + take(zeros.tensor(), rows)
@@ -181,8 +181,8 @@ def rows_from(table: Any, length: Any, start: Any, count: int, at: Callable[[Any
     # TensorFlow checks the size of a slice, but ONNX's Slice returns what there is, and a single row would then be
     # broadcast: there the reshape refuses. (TensorFlow itself optimizes the reshape away.)
     columns = table.shape[-1]
-    # A guarded table has one row more than positions. Where the length is too long the slice therefore begins at the
-    # third row, from which on too few are left for it.
+    # A guarded table has one row more than positions. If the length is too long, the slice therefore begins at the
+    # third row, which leaves too few rows.
     first = 0 if known is not None or table.shape[0] == count else ops.cast(length > count, "int32") * 2
     with failing_out_of_reach(0, count):
         rows = ops.slice(ops.convert_to_tensor(table), (first, 0), (length, columns))
@@ -197,7 +197,7 @@ class TrainedRows:
     """
 
     def __init__(self, count: int) -> None:
-        self._count, self._zeros = count, Table(guarded(np.zeros((count, 1), "float32")))
+        self._count, self._zeros = count, Table(append_guard(np.zeros((count, 1), "float32")))
 
     def range(self, table: Any, length: Any, start: Any = None) -> Any:
         """Returns the rows at `start`, an integer scalar or None for 0, and on: `(length, columns)`."""
@@ -218,7 +218,7 @@ class RowsOfPositions:
 
     def __init__(self, rows: npt.NDArray[Any]) -> None:
         self._length = len(rows)
-        self._table, self._zeros = Table(guarded(rows)), Table(np.zeros(len(rows), "int32"))
+        self._table, self._zeros = Table(append_guard(rows)), Table(np.zeros(len(rows), "int32"))
 
     def range(self, length: Any, start: Any = None) -> Any:
         """Returns the rows at `start`, an integer scalar or None for 0, and on: `(length, columns)`."""

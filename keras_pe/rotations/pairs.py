@@ -7,24 +7,24 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_pe.rotations.concrete import aligned, compiled_by_xla, is_eager
+from keras_pe.rotations.concrete import align_dtypes, compiled_by_xla, is_eager
 from keras_pe.signal.layouts import RotaryLayout, assemble
 
 
-def of_channels(of_first: Any, of_second: Any, layout: RotaryLayout, xp: ModuleType = np) -> Any:
+def interleave_columns(of_first: Any, of_second: Any, layout: RotaryLayout, xp: ModuleType = np) -> Any:
     """Returns what belongs to the first and to the second channel of each pair as the turned channels stand.
 
     Args:
         of_first: `(..., pairs)`.
         of_second: As `of_first`.
-        layout: Which channels are a pair, as in `RotaryPositionEncoding`.
+        layout: Layout of the pairs, as in `RotaryPositionEncoding`.
         xp: NumPy, or `keras.ops`.
 
     Returns:
         `(..., 2 * pairs)`.
     """
     if layout != "interleaved" and xp is ops and compiled_by_xla():
-        # What is concatenated along the last axis takes XLA twice as long for 128 channels as this, which is the same.
+        # Concatenating along the last axis takes XLA twice as long for 128 channels as this equal form.
         stacked = ops.stack([of_first, of_second], axis=-2)
         return ops.reshape(stacked, (*ops.shape(of_first)[:-1], 2 * of_first.shape[-1]))
     neighbors = layout == "interleaved"
@@ -38,7 +38,7 @@ def turn_blocks(x: Any, sin: Any, cos: Any, layout: RotaryLayout, blocks: Sequen
         x: `(..., channels)`.
         sin: `(..., width)`, as the channels of the blocks stand.
         cos: As `sin`.
-        layout: Which channels of a block are a pair.
+        layout: Layout of the pairs in a block.
         blocks: Number of pairs of each block; the blocks stand side by side.
     """
     if len(blocks) == 1:
@@ -64,7 +64,7 @@ def turn_pairs(x: Any, sin: Any, cos: Any, layout: RotaryLayout) -> Any:
         sin: `(..., width)`, or what broadcasts to it: the sine of each turned channel, negative in the first of a pair,
             `of_channels(-sin, sin, layout)`. Channels beyond the width stay.
         cos: As `sin`, all as they are.
-        layout: Which channels are a pair, as in `RotaryPositionEncoding`.
+        layout: Layout of the pairs, as in `RotaryPositionEncoding`.
     """
     width, channels, last = sin.shape[-1], x.shape[-1], len(x.shape) - 1
     turned = x[..., :width] if width < channels else x
@@ -73,9 +73,9 @@ def turn_pairs(x: Any, sin: Any, cos: Any, layout: RotaryLayout) -> Any:
     else:
         in_halves = layout == "halves"
         first, second = ops.split(turned, 2, axis=last) if in_halves else (turned[..., 0::2], turned[..., 1::2])
-        partners = of_channels(second, first, layout, ops)
+        partners = interleave_columns(second, first, layout, ops)
         if layout == "interleaved_to_halves":
-            turned = of_channels(first, second, layout, ops)
-    turned, partners, sin, cos = aligned(turned, partners, sin, cos)
+            turned = interleave_columns(first, second, layout, ops)
+    turned, partners, sin, cos = align_dtypes(turned, partners, sin, cos)
     turned = turned * cos + partners * sin
     return turned if width == channels else ops.concatenate([turned, x[..., width:]], axis=last)

@@ -1,4 +1,4 @@
-"""Where the places of an axis lie that is measured in parts of its size."""
+"""Coordinates of an axis that is measured in parts of its size."""
 
 from dataclasses import dataclass
 from types import ModuleType
@@ -8,7 +8,7 @@ import numpy as np
 
 Place = Literal["edges", "centers", "starts", "ends"]
 
-# What is added to the index of a place, and to the size, before one is divided by the other.
+# Offsets of the index, and of the size, before the division.
 _SHIFTS: dict[str, tuple[float, int]] = {"edges": (0.0, -1), "centers": (0.5, 0), "starts": (0.0, 0), "ends": (1.0, 0)}
 
 
@@ -17,9 +17,9 @@ class Coordinates:
     """Positions that depend on the size of an axis, from `low` to `high`, instead of 0, 1, 2, ...
 
     Attributes:
-        low: Where the axis begins.
-        high: Where it ends.
-        at: Where place `k` of `size` lies: "centers" of pixels at `(k + 0.5) / size`, their "starts" at `k / size`,
+        low: Begin of the axis.
+        high: End of the axis.
+        at: Coordinate of place `k` of `size`: "centers" of pixels at `(k + 0.5) / size`, their "starts" at `k / size`,
             their "ends" at `(k + 1) / size`; "edges" puts the first at `low` and the last at `high`, as
             `numpy.linspace`.
         epsilon: Added to the size, as some codebases do so as not to divide by zero.
@@ -46,7 +46,7 @@ class Coordinates:
         """Returns the positions of places.
 
         Args:
-            index: Which, counted from 0.
+            index: Index of the place, counted from 0.
             size: How many there are, a number of the dtype that is wanted.
             xp: NumPy, or `keras.ops`.
         """

@@ -19,10 +19,11 @@ def alibi_slopes(num_heads: int, rule: SlopeRule = "press", bias_max: float = 8.
 
     Args:
         num_heads: Number of heads, at least 1.
-        rule: What is done where that is no power of two. "press", the authors' code (Bloom, keras-hub, x-transformers):
+        rule: Slopes for another number than a power of two. "press", the authors' code (Bloom, keras-hub,
+            x-transformers):
             the slopes of the power below, then every other one of the power above. "mpt": the same slopes, as MPT's
             code writes them. "paper": the formula as it stands (MLX before version 0.30).
-        bias_max: What `alibi_bias_max` is in MPT and keras-hub.
+        bias_max: `alibi_bias_max` of MPT and keras-hub.
 
     Returns:
         `(num_heads,)`, float64; exact where they are powers of two.
@@ -50,7 +51,7 @@ def relative_buckets(
 ) -> IntArray:
     """Returns the bucket of each distance from `-max_distance` to `max_distance`; what is farther is as far as these.
 
-    A distance is the key's position minus the query's. Where a bucket begins is found among integers, so that no
+    A distance is the key's position minus the query's. The begin of a bucket is computed in integers, so that no
     runtime's logarithm decides.
 
     Args:
@@ -96,12 +97,12 @@ def _deberta(num_buckets: int, max_distance: int, bidirectional: bool) -> npt.ND
     steps, far = middle - 1, np.arange(max_distance + 1)
     begins = [_first_beyond(middle, last, part, far, itself=False) for part in (*_parts(steps), Fraction(1))]
     buckets = np.where(far <= middle, far, middle + np.searchsorted(begins, far, side="right"))
-    signed = np.concatenate([buckets[:0:-1], -buckets])  # of the query's position minus the key's
+    signed = np.concatenate([buckets[:0:-1], -buckets])  # query's position minus the key's
     held: npt.NDArray[np.int64] = np.clip(signed + num_buckets, 0, 2 * num_buckets - 1)
     return held
 
 
-def _clipped(num_buckets: int, max_distance: int, bidirectional: bool) -> npt.NDArray[np.int64]:
+def _clip(num_buckets: int, max_distance: int, bidirectional: bool) -> npt.NDArray[np.int64]:
     return np.arange(2 * max_distance + 1)
 
 
@@ -120,7 +121,7 @@ def _first_beyond(near: int, far: int, part: Fraction, distances: npt.NDArray[np
 _BUCKETS: dict[str, Callable[[int, int, bool], npt.NDArray[np.int64]]] = {
     "t5": _t5,
     "deberta": _deberta,
-    "clipped": _clipped,
+    "clipped": _clip,
 }
 
 

@@ -18,9 +18,9 @@ def geometric_timescales(
 
     `timescale[i] = (max_timescale / min_timescale) ** (i / steps) / min_timescale`, where `steps` is `count - 1` with
     `endpoint` and `count` without. tensor2tensor's documentation says that the sequence runs from `min_timescale` to
-    `max_timescale`; its code multiplies by `min_timescale` where that would need a division, so it runs from
-    `1 / min_timescale` to `max_timescale / min_timescale**2`. This function does what the code does. For a sequence
-    from `a` to `b` pass `min_timescale=1 / a, max_timescale=b / a**2`.
+    `max_timescale`. Its code multiplies by `min_timescale` instead of dividing, so the sequence runs from `1 /
+    min_timescale` to `max_timescale / min_timescale**2`. This function does the same. For a sequence from `a` to `b`
+    pass `min_timescale=1 / a, max_timescale=b / a**2`.
 
     Args:
         count: Number of timescales, at least 0.
@@ -187,7 +187,7 @@ def sines_and_cosines(
     sin, cos = np.sin(angles), np.cos(angles)
     is_far = np.abs(angles) > far
     while is_far.any():
-        with np.errstate(over="ignore", invalid="ignore"):  # where the angle is not far, a timescale may be any number
+        with np.errstate(over="ignore", invalid="ignore"):  # at near angles a timescale may be any number
             dividends = np.where(is_far, _remainders(dividends, timescales, angles), 0.0)
             angles = np.where(is_far, dividends / timescales, 0.0)
         sin, cos = sin * np.cos(angles) + cos * np.sin(angles), cos * np.cos(angles) - sin * np.sin(angles)

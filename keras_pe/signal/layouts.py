@@ -48,7 +48,7 @@ def join_axes(signals: Sequence[Any], layout: Layout, blocks: Blocks, xp: Module
 
     Args:
         signals: One for each axis, of one shape `(..., columns)`.
-        layout: Of each of them, as in `assemble`.
+        layout: Layout of each of them, as in `assemble`.
         blocks: "axis" puts the columns of an axis side by side; "phase" the sines of all axes before all cosines, or
             before the cosines of the same timescale where these alternate.
         xp: The module that has `concatenate`, `stack`, `reshape` and `shape`: NumPy or `keras.ops`.

@@ -15,7 +15,7 @@ from keras_pe.signal.layouts import is_integer
 
 Interpolation = Literal["bicubic", "bilinear"]
 
-_STEPS = 1_000  # of an offset: the denominators of rational places stay small enough for int32
+_STEPS = 1_000  # denominator of an offset: those of rational places stay small enough for int32
 
 
 class Places(NamedTuple):
@@ -36,8 +36,8 @@ class Places(NamedTuple):
 class Resizing:
     """The rule by which `torch.nn.functional.interpolate` resizes an axis, as one matrix for each axis.
 
-    The rule is the same for NumPy and for a graph that knows the new size only when it runs: places are whole numbers
-    over a whole denominator, so a place is never rounded to the wrong side of a row.
+    The rule is the same for NumPy and for a graph that receives the new size at run time. Places are whole numbers over
+    a whole denominator, so a place is never rounded to the wrong side of a row.
 
     Attributes:
         interpolation: "bicubic" or "bilinear"; along a single axis cubic or linear.
@@ -211,11 +211,11 @@ def resize_position_table(
     if grid == new_grid:
         return values.copy()
     matrices = [rule.matrix(size, new_size) for size, new_size in zip(grid, new_grid, strict=True)]
-    places = _resized(values[..., class_tokens:, :].astype(np.float64), grid, matrices).astype(values.dtype)
+    places = _resize(values[..., class_tokens:, :].astype(np.float64), grid, matrices).astype(values.dtype)
     return np.concatenate([values[..., :class_tokens, :], places], axis=-2)
 
 
-def _resized(places: Float64Array, grid: tuple[int, ...], matrices: list[Float64Array]) -> Float64Array:
+def _resize(places: Float64Array, grid: tuple[int, ...], matrices: list[Float64Array]) -> Float64Array:
     *leading, _, channels = places.shape
     found = places.reshape(*leading, *grid, channels)
     for axis, matrix in enumerate(matrices, start=len(leading)):

@@ -37,7 +37,7 @@ def axial_arguments(rule: str, base: float, head_dim: int) -> dict[str, Any]:
 
     Args:
         rule: One of `AXIAL_RULES`. The position of the row is the first, whatever stands first among the channels.
-        base: Of the rates; each axis has a sequence of its own, "dealt" deals one sequence out.
+        base: Base of the rates; each axis has a sequence of its own, "dealt" deals one sequence out.
         head_dim: Channels of a head.
     """
     axes = 3 if rule == "three" else 2

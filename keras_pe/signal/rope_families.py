@@ -14,7 +14,7 @@ class Family(NamedTuple):
     Attributes:
         base: `rope_theta` if the configuration has none.
         part: `partial_rotary_factor` if the configuration has none.
-        layout: Which channels are a pair, or None for "halves".
+        layout: Layout of the pairs, or None for "halves".
         sections: `mrope_section` if the configuration has none, or None for a model with one axis of positions.
         deal: How pairs belong to the axes of `mrope_section`: "side_by_side", "in_turns", "rows_and_columns_first"
             or "of_channels".

@@ -105,7 +105,7 @@ def is_rotary(name: str) -> bool:
 
 
 def innermost(config: Config) -> Config:
-    """Returns a configuration with those of the parts of the model that hold its attention, which win over it.
+    """Returns a configuration merged with the parts of the model that hold its attention; the parts win.
 
     Raises:
         ValueError: If rotary names stand in parts of other names alone.

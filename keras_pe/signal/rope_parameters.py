@@ -33,7 +33,7 @@ from keras_pe.signal.rope_names import (
 from keras_pe.signal.rope_queries import query_scaling, without_rotation
 from keras_pe.signal.rope_scalings import scaling_function
 
-# What a configuration calls the scalings that have another name by now.
+# Older names of scalings in configurations.
 _OLD_NAMES = {
     "su": "longrope",
     "mrope": "default",
@@ -43,7 +43,7 @@ _OLD_NAMES = {
     "deepseek_yarn": "yarn",
     "xdrope": "dynamic",
 }
-# What stands in a configuration beside the rotary parameters.
+# Entries of a configuration beside the rotary parameters.
 _ELSEWHERE = ("original_max_position_embeddings", "max_position_embeddings")
 _FROM_LONGEST = ("llama3", "yarn", "longrope")  # scalings whose original length is the longest one by default
 _KINDS = ("linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
@@ -64,7 +64,7 @@ def rope_arguments(
     Args:
         config: A model's `config.json`, or its `rope_parameters` or `rope_scaling` alone.
         head_dim: Channels of a head, where the configuration does not say.
-        layer_type: Which one, where the configuration has parameters for several types of layers.
+        layer_type: The type of layers, if the configuration has parameters for several.
         length: The longest length that the model is to see, for scalings that depend on it.
 
     Raises:
@@ -89,7 +89,7 @@ def rope_arguments(
     base = _base(parameters, config, family)
     if kind == "axial" or (family.axial and kind == "default"):
         return axial_arguments(family.axial or "plain", base, _head_dim(config, head_dim))
-    arguments = _layout(config, family) | _scaled(parameters, config, family, kind, base, head_dim, length)
+    arguments = _layout(config, family) | _scale(parameters, config, family, kind, base, head_dim, length)
     sections = {name: config[name] for name in SECTIONS if name in config}
     arguments |= section_arguments({**sections, **parameters}, family)
     return arguments | query_scaling(parameters, config)
@@ -203,7 +203,7 @@ def _layout(config: Config, family: Family) -> dict[str, Any]:
     return {} if family.layout is None else {"layout": family.layout}
 
 
-def _scaled(
+def _scale(
     parameters: Config,
     config: Config,
     family: Family,

@@ -15,11 +15,11 @@ from keras_pe.signal.formula import Float64Array, check_number, check_timescales
 
 
 class RopeScaling(NamedTuple):
-    """What a scaling makes of a rotary encoding.
+    """The effect of a scaling on a rotary encoding.
 
     Attributes:
         timescales: `(channels // 2,)`, positions per radian; infinite where a pair of channels does not turn.
-        attention_factor: What queries and keys are multiplied by.
+        attention_factor: Factor of queries and keys.
         growth: `(channels // 2,)`, the logarithm of what queries are multiplied by, and keys divided, for each position
             more; None where nothing is.
     """
@@ -50,7 +50,7 @@ def rope_timescales(rope_type: str, channels: int, rope_theta: float = 1.0e4, **
             "explicit", whose `timescales` are given.
         channels: Number of channels that are rotated, an even one; for "proportional" those of a head.
         rope_theta: Base of the geometric sequence of rates, `rope_theta ** (-2 * i / channels)`.
-        **parameters: Those of the function of that name in this module; None stands for what it has by default.
+        **parameters: Parameters of the function of that name in this module; None stands for its default.
 
     Raises:
         ValueError: If the type is unknown, or a parameter is missing, not of this type or out of its range.
@@ -66,7 +66,7 @@ def rope_timescales(rope_type: str, channels: int, rope_theta: float = 1.0e4, **
 
 
 def check_parameters(rope_type: str, **parameters: Any) -> dict[str, Any]:
-    """Returns the parameters of a scaling that are given, or raises unless they are those that it takes."""
+    """Returns the passed parameters of a scaling, or raises if one is missing or unknown."""
     known = list(inspect.signature(scaling_function(rope_type)).parameters.values())[2:]
     given = {name: value for name, value in parameters.items() if value is not None}
     for name, value in given.items():
@@ -211,7 +211,7 @@ def _llama3(
     high_freq_factor: float,
     original_max_position_embeddings: float,
 ) -> RopeScaling:
-    """Slow pairs interpolated, fast ones left as they are, told by their wavelengths, and a blend between, if any."""
+    """Interpolates slow pairs and keeps fast ones, by their wavelengths, with a blend between, if any."""
     if low_freq_factor > high_freq_factor:
         raise ValueError(
             f"`low_freq_factor` must be at most `high_freq_factor`. Received: {low_freq_factor=}, {high_freq_factor=}."

@@ -78,8 +78,8 @@ def test_positions_are_taken_in_every_form() -> None:
         (np.array([[0.5, 1_000_000.25, 3.0]]), np.array([[0.5, 1_000_000.25, 3.0]])),
     ):
         assert np.abs(run(layer, x, positions=positions) - exact(x, angles(meant, 8))).max() <= EXACT
-    of_each = run(layer, x, start_index=np.array([3, 900], "int32"))
-    assert np.abs(of_each - exact(x, angles([[3, 4, 5], [900, 901, 902]], 8))).max() <= EXACT
+    map_columns = run(layer, x, start_index=np.array([3, 900], "int32"))
+    assert np.abs(map_columns - exact(x, angles([[3, 4, 5], [900, 901, 902]], 8))).max() <= EXACT
 
 
 def test_arguments_may_be_given_by_name() -> None:
@@ -134,8 +134,8 @@ def test_sections_share_one_sequence_of_rates_or_begin_anew() -> None:
 def test_interleaved_sections_take_turns_and_the_first_has_the_rest() -> None:
     x, positions = heads(1, 3, 2, 16), [np.array([[3, 4, 5]]), np.array([[0, 7, 7]]), np.array([[9, 9, 1]])]
     layer = RotaryPositionEncoding(sections=(4, 2, 2), shared_rates=True, interleave_sections=True)
-    of_each = np.concatenate(positions)[[0, 1, 2, 0, 1, 2, 0, 0]].T
-    expected = exact(x, (of_each / rope_timescales("default", 16).timescales)[np.newaxis, :, np.newaxis])
+    map_columns = np.concatenate(positions)[[0, 1, 2, 0, 1, 2, 0, 0]].T
+    expected = exact(x, (map_columns / rope_timescales("default", 16).timescales)[np.newaxis, :, np.newaxis])
     assert np.abs(run(layer, x, positions=positions) - expected).max() <= EXACT
 
 

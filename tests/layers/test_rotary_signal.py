@@ -46,13 +46,13 @@ def test_rates_may_differ_by_axis() -> None:
     """Pixtral's: rows have the even ones of a sequence of rates, columns the odd ones."""
     x, (rows, columns) = heads(1, 6, 2, 16), np.divmod(np.arange(6), 3)
     scales = np.concatenate([geometric(8)[0::2], geometric(8)[1::2]])
-    of_pairs = np.repeat([rows, columns], 4, axis=0).T
+    map_pairs = np.repeat([rows, columns], 4, axis=0).T
     for arguments in ({}, {"sections": (4, 4)}, {"sections": (4, 4), "shared_rates": True}):
         layer = RotaryPositionEncoding(timescales=scales, **arguments)
         got = run(layer, x, positions=[rows, columns])
-        assert np.abs(got - exact(x, angles(of_pairs, scales))).max() <= EXACT
+        assert np.abs(got - exact(x, angles(map_pairs, scales))).max() <= EXACT
     grid = run(RotaryPositionEncoding(timescales=scales, sequence_axis=(1, 2)), x.reshape(1, 2, 3, 2, 16))
-    assert np.abs(grid.reshape(x.shape) - exact(x, angles(of_pairs, scales))).max() <= EXACT
+    assert np.abs(grid.reshape(x.shape) - exact(x, angles(map_pairs, scales))).max() <= EXACT
 
 
 @pytest.mark.parametrize("arguments", [{}, {"sections": (3, 5)}, {"max_length": 64}, {"timescales": SCALES}])
@@ -70,15 +70,15 @@ def test_each_pair_may_have_any_axis() -> None:
     """Ernie 4.5 VL's: rows and columns alternate, the rest is the time."""
     x, positions = heads(1, 4, 2, 16), [np.arange(4) + 9, np.arange(4) * 3, np.array([0, 7, 7, 2])]
     axes = [1, 2, 1, 2, 1, 2, 0, 0]
-    of_pairs = np.stack(positions)[axes].T
+    map_pairs = np.stack(positions)[axes].T
     layer = RotaryPositionEncoding(axis_of_pair=axes, shared_rates=True, layout="interleaved")
-    expected = exact(x, angles(of_pairs, geometric(8)), "interleaved")
+    expected = exact(x, angles(map_pairs, geometric(8)), "interleaved")
     assert np.abs(run(layer, x, positions=positions) - expected).max() <= EXACT
     own = np.empty(8)
     for pairs in ([6, 7], [0, 2, 4], [1, 3, 5]):
         own[pairs] = geometric(len(pairs))
     got = run(RotaryPositionEncoding(axis_of_pair=axes), x, positions=positions)
-    assert np.abs(got - exact(x, angles(of_pairs, own))).max() <= EXACT
+    assert np.abs(got - exact(x, angles(map_pairs, own))).max() <= EXACT
     config = layer.get_config()
     assert RotaryPositionEncoding.from_config(config).get_config() == config
 
@@ -107,8 +107,8 @@ def test_longrope_has_a_factor_for_each_pair_of_all_sections(shared: bool) -> No
     for shift, name in ((0, "short_factor"), (10, "short_factor"), (11, "long_factor"), (99, "long_factor")):
         # The second axis alone is beyond the original length: all axes take the list of the largest position.
         positions = [np.arange(6), np.arange(6) + shift]
-        of_pairs = np.repeat(positions, sections, axis=0).T
-        expected = factor * exact(x, angles(of_pairs, scales * LONGROPE[name]))
+        map_pairs = np.repeat(positions, sections, axis=0).T
+        expected = factor * exact(x, angles(map_pairs, scales * LONGROPE[name]))
         assert np.abs(run(layer, x, positions=positions) - expected).max() <= factor * EXACT, shift
     # Each example is of its own length.
     starts = np.array([0, 40], "int32")

@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_pe import SinusoidalPositionEncoding
 from keras_pe.rotations.composed import LIMIT, ComposedEncoding
-from keras_pe.rotations.lookup import RowsOfPositions, Table, TrainedRows, guarded, rows_from, take
+from keras_pe.rotations.lookup import RowsOfPositions, Table, TrainedRows, append_guard, rows_from, take
 
 ROWS = np.arange(8, dtype="float32").reshape(4, 2)
 on_tensorflow = pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="how TensorFlow runs a graph")
@@ -44,7 +44,7 @@ def test_an_eager_call_copies_no_table() -> None:
 
 def test_what_reads_the_last_row_instead_reads_not_a_number() -> None:
     past_the_end = len(ROWS) + 1
-    clamped = take(guarded(ROWS), min(past_the_end, len(ROWS)), np)
+    clamped = take(append_guard(ROWS), min(past_the_end, len(ROWS)), np)
     assert np.isnan(clamped).all()
 
 
@@ -64,7 +64,7 @@ def test_xla_does_not_check_positions_and_returns_not_a_number(max_length: int |
 
 
 @on_tensorflow
-@pytest.mark.parametrize("rows", [ROWS, guarded(ROWS)], ids=["bare", "guarded"])
+@pytest.mark.parametrize("rows", [ROWS, append_guard(ROWS)], ids=["bare", "guarded"])
 @pytest.mark.parametrize("length", [0, 1, 4, 5, 6, 7])
 def test_a_length_that_only_the_graph_knows_is_checked(rows: np.ndarray, length: int) -> None:
     import tensorflow as tf

@@ -282,7 +282,7 @@ def _rates_of_rotary(layer: Any, config: Mapping[str, Any]) -> Rates:
         raise ValueError("The rates depend on the length of the call, or on other pairs than those that turn.")
     rates, owners = np.zeros(width // 2), np.zeros(width // 2, np.intp)
     for axis, (own, (timescales,)) in enumerate(
-        zip(pairs, made.of_pairs(pairs, shared=config["shared_rates"]), strict=True)
+        zip(pairs, made.timescales_of_pairs(pairs, shared=config["shared_rates"]), strict=True)
     ):
         rates[own], owners[own] = config["direction"] / timescales, axis
     return Rates(rates, made.of(width).attention_factor, owners)
