@@ -79,7 +79,7 @@ class RayExecutor(Executor):
 
 
 class _Caller:
-    """An actor that runs any function."""
+    """What an actor does: whatever it is asked."""
 
     def call(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         return fn(*args, **kwargs)

@@ -19,6 +19,7 @@ from keras_pe.export.artifacts.litert_file import (
     interface_names,
     quantized_constants,
 )
+from keras_pe.export.runtimes.litert_intermediates import InspectedLiteRT
 from keras_pe.export.runtimes.runner import in_order
 from keras_pe.export.runtimes.runtime import NUMBERS, STEPS, Array, Arrays, tensor_info
 
@@ -48,6 +49,13 @@ class LiteRTRuntime:
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         # The interpreter's arrays are views of memory that the next run overwrites.
         return {name: np.array(output) for name, output in self._answer(inputs).items()}
+
+    def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
+        return self._inside(inputs, replaced)
+
+    @cached_property
+    def _inside(self) -> InspectedLiteRT:
+        return InspectedLiteRT(self._path, *self._answer.places)
 
     def weights(self) -> Arrays:
         quantized = quantized_constants(self._path)
@@ -83,6 +91,7 @@ class _BySignature:
         self._run = interpreter.get_signature_runner(key)
         details = self._run.get_input_details()
         self.inputs = tuple(_spec(name, details[name]) for name in in_order(details))
+        self.places = _places(details), _places(self._run.get_output_details())
 
     def __call__(self, inputs: Mapping[str, Array]) -> Arrays:
         outputs = self._run(**inputs)
@@ -98,6 +107,7 @@ class _ByPlace:
         names, outputs = interface_names(*([detail["name"] for detail in each] for each in (taken, returned)))
         self._places = {name: detail["index"] for name, detail in zip(names, taken, strict=True)}
         self._outputs = {name: detail["index"] for name, detail in zip(outputs, returned, strict=True)}
+        self.places = self._places, self._outputs
         self.inputs = tuple(map(_spec, names, taken))
 
     def __call__(self, inputs: Mapping[str, Array]) -> Arrays:
@@ -112,6 +122,10 @@ class _ByPlace:
 
 def _caller(interpreter: Interpreter, key: str | None) -> _BySignature | _ByPlace:
     return _ByPlace(interpreter) if key is None else _BySignature(interpreter, key)
+
+
+def _places(details: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    return {name: detail["index"] for name, detail in details.items()}
 
 
 def _spec(name: str, detail: Mapping[str, Array]) -> TensorInfo:

@@ -1,4 +1,4 @@
-"""Runs one artifact in one runtime, in a child process or in this one, under the model's names."""
+"""What has one artifact open in one runtime, in a child process or in this one, and knows it by the model's names."""
 
 import pickle
 import pkgutil
@@ -46,22 +46,22 @@ class Names:
     """The artifact's name by the model's, of the inputs and outputs of which the two differ.
 
     Attributes:
-        inputs: Names of the inputs.
-        outputs: Names of the outputs.
+        inputs: Of the inputs.
+        outputs: Of the outputs.
     """
 
     inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
 
-    def to_artifact(self, inputs: Mapping[str, Array]) -> Arrays:
+    def given(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns inputs under the artifact's names."""
         return {self.inputs.get(name, name): array for name, array in inputs.items()}
 
-    def inner_to_artifact(self, tensors: Mapping[str, Array]) -> Arrays:
+    def replaced(self, tensors: Mapping[str, Array]) -> Arrays:
         """Returns tensors of the artifact, of which some may be outputs, under its own names."""
         return {self.outputs.get(name, name): array for name, array in tensors.items()}
 
-    def to_model(self, tensors: Mapping[str, Array]) -> Arrays:
+    def returned(self, tensors: Mapping[str, Array]) -> Arrays:
         """Returns what the artifact gave under the model's names; an inner tensor of such a name makes room."""
         own = {theirs: name for name, theirs in self.outputs.items()}
         inner = {name: array for name, array in tensors.items() if name in own or name not in self.outputs}
@@ -76,11 +76,11 @@ class Runner(Closing):
 
     Attributes:
         spec: The runtime.
-        inputs: Inputs of the artifact, once it is loaded.
+        inputs: What the artifact takes, once it is loaded.
         version: The runtime's package and version, once it has loaded something.
         providers: How many nodes of the graph each of its execution providers got.
         capabilities: The names of the methods of `InspectableRuntime` that it has.
-        names: The map between the caller's names and the artifact's: set after `load`, for as long as it is loaded.
+        names: What the artifact calls otherwise than those who ask: set after `load`, for as long as it is loaded.
         seconds: How long it has run since it was loaded.
     """
 
@@ -117,39 +117,38 @@ class Runner(Closing):
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns every output by name, and adds the time inside the runtime to `seconds`."""
-        outputs, seconds = self._ask("run", self._select_inputs(inputs))
+        outputs, seconds = self._ask("run", self._given(inputs))
         self.seconds += seconds
-        return self.names.to_model(outputs)
+        return self.names.returned(outputs)
 
     def run_all(self, batches: Sequence[Mapping[str, Array]]) -> list[Arrays]:
         """Returns what `run` would for each of some batches, in one exchange; it may take as long for each.
 
         On a busy machine it is the exchanges that take the time: each waits for its turn at a processor several times.
         """
-        given = [self._select_inputs(inputs) for inputs in batches]
+        given = [self._given(inputs) for inputs in batches]
         outputs, seconds = self._ask("run_all", given, limit=len(batches))
         self.seconds += seconds
-        return [self.names.to_model(each) for each in outputs]
+        return [self.names.returned(each) for each in outputs]
 
     def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
         """See `InspectableRuntime`; only where "intermediates" is among the capabilities."""
-        arrays, _ = self._ask("intermediates", self._select_inputs(inputs), self.names.inner_to_artifact(replaced))
-        return self.names.to_model(arrays)
+        arrays, _ = self._ask("intermediates", self._given(inputs), self.names.replaced(replaced))
+        return self.names.returned(arrays)
 
     def weights(self) -> LazyArrays:
-        """See `InspectableRuntime`; empty if the runtime does not report any. Each is read on access."""
+        """See `InspectableRuntime`; nothing where the runtime does not tell. Each comes when it is asked for."""
         return self._weights_of("")
 
-    def dequantize(self) -> tuple[LazyArrays, LazyArrays]:
+    def dequantized(self) -> tuple[LazyArrays, LazyArrays]:
         """Returns what the constants of integers stand for, by their names, and the steps between two such numbers.
 
-        Both are empty if the runtime does not report any. Each array is read on access.
+        Both are empty where the runtime does not tell. Each array comes when it is asked for.
         """
         return self._weights_of(NUMBERS), self._weights_of(STEPS)
 
     def _weights_of(self, kind: str) -> LazyArrays:
-        """Returns a runtime's arrays whose names have the prefix, without it; an empty prefix selects names without
-        any."""
+        """Returns the arrays that a runtime names with a prefix, without it; those of no prefix where it is empty."""
         every = self._tell("weights") or []
         named = (each for each in every if each.startswith(kind)) if kind else every
         names = [each.removeprefix(kind) for each in named if kind or not each.startswith((NUMBERS, STEPS))]
@@ -159,7 +158,7 @@ class Runner(Closing):
 
     def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
         """See `InspectableRuntime`; nothing where the runtime does not tell."""
-        return self._tell("conditions", self._select_inputs(inputs)) or {}
+        return self._tell("conditions", self._given(inputs)) or {}
 
     def float_dtypes(self) -> tuple[str, ...]:
         """See `InspectableRuntime`; nothing where the runtime does not tell."""
@@ -169,10 +168,10 @@ class Runner(Closing):
         """See `InspectableRuntime`; nothing where the runtime does not tell."""
         return self._tell("metadata") or {}
 
-    def _select_inputs(self, inputs: Mapping[str, Array]) -> Arrays:
-        """Returns the inputs that the artifact takes, under its names."""
+    def _given(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns inputs under the artifact's names, without those that it does not take."""
         taken = {spec.name for spec in self.inputs}
-        return {name: array for name, array in self.names.to_artifact(inputs).items() if name in taken}
+        return {name: array for name, array in self.names.given(inputs).items() if name in taken}
 
     def _weight(self, name: str) -> Array:
         pieces = [*self._weight_in_pieces(name)]
@@ -190,7 +189,7 @@ class Runner(Closing):
 
 
 class RuntimeSession:
-    """The loaded artifact, and its weights after their first access."""
+    """The artifact that is loaded, and its weights once they are asked for."""
 
     def __init__(self, factory: str) -> None:
         """Imports the first runtime.
@@ -217,7 +216,7 @@ class RuntimeSession:
         return answer, time.perf_counter() - start
 
     def _tell(self, what: str, *arguments: Any) -> Any:
-        """Returns the runtime's own answer, in the promised form."""
+        """Returns what the runtime itself says, in the form that is promised of it."""
         return _FORMS[what](getattr(self._runtime, what)(*arguments))
 
     def _load(self, factory: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
@@ -259,10 +258,10 @@ class RuntimeSession:
 
 
 def _as_inputs(inputs: Iterable[Any]) -> tuple[TensorInfo, ...]:
-    """Returns the inputs that a runtime declares.
+    """Returns what a runtime says that it takes.
 
     Raises:
-        TypeError: If it is not a `TensorInfo`, or of a type without an array.
+        TypeError: If it is no `TensorInfo`, or of a type that no array has.
     """
     told = tuple(inputs)
     for each in told:
@@ -328,7 +327,7 @@ def _shown(value: Any) -> str:
     return f"{type(value).__name__} {' '.join(repr(value).split()):.60}"
 
 
-# Promised results of each method of a runtime.
+# What is promised of each method of a runtime.
 _FORMS: Mapping[str, Callable[[Any], Any]] = {
     "run": lambda outputs: _by_name(outputs, _as_array),
     "intermediates": lambda tensors: _by_name(tensors, _as_array),
@@ -372,8 +371,8 @@ class InProcessRunner(Runner):
 class Worker(Runner):
     """One runtime in one child process. The process starts importing at once; `load` opens an artifact.
 
-    Another `load` opens another artifact, with another runtime if one is passed, in the same process. It starts a new
-    process if the old one is gone, as after `RuntimeDiedError` and `RuntimeHungError`. `call` runs a function there.
+    Another `load` opens another artifact, with another runtime if one is given, in the same process, or in a new one if
+    the process is gone, as it is after `RuntimeDiedError` and `RuntimeHungError`. `call` runs a function there.
 
     Attributes:
         process: The child.
@@ -389,10 +388,10 @@ class Worker(Runner):
         """
         super().__init__(spec)
         self._timeout, self._environment = timeout, environment
-        self.process = self._start()
+        self.process = self._started()
         self._was_asked = False
 
-    def _start(self) -> Child:
+    def _started(self) -> Child:
         return Child(_SESSION, self.spec.factory, environment=self._environment)
 
     @property
@@ -428,7 +427,7 @@ class Worker(Runner):
         """Starts another process if this one ended after a request. One that ended before any says why when asked."""
         if self._was_asked and self.process.has_ended:
             self.process.close()
-            self.process = self._start()
+            self.process = self._started()
         self._was_asked = True
 
     def close(self) -> None:

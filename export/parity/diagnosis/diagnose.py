@@ -17,12 +17,12 @@ from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime,
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
 from keras_pe.export.parity.diagnosis.probe import Probe
-from keras_pe.export.parity.diagnosis.recorded_cases import rank
+from keras_pe.export.parity.diagnosis.recorded_cases import first_case
 from keras_pe.export.parity.diagnosis.relations import close, distance, distance_where_finite
 from keras_pe.export.parity.diagnosis.relations.detection import few_rows, few_values, find_change
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
 from keras_pe.export.progress import Budget
-from keras_pe.export.results import Cause, Comparison, Finding, LayerResult, Problem, RunStatus, RuntimeResult
+from keras_pe.export.results import Cause, Comparison, Finding, LayerResult, Problem, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import RuntimeName, Version
 
@@ -120,7 +120,9 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
     probe = replace(probe, sound_weights=weights.sound, constants=constants)
     findings += probe.attempt("the weights", lambda probe: inside.weights_at_fault(probe, weights.faults))
     explained = {finding.layer for finding in findings if finding.layer}
-    findings += probe.attempt("the layers", lambda probe: inside.layers_at_fault(probe, explained))
+    found = probe.attempt("the layers", lambda probe: inside.layers_at_fault(probe, explained))
+    findings += [each for each in found if each.cause is not Cause.UNKNOWN]
+    located = [each for each in found if each.cause is Cause.UNKNOWN]
     for stage in _LAST:
         if findings:
             break
@@ -128,7 +130,7 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
     if not findings or (probe.faults and not _is_of_all(findings)):
         layers = {layer for each in findings for layer in (each.layer, *each.absent) if layer}
         is_quantized = any(each.cause.is_quantized for each in findings)
-        findings += _unexplained(probe, layers, has_findings=bool(findings), is_quantized=is_quantized)
+        findings += _unexplained(probe, layers, located, has_findings=bool(findings), is_quantized=is_quantized)
     return tuple(dict.fromkeys(findings))
 
 
@@ -146,12 +148,15 @@ def _is_of_all(findings: Sequence[Finding]) -> bool:
     return any(finding.layer is None or finding.cause is Cause.KERAS_ITSELF for finding in findings)
 
 
-def _unexplained(probe: Probe, explained: set[str], *, has_findings: bool, is_quantized: bool) -> list[Finding]:
+def _unexplained(
+    probe: Probe, explained: set[str], located: Sequence[Finding], *, has_findings: bool, is_quantized: bool
+) -> list[Finding]:
     """Returns a finding for each layer at fault that nothing explains, and one where there is nothing at all.
 
     Args:
         probe: The runtime.
         explained: The layers that a cause was found in.
+        located: The operations at fault inside layers, of unknown cause.
         has_findings: Whether there is a cause.
         is_quantized: Whether one of the causes is that weights or outputs are stored in integers.
     """
@@ -159,13 +164,14 @@ def _unexplained(probe: Probe, explained: set[str], *, has_findings: bool, is_qu
     rounded = [layer for layer, fault in left.items() if is_quantized and _is_rounded(fault)]
     found = [Finding(Cause.QUANTIZED_INT8, _ROUNDED, layer, absent=left.pop(layer).absent) for layer in rounded]
     if left:
-        said, tried = "The layers before it agree, and what it returns does not.", f"Tried: {_TRIED}.{_notes(probe)}"
-        return found + [
-            Finding(
-                Cause.UNKNOWN, f"{said}{probe.calls_at_fault(fault)}{_seen(fault)} {tried}", layer, absent=fault.absent
-            )
-            for layer, fault in left.items()
-        ]
+        tried = f"Tried: {_TRIED}.{_notes(probe)}"
+        for layer, fault in left.items():
+            said = "The layers before it agree, and what it returns does not."
+            plain = Finding(Cause.UNKNOWN, said, layer, absent=fault.absent)
+            for each in [each for each in located if each.layer == layer] or [plain]:
+                evidence = f"{each.evidence}{probe.calls_at_fault(fault)}{_seen(fault)} {tried}"
+                found.append(replace(each, evidence=evidence))
+        return found
     if has_findings:
         return found
     return [Finding(Cause.UNKNOWN, f"Nothing that was tried explains the difference: {_TRIED}.{_notes(probe)}")]
@@ -205,10 +211,8 @@ def _is_explained(fault: LayerFault, explained: set[str]) -> bool:
 
 def _trace(probe: Probe) -> Iterable[LayerTrace]:
     """Yields the model layer by layer in the smallest telling case that failed, if the fault can be followed."""
-    failing = probe.failing()
-    failing = [row for row in failing if all(c.problem is not Problem.SHAPE for c in row[0].comparisons)] or failing
-    if failing and isinstance(probe.reference, KerasReference) and probe.run.result.status == RunStatus.COMPARED:
-        _, expectation, _ = min(failing, key=lambda row: rank(row[1]))
+    expectation = first_case(probe)
+    if expectation is not None and isinstance(probe.reference, KerasReference):
         yield trace_faults(probe, probe.reference, expectation)
 
 
@@ -303,4 +307,4 @@ def _known(result: RuntimeResult) -> tuple[Finding, ...]:
 
 def _release(result: RuntimeResult) -> str:
     """Returns the package, without a variant, and its version."""
-    return str(Version.parse(result.version).package_release)
+    return str(Version.parse(result.version).of_package)

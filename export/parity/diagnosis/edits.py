@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.model.watch.operations import CodePlace
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, of_arrays
 from keras_pe.export.parity.diagnosis.relations.detection import cause_of_factor
 from keras_pe.export.results import Array, Cause, OtherValue
 
 Compute = Callable[[LayerFault], Array | None]
 """Returns what a call would return; None where that is no output of its shape."""
+
 
 _LIMITS = ((0.0, 1.0), (-1.0, 1.0), (0.0, 6.0), (0.0, np.inf))  # at which values are usually cut
 
@@ -30,6 +32,7 @@ class Edit:
         of: What is called.
         parameters: The parameters of the layer that the edit changes.
         layer: The path of the layer to be named; None for the layer of the call.
+        place: The operation in a user's code that the edit changes; None if it changes the layer as a whole.
     """
 
     cause: Cause
@@ -39,8 +42,11 @@ class Edit:
     of: str = "the layer"
     parameters: tuple[OtherValue, ...] = ()
     layer: str | None = None
+    place: CodePlace | None = None
 
     def __str__(self) -> str:
+        if self.place is not None:
+            return f"In {self.place} {self.said} gives the artifact's numbers."
         if self.is_output:
             return f"The artifact holds {self.said}."
         return f"{self.said[:1].upper()}{self.said[1:]} {self.of} gives the artifact's numbers."
@@ -56,6 +62,7 @@ class NumericEdit:
         cause: Returns what it is called when some of them are others, of these.
         said: Returns how that is said, with each number as a text.
         is_output: As in `Edit`.
+        place: As in `Edit`.
     """
 
     start: Mapping[str, float]
@@ -63,11 +70,13 @@ class NumericEdit:
     cause: Callable[[Mapping[str, float]], Cause]
     said: Callable[[Mapping[str, str]], str]
     is_output: bool = False
+    place: CodePlace | None = None
 
     def edit(self, numbers: Mapping[str, float]) -> Edit:
         """Returns the edit for numbers that were found."""
         said = self.said({name: f"{value:.6g}" for name, value in numbers.items()})
-        return Edit(self.cause(numbers), said, lambda fault: self.compute(fault, numbers), self.is_output)
+        compute = self.compute
+        return Edit(self.cause(numbers), said, lambda fault: compute(fault, numbers), self.is_output, place=self.place)
 
 
 Edits = Iterator[Edit | NumericEdit]

@@ -18,7 +18,7 @@ from keras_pe.export.model.watch.recording import LayerCall, record_calls, repla
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as_tensor
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.tensor_search import Tensors
-from keras_pe.export.results import Array, CaseStatus
+from keras_pe.export.results import Array, CaseStatus, Problem, RunStatus
 
 _MOST_CASES = 8
 MOST_BEFORE = 8  # outputs that a layer may be given in the place of one of its inputs
@@ -42,6 +42,15 @@ def rank(expectation: Expectation) -> tuple[bool, bool, bool, int, int]:
     numbers = [array for array in arrays if array.size and array.dtype.kind == "f"]
     is_large = any(np.abs(array).max() > _USUAL for array in numbers)
     return is_large, is_short, is_flat, longest, sum(array.size for array in arrays)
+
+
+def first_case(probe: Probe) -> Expectation | None:
+    """Returns the case in which layers are followed: the smallest telling one that failed; None if it has no layers."""
+    failing = probe.failing()
+    failing = [row for row in failing if all(c.problem is not Problem.SHAPE for c in row[0].comparisons)] or failing
+    if not failing or not isinstance(probe.reference, KerasReference) or probe.run.result.status != RunStatus.COMPARED:
+        return None
+    return min((expectation for _, expectation, _ in failing), key=rank)
 
 
 def telling_case(probe: Probe) -> int | None:

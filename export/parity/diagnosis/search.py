@@ -137,6 +137,7 @@ class _Search:
         follows = () if edit.layer is None else (fault.layer,)
         layer = edit.layer or fault.layer
         finding = Finding(edit.cause, evidence, layer, absent=follows, parameters=edit.parameters)
+        finding = finding if edit.place is None else replace(finding, **edit.place.fields)
         return Explanation(finding, left <= self.first.tolerance)
 
     def _begun(self, site: Site) -> _Difference | None:

@@ -1,1 +1,1 @@
-"""Content of a check's report: its results in groups, as sentences, tables and pictures, in one document."""
+"""What the report of a check says: its results in groups, as sentences, tables and pictures, in one document."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 
 class Outcome(Enum):
-    """Outcome of a try."""
+    """What became of something that was tried."""
 
     PASSED = "passed"
     FAILED = "FAILED"
@@ -25,7 +25,7 @@ class Mark:
 
     Attributes:
         outcome: The verdict.
-        text: Text after the mark, such as " (not loaded)".
+        text: What follows it, such as " (not loaded)".
     """
 
     outcome: Outcome
@@ -43,7 +43,7 @@ class Statement:
     """A sentence.
 
     Attributes:
-        label: Kind of the statement, such as "cause"; empty for a remark.
+        label: What kind of statement it is, such as "cause"; empty for a remark.
         text: The sentence.
     """
 
@@ -56,7 +56,7 @@ class TextTable:
     """A table.
 
     Attributes:
-        title: Title of the table.
+        title: What it shows.
         header: The names of its columns.
         rows: As many cells each as the header has.
         at_fault: The numbers of the rows that are to be seen first.
@@ -84,9 +84,9 @@ class PictureAxis:
     """An axis of a picture.
 
     Attributes:
-        label: Label of the axis, with its unit.
+        label: What stands along it, with its unit.
         scale: "log" for sizes, "count" for numbers of things on a logarithmic axis, "names" for things in a row.
-        names: Values of the scale "names".
+        names: Of the things of "names".
     """
 
     label: str
@@ -102,7 +102,7 @@ class Steps:
     """Values over intervals that lie side by side.
 
     Attributes:
-        label: Label of the bars.
+        label: What they are.
         edges: The ends of the intervals, one more than there are values; an infinite value is drawn at the top.
         values: One for each interval.
         color: The part they play.
@@ -121,9 +121,9 @@ class Points:
     """Single values.
 
     Attributes:
-        label: Label of the points.
-        x: Positions along the axis; a value that is not finite stands at its end.
-        y: Positions across.
+        label: What they are.
+        x: Where they are; what has no finite place stands at the end of the axis.
+        y: Where they are.
         marker: "dot", "cross", "star" or "bar".
         color: The part they play.
     """
@@ -140,8 +140,8 @@ class Limit:
     """A line across a picture.
 
     Attributes:
-        label: Meaning of the line.
-        value: Position of the line.
+        label: What it means.
+        value: Where it is.
         axis: The axis that it is a value of.
         dotted: Whether it is dotted; else it is dashed.
     """
@@ -157,11 +157,11 @@ class Picture:
     """A picture.
 
     Attributes:
-        title: Title of the picture.
-        description: Description of the picture for readers who cannot see it.
+        title: What it shows.
+        description: What to see in it.
         x: Its horizontal axis.
         y: Its vertical axis.
-        content: Shapes, in drawing order.
+        content: What is drawn, in this order.
         limits: The lines across it.
     """
 
@@ -175,13 +175,13 @@ class Picture:
 
 @dataclass(frozen=True)
 class Part:
-    """The section of one checked artifact or runtime.
+    """What is said of one thing that was checked.
 
     Attributes:
-        title: Title of the section.
+        title: What it is.
         passed: Its verdict.
-        statements: Its statements, the most important first.
-        notes: Further facts, in small print.
+        statements: What is to be said of it, the most important first.
+        notes: What else is known of it, in small print.
         tables: Its figures.
         pictures: Its pictures.
         is_open: Whether a page shows it without being asked.
@@ -201,9 +201,9 @@ class CaseVerdict:
     """A test of a suite.
 
     Attributes:
-        name: Name of the test.
-        outcome: Outcome of the test.
-        kind: Kind of failure or error, in a word.
+        name: What was tried.
+        outcome: What became of it.
+        kind: What kind of failure or error it is, in a word.
         message: A sentence; empty where it passed.
         details: More of them.
     """
@@ -220,10 +220,10 @@ class Suite:
     """The verdicts on one thing that was checked.
 
     Attributes:
-        name: Name of the suite.
+        name: What it is.
         verdicts: One for each thing that was tried.
         seconds: How long it took.
-        properties: Further facts, by name.
+        properties: What else is known of it, by name.
     """
 
     name: str
@@ -237,13 +237,13 @@ class Document:
     """A report.
 
     Attributes:
-        title: Title of the report.
+        title: What was checked.
         passed: Whether it holds.
-        summary: Sentences about the whole check.
+        summary: What was done, in sentences.
         parts: One for each thing that was checked.
         overview: A row for each part, in their order.
         tables: Others that say something of several parts.
-        remarks: Statements beside the sections.
+        remarks: What is to be said beside the parts.
         appendix: Tables for whoever wants to know how it was done.
         suites: The verdicts one by one.
         seconds: How long it took.

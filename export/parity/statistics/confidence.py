@@ -1,4 +1,4 @@
-"""Exact upper bound on a rate, from a sample of rows, and its sentence."""
+"""What a sample says of all rows like it: an exact upper bound on a rate, and how it is said."""
 
 import math
 

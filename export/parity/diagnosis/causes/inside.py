@@ -8,11 +8,12 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.layer_paths import is_within
+from keras_pe.export.parity.diagnosis.causes.operations import operations_at_fault
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_weights
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import OutsideView, calls_of, content_key, rank, telling_case
 from keras_pe.export.parity.diagnosis.relations import distance
-from keras_pe.export.parity.diagnosis.search import explain
+from keras_pe.export.parity.diagnosis.search import Explanation, explain
 from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
 from keras_pe.export.parity.diagnosis.sites.operations import other_operations, rounded_inside
 from keras_pe.export.parity.diagnosis.weights import (
@@ -125,8 +126,11 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
     for fault in probe.faults:
         if any(_is_in_any(layer, fault.layers) for layer in explained | done):
             continue
-        finding = _explain(fault, probe)
-        if finding is None or finding.layer in explained | done:
+        causes = _explain(fault, probe)
+        if not causes:
+            continue
+        finding, *more = causes
+        if finding.layer in explained | done:
             continue
         follows = any(content_key(array) in after_wrong_input for array in fault.call.inputs)
         if follows and finding.cause in _OF_INPUTS:
@@ -142,6 +146,7 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
         if layers and container and all(is_within(each, container) for each in layers):
             finding, layers = replace(finding, layer=container), [fault.layer, *layers]
         found.append(replace(finding, evidence=finding.evidence + calls, absent=(*finding.absent, *layers)))
+        found += more
     yield from found
 
 
@@ -158,7 +163,19 @@ def _following(fault: LayerFault, faults: Sequence[LayerFault]) -> list[LayerFau
     ]
 
 
-def _explain(fault: LayerFault, probe: Probe) -> Finding | None:
+def _explain(fault: LayerFault, probe: Probe) -> list[Finding]:
+    """Returns the operations of a user's code that explain a layer's output, or else what explains it as a whole."""
+    inside = operations_at_fault(probe, fault)
+    whole = None if inside.is_exact else _explain_whole(fault, probe)
+    if whole is None or (inside.findings and not whole.is_exact):
+        return list(inside.findings)
+    if len(inside.findings) != 1:
+        return [whole.finding]
+    (place,) = inside.findings
+    return [replace(whole.finding, file=place.file, line=place.line, operation=place.operation)]
+
+
+def _explain_whole(fault: LayerFault, probe: Probe) -> Explanation | None:
     """Returns what explains a layer's output: what is exact comes before what is nearly so.
 
     It is the layer by itself, or one before it that is known by chance alone, then what the values say by themselves,
@@ -174,16 +191,16 @@ def _explain(fault: LayerFault, probe: Probe) -> Finding | None:
     tries = [*((each, of_layer) for each in (fault, *before)), (whole, of_values), (fault, of_inputs)]
     if joined is not None:  # what joins a branch that was left out is more telling than what the branch became
         tries.insert(0, (joined, (other_operations,)))
-    nearly: Finding | None = None
+    nearly: Explanation | None = None
     for each, sites in tries:
         found = explain(probe, each, sites)
         if found is None:
             continue
         absent = (*found.finding.absent, *fault.absent, *([fault.layer] if each is joined else []))
-        finding = replace(found.finding, absent=absent)
+        found = replace(found, finding=replace(found.finding, absent=absent))
         if found.is_exact:
-            return finding
-        nearly = nearly or finding
+            return found
+        nearly = nearly or found
     return nearly
 
 

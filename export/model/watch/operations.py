@@ -1,0 +1,232 @@
+"""A user's code recorded as it runs: each operation on tensors that it calls, with operands, result, file and line."""
+
+import contextlib
+import inspect
+import linecache
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import PurePath
+from typing import Any
+
+_LIBRARIES = frozenset(
+    {"jax", "jaxlib", "keras", "keras_pe", "ml_dtypes", "numpy", "optree", "tensorflow", "torch", "tree"}
+)
+_WRAPPED = ("fn", "func", "dispatch_target", "op")  # how wrappers of libraries refer to what they wrap
+_NOT_MADE_AGAIN = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_LONGEST = 60  # characters of an expression in a sentence
+
+
+@dataclass(frozen=True)
+class CodePlace:
+    """A place in a user's code.
+
+    Attributes:
+        file: The file, as Python names it.
+        line: The line on which the expression begins.
+        function: The function around it, such as "Decode.call".
+        operation: The expression, such as "ops.square(size)"; the name of what it calls if the source is not there.
+        column: The column on which the expression begins.
+    """
+
+    file: str
+    line: int
+    function: str
+    operation: str
+    column: int = 0
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of a `Finding` that name the place."""
+        return {"file": self.file, "line": self.line, "operation": self.operation}
+
+    @property
+    def where(self) -> str:
+        """The function, file and line in words."""
+        return f"`{self.function}` ({PurePath(self.file).name}, line {self.line})"
+
+    @property
+    def text(self) -> str:
+        """The expression, of a long one its beginning and end."""
+        text = self.operation
+        if len(text) <= _LONGEST:
+            return text
+        return f"{text[: _LONGEST // 2 - 3]} ... {text[3 - _LONGEST // 2 :]}"
+
+    def __str__(self) -> str:
+        return f"{self.where}: `{self.text}`"
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """One call of a library's function that user code made with tensors.
+
+    Attributes:
+        place: Where the code calls it.
+        function: What it calls; None if that cannot be called again.
+        arguments: Its arguments by position.
+        keywords: Its arguments by name.
+        result: What it returned.
+    """
+
+    place: CodePlace
+    function: Callable[..., Any] | None
+    arguments: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+    result: Any
+
+    @cached_property
+    def operands(self) -> list[Any]:
+        """The tensors among its arguments, in order."""
+        return tensors_in((self.arguments, self.keywords))
+
+    @cached_property
+    def outputs(self) -> list[Any]:
+        """The tensors in its result, in order."""
+        return tensors_in(self.result)
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of its arguments, those by position first; empty if the function does not tell them."""
+        function = _unwrapped(self.function)
+        try:
+            names = list(inspect.signature(function).parameters) if function is not None else []
+        except (TypeError, ValueError):
+            return ()
+        return (*names[: len(self.arguments)], *self.keywords)
+
+
+def tensors_in(structure: Any) -> list[Any]:
+    """Returns the tensors in a structure, variables aside."""
+    import keras
+
+    return [leaf for leaf in keras.tree.flatten(structure) if is_plain_tensor(leaf)]
+
+
+def is_plain_tensor(leaf: Any) -> bool:
+    """Whether a value is a tensor of the backend, not a variable of Keras."""
+    import keras
+
+    return not isinstance(leaf, keras.Variable) and bool(keras.ops.is_tensor(leaf))
+
+
+@contextlib.contextmanager
+def recorded_operations() -> Iterator[list[Operation]]:
+    """Records the operations on tensors that user code calls in this thread, in the order in which they return.
+
+    An operation is a call of a function of Keras, of the backend or of another library, an operator or a layer, made
+    from code that belongs to no library. What a library calls in turn is a part of it.
+    """
+    recorder = _Recorder()
+    before = sys.getprofile()
+    sys.setprofile(recorder)
+    try:
+        yield recorder.operations
+    finally:
+        sys.setprofile(before)
+
+
+class _Recorder:
+    """A profile function: Python calls it where a function begins and ends."""
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self._open: types.FrameType | None = None
+        self._begun: tuple[Any, ...] = ()
+        self._thread = threading.get_ident()
+
+    def __call__(self, frame: types.FrameType, event: str, result: Any) -> None:
+        if self._open is not None:
+            if frame is self._open and event == "return":
+                self._end(result)
+            return
+        if event != "call" or frame.f_back is None or not _is_users(frame.f_back) or _is_users(frame):
+            return
+        self._open = frame
+        self._begun = (_place(frame.f_back, frame), _function(frame), *_arguments(frame))
+
+    def _end(self, result: Any) -> None:
+        place, function, arguments, keywords = self._begun
+        self._begun = ()
+        # What follows calls Python functions, which are no operations: the frame counts as open until its end.
+        operation = Operation(place, function, arguments, keywords, result)
+        is_handed_on = len(operation.outputs) == 1 and any(operation.outputs[0] is each for each in operation.operands)
+        if operation.outputs and not is_handed_on:
+            self.operations.append(operation)
+        self._open = None
+
+
+def _is_users(frame: types.FrameType) -> bool:
+    return _is_users_module(str(frame.f_globals.get("__name__", "")))
+
+
+@lru_cache(maxsize=4096)
+def _is_users_module(name: str) -> bool:
+    top = name.partition(".")[0]
+    return top not in _LIBRARIES and (top not in sys.stdlib_module_names or top == "__main__")
+
+
+def _place(caller: types.FrameType, called: types.FrameType) -> CodePlace:
+    """Returns the place of the expression that a frame is at."""
+    code = caller.f_code
+    positions = list(code.co_positions())[caller.f_lasti // 2]
+    line, last, column, end = positions
+    line = line or caller.f_lineno
+    text = ""
+    if last is not None and column is not None and end is not None:
+        lines = [linecache.getline(code.co_filename, each, caller.f_globals) for each in range(line, last + 1)]
+        text = _cut([each.encode() for each in lines], column, end)
+    name = code.co_qualname.replace("<locals>.", "").rpartition(".<")[0] or code.co_qualname.replace("<locals>.", "")
+    function = ".".join(name.split(".")[-2:])
+    return CodePlace(code.co_filename, line, function, text or f"{called.f_code.co_name}(...)", column or 0)
+
+
+def _cut(lines: list[bytes], column: int, end: int) -> str:
+    """Returns the text between two columns, which count bytes, of the first and the last line; on one line."""
+    if not lines or not lines[-1]:
+        return ""
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][column:]
+    text = " ".join(" ".join(each.decode("utf-8", "replace") for each in lines).split())
+    return text.replace("( ", "(").replace(", )", ")").replace(" )", ")")
+
+
+def _function(frame: types.FrameType) -> Callable[..., Any] | None:
+    """Returns the function of a frame that has just begun; None for a generator, or if a cell of it is empty."""
+    code = frame.f_code
+    if code.co_flags & _NOT_MADE_AGAIN:
+        return None
+    held = frame.f_locals
+    if any(name not in held for name in code.co_freevars):
+        return None
+    closure = tuple(types.CellType(held[name]) for name in code.co_freevars)
+    return types.FunctionType(code, frame.f_globals, code.co_name, None, closure)
+
+
+def _arguments(frame: types.FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns the arguments of a frame that has just begun, with the defaults."""
+    code, held = frame.f_code, frame.f_locals
+    count, named = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    names = code.co_varnames
+    arguments = [held[name] for name in names[:count]]
+    keywords = {name: held[name] for name in names[count:named]}
+    rest = iter(names[named:])
+    if code.co_flags & inspect.CO_VARARGS:
+        arguments += held[next(rest)]
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        keywords |= held[next(rest)]
+    return tuple(arguments), keywords
+
+
+def _unwrapped(function: Any) -> Any:
+    """Returns the function in the wrappers that libraries put around it."""
+    while isinstance(function, types.FunctionType) and function.__code__.co_flags & inspect.CO_VARARGS:
+        held = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        inner = next((held[name].cell_contents for name in _WRAPPED if name in held), None)
+        if not callable(inner) or inner is function:
+            break
+        function = inner
+    return function

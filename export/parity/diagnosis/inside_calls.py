@@ -1,0 +1,137 @@
+"""The operations inside one call of a layer, and the call made again with one of them changed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from keras_pe.export.model.watch.operations import CodePlace, Operation, recorded_operations, tensors_in
+from keras_pe.export.model.watch.recording import state_left_alone
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, given
+from keras_pe.export.results import Array
+
+Change = Callable[[Operation, tuple[Any, ...], Mapping[str, Any]], Any]
+"""Returns the result of an operation in the place of its own, from the arguments that it has now."""
+
+Source = tuple[int, int]
+"""The number of an operation and of one of its outputs; -1 and the number of an input of the layer."""
+
+_OF_LAYER = -1
+
+
+class Tape:
+    """The operations that user code makes in one call of a layer.
+
+    Attributes:
+        operations: The operations in the order in which they returned.
+        inputs: The tensors that the layer is given.
+        outputs: The tensors that the layer returns.
+    """
+
+    def __init__(self, operations: Sequence[Operation], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        self.operations, self.inputs, self.outputs = operations, inputs, outputs
+        self._made = {id(tensor): (_OF_LAYER, number) for number, tensor in enumerate(inputs)}
+        for number, operation in enumerate(operations):
+            for place, tensor in enumerate(operation.outputs):
+                self._made.setdefault(id(tensor), (number, place))
+
+    @classmethod
+    def of(cls, fault: LayerFault) -> "Tape":
+        """Returns the tape of a call, which is made again."""
+        import inspect
+
+        arguments = given(fault)
+        bound = inspect.BoundArguments(inspect.signature(fault.call.layer.call), arguments)
+        with state_left_alone(), recorded_operations() as operations:
+            result = fault.call.layer.call(*bound.args, **bound.kwargs)
+        return cls(list(operations), tensors_in(arguments), tensors_in(result))
+
+    def source(self, tensor: Any) -> Source | None:
+        """Returns where a tensor comes from; None for a constant."""
+        return self._made.get(id(tensor))
+
+    def sources(self, number: int) -> list[Source]:
+        """Returns where the operands of an operation come from, constants aside."""
+        found = (self.source(each) for each in self.operations[number].operands)
+        return [each for each in found if each is not None]
+
+    def consumers(self, number: int) -> list[int]:
+        """Returns the numbers of the operations that are given a result."""
+        later = range(number + 1, len(self.operations))
+        return [each for each in later if any(source == number for source, _ in self.sources(each))]
+
+    def is_output(self, number: int) -> bool:
+        """Whether the layer returns a result of an operation."""
+        return any((self.source(each) or (_OF_LAYER,))[0] == number for each in self.outputs)
+
+    def depends_on_inputs(self, number: int) -> bool:
+        """Whether a result is computed from what the layer is given, and not from constants and weights alone."""
+        return any(source == _OF_LAYER or self.depends_on_inputs(source) for source, _ in self.sources(number))
+
+    def tensor(self, source: Source) -> Any:
+        """Returns the tensor that comes from somewhere."""
+        number, place = source
+        return self.inputs[place] if number == _OF_LAYER else self.operations[number].outputs[place]
+
+    def name(self, source: Source) -> str:
+        """Returns what a tensor of the call is called in a sentence."""
+        number, place = source
+        if number == _OF_LAYER:
+            return f"input {place + 1} of the layer"
+        operation = self.operations[number]
+        which = f"result {place + 1} of " if len(operation.outputs) > 1 else ""
+        return f"{which}`{operation.place.text}`"
+
+    def replay(
+        self, changes: Mapping[CodePlace, Change], index: int, values: Mapping[Source, Any] | None = None
+    ) -> Array:
+        """Returns an output of the layer with other operations at some places.
+
+        Args:
+            changes: What is computed at each place instead.
+            index: The number of the output among the tensors that the layer returns.
+            values: Other values of results, by where they come from.
+
+        Raises:
+            ValueError: If an operation that has to be made again cannot be.
+        """
+        import keras
+
+        now = {id(self.tensor(source)): tensor for source, tensor in (values or {}).items()}
+        for operation in self.operations:
+            change = changes.get(operation.place)
+            if change is None and not any(id(each) in now for each in operation.operands):
+                continue
+            arguments, keywords = keras.tree.map_structure(
+                lambda leaf: now.get(id(leaf), leaf), (tuple(operation.arguments), dict(operation.keywords))
+            )
+            result = again(operation, arguments, keywords) if change is None else change(operation, arguments, keywords)
+            made = tensors_in(result)
+            if len(made) != len(operation.outputs):
+                raise ValueError(f"{operation.place} returns {len(made)} tensors instead of {len(operation.outputs)}.")
+            now.update({id(old): new for old, new in zip(operation.outputs, made, strict=True)})
+        returned = self.outputs[index]
+        return as_array(now.get(id(returned), returned))
+
+
+def again(operation: Operation, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """Returns what an operation gives for arguments.
+
+    Raises:
+        ValueError: If it cannot be called again.
+    """
+    if operation.function is None:
+        raise ValueError(f"{operation.place} cannot be called again.")
+    return operation.function(*arguments, **keywords)
+
+
+class Tapes:
+    """The tapes of calls, each made when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Any, Tape]] = {}
+
+    def of(self, fault: LayerFault) -> Tape:
+        """Returns the tape of a fault's call."""
+        key = id(fault.call)
+        if key not in self._kept:
+            self._kept[key] = (fault.call, Tape.of(fault))
+        return self._kept[key][1]

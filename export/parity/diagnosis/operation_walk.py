@@ -1,0 +1,197 @@
+"""The operation inside a layer that an artifact gets wrong: its operands agree with it, and its result does not."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from keras_pe.export.comparison.law import STRICT, is_float
+from keras_pe.export.errors import RuntimeFailedError
+from keras_pe.export.parity.diagnosis.inside_calls import Tape
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
+from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase
+from keras_pe.export.parity.diagnosis.relations import distance
+from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors
+from keras_pe.export.results import Array
+from keras_pe.export.runtimes.runtime import Arrays
+
+_SLACK = 4.0  # over what an output is allowed: the noise of one operation is not known
+_MOST_CANDIDATES = 8  # tensors in whose place the result of an operation is tried
+_MOST_OPERATIONS = 8  # that are wrong in one layer
+
+_Held = list[str | bool | None]
+"""For each operation the tensor that holds its result; False if none does, None if that tells nothing."""
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """The operations of a call that may be at fault, by their numbers.
+
+    Attributes:
+        located: The operations that are at fault for certain: Keras' result in the place of a tensor of the artifact
+            mends what comes after.
+        puts: The tensors that were replaced for each of these, by name.
+        unseen: The operations without a tensor of their own from which only operations at fault follow: the fault of
+            the operations that are located, or of the layer, may be theirs.
+        wrong: The operations that the artifact gets wrong, those that follow from others too.
+        tensors: The tensors that hold the other operations' results.
+    """
+
+    located: tuple[int, ...]
+    puts: tuple[Arrays, ...]
+    unseen: tuple[int, ...]
+    wrong: tuple[int, ...]
+    tensors: Mapping[int, str]
+
+
+class OperationWalk:
+    """The way through the operations of one call in the artifact.
+
+    Args:
+        case: The case in which the layer is at fault.
+        fault: The layer.
+        tape: The operations of its call.
+        replaced: What stands in the place of tensors, so that what comes before the layer is right.
+    """
+
+    def __init__(self, case: RecordedCase, fault: LayerFault, tape: Tape, replaced: Mapping[str, Array]) -> None:
+        self._case, self._fault, self._tape = case, fault, tape
+        self._replaced: Arrays = dict(replaced)
+        self._count = len(tape.operations)
+        self._results = [[as_array(each) for each in operation.outputs] for operation in tape.operations]
+        self._consumers = [tape.consumers(number) for number in range(self._count)]
+        self._tells = [self._is_telling(number) for number in range(self._count)]
+
+    def suspects(self) -> Suspects:
+        """Returns the operations that may be at fault."""
+        tensors = self._case.run_inside(self._replaced)
+        first = held = self._held(tensors)
+        suspicious = self._suspicious(held, tensors)
+        located: dict[int, Arrays] = {}
+        while len(located) < _MOST_OPERATIONS:
+            left = [number for number in self._suspicious(held, tensors) if number not in located]
+            found = self._locate(left, held, tensors)
+            if found is None:
+                break
+            number, put, tensors = found
+            located[number] = put
+            self._replaced |= put
+            held = self._held(tensors)
+        unseen = self._unseen_before(located, first) if located else suspicious
+        names = {number: name for number, name in enumerate(first) if isinstance(name, str)}
+        return Suspects(tuple(located), tuple(located.values()), tuple(unseen), tuple(suspicious), names)
+
+    def _unseen_before(self, located: Mapping[int, Arrays], held: _Held) -> list[int]:
+        """Returns the operations without a tensor of their own that lead to the located ones."""
+        found = set[int]()
+        todo = [source for number in located for source, _ in self._tape.sources(number)]
+        while todo:
+            number = todo.pop()
+            if number >= 0 and not isinstance(held[number], str) and number not in found | located.keys():
+                found.add(number)
+                todo += [source for source, _ in self._tape.sources(number)]
+        return sorted(found)
+
+    def _held(self, tensors: Tensors) -> _Held:
+        return [self._holder(number, tensors) for number in range(self._count)]
+
+    def _holder(self, number: int, tensors: Tensors) -> str | bool | None:
+        if not self._tells[number]:
+            return None
+        found = [_find(each, tensors) for each in self._results[number]]
+        return all(found) and found[0] is not None and found[0].tensor
+
+    def _is_telling(self, number: int) -> bool:
+        """Whether a tensor with the values of a result tells that the operation is right.
+
+        It does not where these are constants, one number throughout, or those of an operand in their order.
+        """
+        results = self._results[number]
+        if not all(is_float(each.dtype) and each.size for each in results) or not self._tape.depends_on_inputs(number):
+            return False
+        operands = [as_array(each) for each in self._tape.operations[number].operands]
+        flat = [each.ravel() for each in operands]
+        is_rearranged = any(np.array_equal(result.ravel(), operand) for result in results for operand in flat)
+        return not is_rearranged and any(np.ptp(each.astype(np.float64)) > 0 for each in results)
+
+    def _suspicious(self, held: _Held, tensors: Tensors) -> list[int]:
+        """Returns the operations that the artifact has no tensor for, and whose consumers it gets wrong as well."""
+        is_right = self._is_right(tensors)
+        found = set[int]()
+        for number in reversed(range(self._count)):
+            leads = [each in found for each in self._consumers[number]]
+            leads += [not is_right] if self._tape.is_output(number) else []
+            if leads and not isinstance(held[number], str) and (any if held[number] is None else all)(leads):
+                found.add(number)
+        return sorted(found)
+
+    def _is_right(self, tensors: Tensors) -> bool:
+        """Whether the artifact holds what the layer returns."""
+        expected, location = self._fault.expected, self._fault.location
+        if location is None or location.tensor not in tensors.arrays:
+            return tensors.find(expected, self._fault.tolerance, set(tensors.names)) is not None
+        if tensors.arrays[location.tensor].size != expected.size:
+            return False
+        return distance(tensors.in_shape(location, expected.shape), expected) <= self._fault.tolerance
+
+    def _locate(self, numbers: Sequence[int], held: _Held, tensors: Tensors) -> tuple[int, Arrays, Tensors] | None:
+        """Returns the first operation that a tensor is found for, what is put in its place, and all tensors after it.
+
+        With the right result there, what comes after it is right as well, and whatever was right stays so.
+        """
+        for number in numbers:
+            if held[number] is None or len(self._results[number]) > 1:
+                continue
+            for match in self._candidates(number, held, tensors):
+                self._case.probe.budget.check()
+                put = tensors.in_place_of(match, self._results[number][0])
+                try:
+                    after = self._case.run_inside({**self._replaced, **put})
+                except RuntimeFailedError:
+                    continue
+                now = self._held(after)
+                if any(isinstance(was, str) and one is False for was, one in zip(held, now, strict=True)):
+                    continue
+                mends = any(held[each] is False and isinstance(now[each], str) for each in self._telling_after(number))
+                if put and (mends or self._is_right(after)):
+                    return number, put, after
+        return None
+
+    def _telling_after(self, number: int) -> set[int]:
+        """Returns the operations that read a result, by way of others that tell nothing too."""
+        found = set[int]()
+        for each in self._consumers[number]:
+            found |= {each} if self._tells[each] else self._telling_after(each)
+        return found
+
+    def _candidates(self, number: int, held: _Held, tensors: Tensors) -> list[TensorMatch]:
+        """Returns the tensors that may hold a result: that of the layer's output, then the nearest of its size.
+
+        Of those that hold the same the first in the order of computation stands for all: the others are made of it.
+        """
+        taken = {name for name in held if isinstance(name, str)} | self._replaced.keys()
+        result = self._results[number][0]
+        free = [
+            each for each in tensors.nearest(result) if each.tensor not in taken and _is_told(each, result, tensors)
+        ]
+        order = {name: place for place, name in enumerate(tensors.arrays)}
+        distinct = dict[bytes, TensorMatch]()
+        for match in sorted(free, key=lambda match: order[match.tensor]):
+            distinct.setdefault(tensors.arrays[match.tensor].tobytes(), match)
+        is_output = self._tape.is_output(number)
+        ranked = sorted(
+            distinct.values(), key=lambda each: (is_output and each.tensor != self._fault.tensor, each.difference)
+        )
+        return ranked[:_MOST_CANDIDATES]
+
+
+def _find(result: Array, tensors: Tensors) -> TensorMatch | None:
+    """Returns the tensor that holds a result."""
+    found = tensors.find(result, _SLACK * STRICT.flat_tolerance(result), set(tensors.names))
+    return found if found is not None and _is_told(found, result, tensors) else None
+
+
+def _is_told(match: TensorMatch, result: Array, tensors: Tensors) -> bool:
+    """Whether a tensor has the axes of a result in their order; in another one only if its shape tells so."""
+    is_plain = match.axes == tuple(range(result.ndim))
+    return is_plain or tensors.arrays[match.tensor].shape != result.shape

@@ -1,0 +1,289 @@
+"""What may have become of an operation inside a layer: left out, added, other operands, axes, constants, functions."""
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.model.watch.operations import CodePlace, Operation, is_plain_tensor, tensors_in
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits, Site
+from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes, again
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
+from keras_pe.export.parity.diagnosis.operation_edits import (
+    EditedOperation,
+    Key,
+    fits,
+    is_number,
+    named_arguments,
+    put,
+    with_argument,
+    with_leaf,
+    with_operands,
+)
+from keras_pe.export.parity.diagnosis.sites.inside_additions import UNARY, added
+from keras_pe.export.parity.diagnosis.sites.inside_orders import AXES, of_axes, of_orders, of_slices, of_turned_operands
+from keras_pe.export.results import Array, Cause
+
+_MOST_SOURCES = 12  # tensors in the place of an operand: the nearest before it
+_MOST_ORDERS = 24
+_BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "floor_divide", "matmul")
+_COMPARED = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or")
+_REDUCED = ("sum", "mean", "max", "min", "prod", "var", "std", "logsumexp", "any", "all", "argmax", "argmin")
+_SMALL = (0, 1, -1, 2, 3, 4, 8)
+_OPTIONS = frozenset(
+    {"epsilon", "k", "num_classes", "negative_slope", "alpha", "shift", "repeats", "indices_or_sections"}
+)
+_EPSILON = 1e-2  # a number below it keeps others away from zero
+
+
+def operations_at(
+    places: Sequence[CodePlace],
+    tapes: Tapes,
+    exchanged: Sequence[tuple[Source, Source, CodePlace]] = (),
+    before: Sequence[CodePlace] = (),
+) -> Site:
+    """Returns the site of the operations at some places in a user's code, in this order.
+
+    Args:
+        places: The places of the operations that may be at fault.
+        tapes: The operations of the layer's calls.
+        exchanged: Pairs of tensors that may be exchanged wherever they are read, and the place that is named then.
+        before: The places of operations that are right, of which only these read the results: something may have been
+            done to the results for all of them.
+    """
+
+    def operations_inside(fault: LayerFault) -> Edits:
+        tape = tapes.of(fault)
+        first = {operation.place: number for number, operation in reversed(list(enumerate(tape.operations)))}
+        edited, earlier = (
+            [EditedOperation(fault.call.layer, tapes, tape, first[place]) for place in each if place in first]
+            for each in (places, before)
+        )
+        for each in edited:
+            yield from _left_out(each)
+        for one, other, place in exchanged if edited else ():
+            yield edited[0].exchanged(one, other, place)
+        tried = itertools.product(_OTHERS, edited), itertools.product(_OTHERS, earlier)
+        for family, each in itertools.chain(*tried, itertools.product([added], [*edited, *earlier])):
+            with contextlib.suppress(ValueError, TypeError, ArithmeticError, LookupError):
+                yield from family(each)  # Arguments of other libraries have forms that no family expects.
+
+    return operations_inside
+
+
+def _left_out(edited: EditedOperation) -> Edits:
+    result, operands = edited.result, edited.operation.operands
+    if result is None or (len(operands) == 1 and tuple(operands[0].shape) != tuple(result.shape)):
+        return
+    for number, operand in enumerate(operands):
+        if fits(operand, result):
+            said = "left out" if len(operands) == 1 else f"left out but for its operand {number + 1}"
+            yield edited.edit(Cause.OPERATION_LEFT_OUT, said, partial(_operand_alone, number))
+
+
+def _of_operands(edited: EditedOperation) -> Edits:
+    """Yields the operands exchanged, or another tensor or weight in the place of one."""
+    operation, tape = edited.operation, edited.tape
+    for one, other in itertools.combinations(range(len(operation.operands)), 2):
+        order = list(range(len(operation.operands)))
+        order[one], order[other] = other, one
+        said = f"given its operands {one + 1} and {other + 1} exchanged"
+        yield edited.given(Cause.EXCHANGED_INPUTS, said, partial(_ordered, order))
+    values = _values(operation)
+    for one, other in itertools.combinations(values, 2):
+        if any(is_number(operation.arguments[each]) for each in (one, other)):
+            said = f"given its arguments {one + 1} and {other + 1} exchanged"
+            yield edited.edit(Cause.EXCHANGED_INPUTS, said, partial(_exchanged_arguments, one, other))
+    for number, operand in enumerate(operation.operands):
+        for source in _sources_like(tape, edited.number, operand):
+            said = f"given {tape.name(source)} as its operand {number + 1}"
+            yield edited.given_other(source, number, said)
+    yield from _of_variables(edited)
+
+
+def _of_variables(edited: EditedOperation) -> Edits:
+    """Yields another weight of the layer, or the same transposed, in the place of one."""
+    import keras
+
+    leaves = keras.tree.flatten((tuple(edited.operation.arguments), dict(edited.operation.keywords)))
+    for used in (leaf for leaf in leaves if isinstance(leaf, keras.Variable)):
+        for other in edited.layer.variables:
+            if other is not used and other.shape == used.shape and other.dtype == used.dtype:
+                said = f"given {other.path!r} in the place of {used.path!r}"
+                yield edited.edit(Cause.ANOTHER_WEIGHT, said, partial(with_leaf, used, other))
+        if len(used.shape) == 2 and used.shape[0] == used.shape[1]:
+            turned = partial(with_leaf, used, keras.ops.transpose(used))
+            yield edited.edit(Cause.TRANSPOSED_AXES, f"given {used.path!r} transposed", turned)
+
+
+def _of_constants(edited: EditedOperation) -> Edits:
+    """Yields another number, switch or order of numbers among the arguments."""
+    for key, name, value in named_arguments(edited.operation):
+        cause = _cause_of_constant(name, value)
+        if isinstance(value, bool | np.bool_):
+            said = f"with {name}={not value} instead of {value}"
+            yield edited.edit(cause, said, partial(with_argument, key, not value))
+        elif isinstance(value, int | np.integer) and name not in (*AXES, "self"):
+            near = (value + 1, value - 1, 2 * value, value // 2, -value)
+            for other in dict.fromkeys(each for each in (*near, *_SMALL) if each != value):
+                said = f"with {other} in the place of {value}"
+                yield edited.edit(cause, said, partial(with_argument, key, type(value)(other)))
+        if is_number(value) and name not in AXES:
+            said = f"with {{}} in the place of {float(value):.6g}"
+            yield edited.numeric(float(value), said, partial(_with_number, key), partial(_always, cause))
+        elif isinstance(value, tuple | list) and name not in AXES and all(isinstance(each, int) for each in value):
+            for order in itertools.islice(itertools.permutations(value), 1, _MOST_ORDERS):
+                if list(order) != list(value):
+                    said = f"with {order!r} in the place of {tuple(value)!r}"
+                    yield edited.edit(Cause.OTHER_ORDER, said, partial(with_argument, key, type(value)(order)))
+        elif isinstance(value, str) and name in ("subscripts", "equation"):
+            for changed in _subscripts_beside(value):
+                said = f"by {changed!r} instead of {value!r}"
+                yield edited.edit(Cause.OTHER_AXIS, said, partial(with_argument, key, changed))
+
+
+def _cause_of_constant(name: str, value: Any) -> Cause:
+    """Returns the cause that is another value of a constant; an operator's has no name of its own."""
+    if is_number(value) and 0 < abs(value) < _EPSILON:
+        return Cause.OTHER_EPSILON
+    return Cause.attribute(name if len(name) > 2 else "constant")
+
+
+def _always(cause: Cause, _: float) -> Cause:
+    return cause
+
+
+def _subscripts_beside(subscripts: str) -> Iterator[str]:
+    """Yields the subscripts of an einsum with two letters of an operand exchanged."""
+    given, arrow, result = subscripts.partition("->")
+    parts = given.split(",")
+    for number, part in enumerate(parts):
+        for one, other in itertools.combinations(range(len(part)), 2):
+            letters = list(part)
+            letters[one], letters[other] = letters[other], letters[one]
+            yield ",".join([*parts[:number], "".join(letters), *parts[number + 1 :]]) + arrow + result
+
+
+def _of_functions(edited: EditedOperation) -> Edits:
+    """Yields another function of the same operands."""
+    import keras
+
+    operation, result = edited.operation, edited.result
+    if result is None:
+        return
+    operands = operation.operands
+    if _values(operation) == [0, 1]:
+        for name in _COMPARED if as_array(result).dtype.kind == "b" else _BINARY:
+            function = getattr(keras.ops, name)
+            said = f"as {name.replace('_', ' ')}"
+            yield edited.edit(Cause.OTHER_OPERATION, said, partial(_through, function, 2, {}))
+            back = partial(_through, lambda one, other, f=function: f(other, one), 2, {})
+            yield edited.edit(Cause.OTHER_OPERATION, f"{said} of its operands exchanged", back)
+    elif len(operands) == 1 and tuple(operands[0].shape) == tuple(result.shape):
+        for name in UNARY:
+            change = partial(_through, getattr(keras.ops, name), 1, {})
+            yield edited.edit(Cause.OTHER_OPERATION, f"as {name.replace('_', ' ')}", change)
+    elif len(operands) == 1:
+        options = {name: value for _, name, value in named_arguments(operation) if name in ("axis", "keepdims")}
+        for name in _REDUCED:
+            change = partial(_through, getattr(keras.ops, name), 1, options)
+            yield edited.edit(Cause.OTHER_OPERATION, f"as {name.replace('_', ' ')}", change)
+
+
+def _of_sequences(edited: EditedOperation) -> Edits:
+    """Yields an operation after the next one instead of before it, each with the rest of its own operands."""
+    tape, first, result = edited.tape, edited.operation, edited.result
+    after = tape.consumers(edited.number)
+    if len(after) != 1 or tape.is_output(edited.number) or result is None:
+        return
+    second = tape.operations[after[0]]
+    if len(second.outputs) > 1 or first.place == second.place:
+        return
+    for number, operand in enumerate(first.operands):
+        if tuple(operand.shape) == tuple(result.shape):
+            compute = partial(_after_next, edited, first.place, second.place, number)
+            said = f"after `{second.place.text}` instead of before it"
+            yield Edit(Cause.OTHER_ORDER, said, compute, place=first.place)
+
+
+def _after_next(edited: EditedOperation, first: CodePlace, second: CodePlace, number: int, fault: LayerFault) -> Array:
+    waiting = list[tuple[Operation, Any, Any]]()
+
+    def hand_on(operation: Operation, arguments: Any, names: Any) -> Any:
+        waiting.append((operation, arguments, names))
+        return tensors_in((arguments, dict(names)))[number]
+
+    def late(operation: Operation, arguments: Any, names: Any) -> Any:
+        made = again(operation, arguments, names)
+        return with_operands(lambda own: put(own, number, made), *waiting.pop())
+
+    return edited.tapes.of(fault).replay({first: hand_on, second: late}, fault.index)
+
+
+_OTHERS: tuple[Callable[[EditedOperation], Edits], ...] = (
+    of_axes,
+    _of_functions,
+    of_slices,
+    _of_operands,
+    of_orders,
+    _of_constants,
+    _of_sequences,
+    of_turned_operands,
+)
+
+
+def _values(operation: Operation) -> list[int]:
+    """Returns the places of the arguments that are tensors, or numbers beside these, but no axes."""
+    names = operation.parameters
+    return [
+        number
+        for number, value in enumerate(operation.arguments)
+        if is_plain_tensor(value) or (is_number(value) and not {*names[number : number + 1]} & (AXES | _OPTIONS))
+    ]
+
+
+def _exchanged_arguments(one: int, other: int, operation: Operation, arguments: Any, names: Any) -> Any:
+    order = list(range(len(arguments)))
+    order[one], order[other] = other, one
+    return again(operation, [arguments[each] for each in order], names)
+
+
+def _operand_alone(number: int, operation: Operation, arguments: Any, names: Any) -> Any:
+    """Returns an operand in the shape of the result."""
+    import keras
+
+    operand = tensors_in((arguments, dict(names)))[number]
+    shape = tuple(operation.outputs[0].shape)
+    return operand if tuple(operand.shape) == shape else keras.ops.broadcast_to(operand, shape)
+
+
+def _with_number(key: Key, number: float) -> Any:
+    return partial(with_argument, key, number)
+
+
+def _through(
+    function: Callable[..., Any], count: int, options: Mapping[str, Any], _: Operation, arguments: Any, names: Any
+) -> Any:
+    """Returns what another function makes of the tensors, or of the first two arguments."""
+    operands = tensors_in((arguments, dict(names))) if count == 1 else list(arguments)[:count]
+    return function(*operands, **options)
+
+
+def _ordered(order: Sequence[int], operands: list[Any]) -> list[Any]:
+    return [operands[each] for each in order]
+
+
+def _sources_like(tape: Tape, number: int, operand: Any) -> list[Source]:
+    """Returns the tensors of the call before an operation in the shape and type of an operand, the nearest first."""
+    results = [(n, place) for n in reversed(range(number)) for place in range(len(tape.operations[n].outputs))]
+    known = [*results, *((-1, place) for place in range(len(tape.inputs)))]
+    others = ((source, tape.tensor(source)) for source in known)
+    same = (source for source, each in others if each is not operand and _is_alike(each, operand))
+    return list(itertools.islice(same, _MOST_SOURCES))
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    return tuple(one.shape) == tuple(other.shape) and one.dtype == other.dtype

@@ -1,0 +1,224 @@
+"""Other axes, parts and orders of values of an operation inside a layer."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.model.watch.operations import Operation, tensors_in
+from keras_pe.export.parity.diagnosis.edits import Edits
+from keras_pe.export.parity.diagnosis.inside_calls import again
+from keras_pe.export.parity.diagnosis.operation_edits import (
+    EditedOperation,
+    changed_operand,
+    named_arguments,
+    with_argument,
+)
+from keras_pe.export.results import Cause
+
+AXES = frozenset({"axis", "axes", "dim", "dims", "axis1", "axis2", "source", "destination", "perm", "reduction_axes"})
+"""The names of arguments that are axes."""
+
+_PARTS = frozenset({"slice_spec", "idx", "key", "item", "index"})
+_MOST_AXES = 5  # whose orders are 120 then
+_MOST_ORDERS = 24
+
+
+def of_axes(edited: EditedOperation) -> Edits:
+    """Yields an operation over other axes."""
+    operation = edited.operation
+    rank = max((len(each.shape) for each in (*operation.operands, *operation.outputs)), default=0)
+    for key, name, value in named_arguments(operation):
+        for other in _axes_beside(value, rank) if name in AXES and rank else ():
+            said = f"with {name}={other!r} instead of {value!r}"
+            yield edited.edit(Cause.OTHER_AXIS, said, partial(with_argument, key, other))
+
+
+def of_turned_operands(edited: EditedOperation) -> Edits:
+    """Yields two axes of an operand exchanged."""
+    for number, operand in enumerate(edited.operation.operands):
+        for one, other in _alike_axes(operand):
+            said = f"given its operand {number + 1} with the axes {one} and {other} exchanged"
+            swapped = partial(_swapped, one, other)
+            yield edited.given(Cause.TRANSPOSED_AXES, said, partial(changed_operand, number, swapped))
+
+
+def of_slices(edited: EditedOperation) -> Edits:
+    """Yields another part of an operand."""
+    operation = edited.operation
+    for key, name, value in named_arguments(operation):
+        if name not in _PARTS or len(operation.operands) != 1:
+            continue
+        parts, shape = list(value) if isinstance(value, tuple) else [value], operation.operands[0].shape
+        for place, axis in _sliced_axes(parts, len(shape)):
+            for other in itertools.islice(_slices_beside(parts[place], int(shape[axis])), _MOST_ORDERS):
+                now = [*parts[:place], other, *parts[place + 1 :]]
+                said = f"with {_slice_text(other)} in the place of {_slice_text(parts[place])}"
+                changed = tuple(now) if isinstance(value, tuple) else other
+                yield edited.edit(Cause.SHIFTED_ROWS, said, partial(with_argument, key, changed))
+
+
+def of_orders(edited: EditedOperation) -> Edits:
+    """Yields the values of a result in another order: filled, joined, cut or turned otherwise."""
+    operation, result, operands = edited.operation, edited.result, edited.operation.operands
+    if result is None:
+        yield from _of_pieces(edited)
+        return
+    if len(operands) == 1 and np.prod(tuple(operands[0].shape)) == np.prod(tuple(result.shape)):
+        yield from _of_shapes(edited, len(operands[0].shape), len(result.shape))
+    if len(operands) > 1 and any(isinstance(each, list | tuple) and tensors_in(each) for each in operation.arguments):
+        for order in itertools.islice(itertools.permutations(range(len(operands))), 1, _MOST_ORDERS):
+            said = f"given its operands in the order {[each + 1 for each in order]}"
+            yield edited.given(Cause.OTHER_ORDER, said, partial(_ordered, order))
+    for axis, size in enumerate(map(int, result.shape)):
+        if size < 2:
+            continue
+        yield edited.returned(Cause.REVERSED_VALUES, f"reversed along axis {axis}", partial(_flipped, axis))
+        for shift in (1, -1) if size > 2 else ():
+            said = f"rolled by {shift} along axis {axis}"
+            yield edited.returned(Cause.SHIFTED_ROWS, said, partial(_rolled, axis, shift))
+        for count in (each for each in range(2, size) if size % each == 0):
+            said = f"in {count} blocks along axis {axis} instead of every {count}th together"
+            yield edited.returned(Cause.OTHER_ORDER, said, partial(_in_blocks, axis, count))
+    for one, other in _alike_axes(result):
+        said = f"with the axes {one} and {other} of its result exchanged"
+        yield edited.returned(Cause.TRANSPOSED_AXES, said, partial(_swapped, one, other))
+
+
+def _of_shapes(edited: EditedOperation, before: int, after: int) -> Edits:
+    for order in _orders(after):
+        said = f"filled with its axes in the order {list(order)}"
+        yield edited.edit(Cause.OTHER_ORDER, said, partial(_filled, order))
+    for order in _orders(before):
+        said = f"given its operand with the axes in the order {list(order)}"
+        yield edited.given(Cause.OTHER_ORDER, said, partial(_read_in_order, order))
+
+
+def _of_pieces(edited: EditedOperation) -> Edits:
+    """Yields the several results in another order, or every n-th value of the operand as one of them."""
+    operation = edited.operation
+    count = len(operation.outputs)
+    for order in itertools.islice(itertools.permutations(range(count)), 1, _MOST_ORDERS):
+        said = f"with its results in the order {[each + 1 for each in order]}"
+        yield edited.edit(Cause.OTHER_ORDER, said, partial(_results_in_order, order))
+    for axis, size in enumerate(map(int, operation.operands[0].shape)) if len(operation.operands) == 1 else ():
+        if size % count == 0 and size > count:
+            said = f"with every {count}th value along axis {axis} together"
+            yield edited.edit(Cause.OTHER_ORDER, said, partial(_every, axis, count))
+
+
+def _orders(rank: int) -> Iterator[tuple[int, ...]]:
+    """Yields the orders of axes but for their own, the batch first."""
+    if 1 < rank <= _MOST_AXES:
+        yield from ((0, *order) for order in itertools.islice(itertools.permutations(range(1, rank)), 1, None))
+
+
+def _alike_axes(tensor: Any) -> list[tuple[int, int]]:
+    pairs = itertools.combinations(range(len(tensor.shape)), 2)
+    return [(one, other) for one, other in pairs if tensor.shape[one] == tensor.shape[other] > 1]
+
+
+def _axes_beside(value: Any, rank: int) -> Iterator[Any]:
+    """Yields other axes than some: one, as many, or all in another order."""
+    if value is None or isinstance(value, int):
+        yield from (axis for axis in range(rank) if value is None or axis != value % rank)
+    elif isinstance(value, tuple | list):
+        own = tuple(axis % rank for axis in value)
+        if sorted(own) == list(range(rank)):
+            orders = itertools.permutations(range(rank)) if rank <= _MOST_AXES else iter(())
+            yield from (list(order) for order in orders if order != own)
+        else:
+            yield from (list(axes) for axes in itertools.combinations(range(rank), len(own)) if axes != own)
+            yield from range(rank)
+
+
+def _sliced_axes(parts: Sequence[Any], rank: int) -> Iterator[tuple[int, int]]:
+    """Yields the number of each part of an index that is not a whole axis, and the axis that it is of."""
+    skipped = rank - sum(part is not None and part is not Ellipsis for part in parts)
+    axis = 0
+    for place, part in enumerate(parts):
+        if isinstance(part, int | slice) and part != slice(None):
+            yield place, axis
+        axis += skipped if part is Ellipsis else part is not None
+
+
+def _slices_beside(part: Any, size: int) -> Iterator[Any]:
+    """Yields other slices of as many values of an axis, or other indices."""
+    if isinstance(part, int):
+        yield from (other for other in range(size) if other != part % size)
+        return
+    own = range(size)[part]
+    for step in dict.fromkeys((own.step, 1, 2, -1)):
+        for start in range(size) if step > 0 else reversed(range(size)):
+            other = range(start, start + step * len(own), step)
+            if other and other != own and 0 <= other[-1] < size:
+                stop = other[-1] + step
+                yield slice(start, None if stop < 0 else stop, step)
+
+
+def _slice_text(part: Any) -> str:
+    if not isinstance(part, slice):
+        return repr(part)
+    start, stop, step = ("" if each is None else str(each) for each in (part.start, part.stop, part.step))
+    return f"{start}:{stop}" + (f":{step}" if step not in ("", "1") else "")
+
+
+def _swapped(one: int, other: int, tensor: Any) -> Any:
+    import keras
+
+    return keras.ops.swapaxes(tensor, one, other)
+
+
+def _flipped(axis: int, tensor: Any) -> Any:
+    import keras
+
+    return keras.ops.flip(tensor, axis)
+
+
+def _rolled(axis: int, shift: int, tensor: Any) -> Any:
+    import keras
+
+    return keras.ops.roll(tensor, shift, axis)
+
+
+def _in_blocks(axis: int, count: int, tensor: Any) -> Any:
+    """Returns a tensor with the values of an axis written by rows of `count` and read by columns."""
+    import keras
+
+    shape = tuple(tensor.shape)
+    cut = keras.ops.reshape(tensor, (*shape[:axis], shape[axis] // count, count, *shape[axis + 1 :]))
+    return keras.ops.reshape(keras.ops.swapaxes(cut, axis, axis + 1), shape)
+
+
+def _ordered(order: Sequence[int], operands: list[Any]) -> list[Any]:
+    return [operands[each] for each in order]
+
+
+def _results_in_order(order: Sequence[int], operation: Operation, arguments: Any, names: Any) -> Any:
+    made = tensors_in(again(operation, arguments, names))
+    return [made[each] for each in order]
+
+
+def _filled(order: Sequence[int], operation: Operation, arguments: Any, names: Any) -> Any:
+    """Returns the values in the shape of the result, read in another order of its axes."""
+    import keras
+
+    shape = tuple(operation.outputs[0].shape)
+    (operand,) = tensors_in((arguments, dict(names)))
+    turned = keras.ops.reshape(operand, [shape[each] for each in order])
+    return keras.ops.transpose(turned, np.argsort(order).tolist())
+
+
+def _read_in_order(order: Sequence[int], operands: list[Any]) -> list[Any]:
+    import keras
+
+    turned = keras.ops.transpose(operands[0], order)
+    return [keras.ops.reshape(turned, operands[0].shape)]
+
+
+def _every(axis: int, count: int, operation: Operation, arguments: Any, names: Any) -> Any:
+    (operand,) = tensors_in((arguments, dict(names)))
+    before = (slice(None),) * axis
+    return [operand[(*before, slice(number, None, count))] for number in range(count)]

@@ -1,0 +1,73 @@
+"""Operations that user code calls on tensors are recorded with their operands, results and places."""
+
+import inspect
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_pe.export.model.watch.operations import recorded_operations, tensors_in
+
+
+def _square(x):
+    return ops.square(x)
+
+
+class Decode(keras.layers.Layer):
+    def build(self, shape):
+        self.factor = self.add_weight(shape=(2,), initializer="ones", name="factor")
+        self.dense = keras.layers.Dense(2)
+        self.dense.build(shape)
+
+    def call(self, x):
+        left, right = ops.split(self.dense(x), 2, axis=-1)
+        size = _square(x[..., 1:]) / 2.0
+        return ops.concatenate(
+            [left * self.factor[:1], right + size],
+            axis=-1,
+        )
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    layer = Decode()
+    x = ops.convert_to_tensor(np.linspace(-1.0, 1.0, 6, dtype=np.float32).reshape(3, 2))
+    layer.build((3, 2))
+    with recorded_operations() as operations:
+        result = layer.call(x)
+    return operations, result
+
+
+def test_calls_operators_and_layers_of_user_code_are_recorded_with_their_expression_and_line(recorded):
+    operations, _ = recorded
+    lines, first = inspect.getsourcelines(Decode.call)
+    texts = [operation.place.operation for operation in operations]
+    assert texts[:5] == [
+        *("self.dense(x)", "ops.split(self.dense(x), 2, axis=-1)", "x[..., 1:]", "ops.square(x)"),
+        "_square(x[..., 1:]) / 2.0",
+    ]
+    assert [operations[number].place.line - first for number in (0, 1, 2, 4)] == [1, 1, 2, 2]
+    assert operations[3].place.line == inspect.getsourcelines(_square)[1] + 1
+    assert {operation.place.file for operation in operations} == {__file__}
+    assert operations[-1].place.operation == "ops.concatenate([left * self.factor[:1], right + size], axis=-1)"
+    assert operations[-1].place.where.startswith("`Decode.call` (test_operations.py, line ")
+    assert "concatenate" in lines[3]
+
+
+def test_result_of_one_operation_is_the_operand_of_the_next(recorded):
+    operations, result = recorded
+    assert operations[1].operands[0] is operations[0].result
+    assert operations[-1].result is result
+    assert [len(operation.outputs) for operation in operations[:2]] == [1, 2]
+
+
+def test_recorded_operation_can_be_called_again_with_other_operands(recorded):
+    operations, _ = recorded
+    for operation in operations:
+        again = tensors_in(operation.function(*operation.arguments, **operation.keywords))
+        for one, other in zip(again, operation.outputs, strict=True):
+            np.testing.assert_allclose(one, other)
+    square = operations[3]
+    assert square.parameters == ("x",)
+    np.testing.assert_allclose(square.function(3.0), 9.0)
