@@ -1,1 +1,1 @@
-"""What an export returns and what is read back: records, formats, one reader a format."""
+"""Results of an export and artifacts from disk: records, formats, one reader a format."""

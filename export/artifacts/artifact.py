@@ -1,4 +1,4 @@
-"""What an export returns, and what is read back from disk: an artifact, its format, its inputs and outputs."""
+"""An artifact, from an export or from disk: its format, its inputs and outputs."""
 
 import enum
 import json
@@ -36,7 +36,7 @@ BORDER_KEY = "keras_pe.border"
 VERSION_KEY = "keras_pe.version"
 """Where an artifact says which release of this package has made it."""
 
-_LITERT_IDENTIFIER = b"TFL3"  # of the flatbuffer, behind the four bytes of its root
+_LITERT_IDENTIFIER = b"TFL3"  # identifier of the flatbuffer, behind the four bytes of its root
 
 
 class Format(enum.StrEnum):
@@ -53,12 +53,12 @@ class Format(enum.StrEnum):
 
     @property
     def suffix(self) -> str:
-        """What a file of it ends in; a SavedModel is a folder of any name."""
+        """Suffix of a file of this format; a SavedModel is a folder of any name."""
         return {Format.ONNX: ".onnx", Format.SAVED_MODEL: "", Format.LITERT: ".tflite"}[self]
 
     @classmethod
     def detect(cls, path: str | os.PathLike[str]) -> "Format | None":
-        """Returns the format of what stands at a path, told from its content; None where it is none of these."""
+        """Returns the format of the file or folder at a path, detected from its content; None for any other."""
         path = Path(path)
         if path.is_dir():
             return cls.SAVED_MODEL if (path / "saved_model.pb").is_file() else None
@@ -70,7 +70,7 @@ class Format(enum.StrEnum):
         return cls.ONNX if is_onnx(path) else None
 
     @classmethod
-    def of_suffix(cls, path: str | os.PathLike[str]) -> "Format | None":
+    def from_suffix(cls, path: str | os.PathLike[str]) -> "Format | None":
         """Returns the format of a file that is yet to be written, None where its name does not say."""
         suffix = Path(path).suffix
         return next((format for format in cls if suffix and format.suffix == suffix), None)
@@ -103,13 +103,13 @@ class Artifact(Shown):
     Attributes:
         format: Equal to "onnx", "tf_saved_model" or "litert", as in `keras.Model.export`.
         path: The file (ONNX, LiteRT) or folder (SavedModel).
-        inputs: What it takes, in the model's order.
-        outputs: What it returns, in the model's order.
+        inputs: Its inputs, in the model's order.
+        outputs: Its outputs, in the model's order.
         nbytes: Bytes on disk, external data included.
-        seconds: What the export took.
+        seconds: Duration of the export.
         opset_version: The ONNX operator set, None for other formats.
         notes: Sentences on what differs from the model as it was, such as a float32 rebuild of a half-precision model.
-        metadata: What is stored in the artifact itself: versions, the encodings' configurations, the map of names.
+        metadata: Texts in the artifact itself: versions, the encodings' configurations, the map of names.
     """
 
     format: Format
@@ -124,7 +124,7 @@ class Artifact(Shown):
 
     @property
     def contents(self) -> tuple[LayerContents, ...]:
-        """What an ONNX file is made of, by layer, in the order in which they are computed; read when it is asked for.
+        """Contents of an ONNX file by layer, in the order of computation; read on access.
 
         Raises:
             ValueError: If the format is another one, whose files do not say of which layer an operator is, or if the

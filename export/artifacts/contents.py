@@ -1,4 +1,4 @@
-"""What an ONNX file is made of, by layer, and how many multiplications that takes.
+"""Contents of an ONNX file by layer, and its number of multiplications.
 
 Exporters call a node `path/of/its/layer/Operator`.
 """
@@ -22,18 +22,18 @@ UNFUSED_KEY = "keras_pe.unfused"
 
 @dataclass(frozen=True)
 class LayerContents:
-    """What a file holds of one layer, without the layers inside it.
+    """Contents of one layer of a file, without the layers inside it.
 
     Attributes:
         layer: The names that lead to the layer, joined by "/"; empty for what stands between layers.
         operators: How often each operator stands there, those in branches and loops once.
-        parameters: The numbers stored for it: weights, tables and other constants. What several layers read counts for
-            the first. Integers of 32 and 64 bits, which hold shapes and places, are none.
+        parameters: The numbers stored for it: weights, tables and other constants. A constant with several readers
+            counts for the first. Integers of 32 and 64 bits, which hold shapes and places, do not count.
         nbytes: Bytes of all that is stored for it, these integers included.
-        multiplications: Those of its products of matrices, convolutions and recurrences, as a sum:
+        multiplications: Multiplications of its matrix products, convolutions and recurrences, as a sum:
             `((32, ("batch",)),)` is 32 for each row of a batch. Elementwise ones are left out. None where their number
             does not follow from the sizes of the inputs, as in a loop.
-        unfused: What ONNX has one operator for and stands there in several: why, by the name of the operator.
+        unfused: Reasons, by the name of the operator, if several operators stand for one that ONNX has.
     """
 
     layer: str
@@ -46,7 +46,7 @@ class LayerContents:
 
 @dataclass
 class _Found:
-    """What was found of one layer so far."""
+    """Partial result for one layer."""
 
     operators: Counter[str] = field(default_factory=Counter)
     terms: list[Term | None] = field(default_factory=list)
@@ -81,7 +81,7 @@ def _contents(model: Any) -> tuple[LayerContents, ...]:
     unfused: dict[str, dict[str, str]] = json.loads(texts.get(UNFUSED_KEY, "{}"))
     return tuple(
         LayerContents(
-            path, dict(layer.operators), layer.parameters, layer.nbytes, added(layer.terms), unfused.get(path, {})
+            path, dict(layer.operators), layer.parameters, layer.nbytes, add_terms(layer.terms), unfused.get(path, {})
         )
         for path, layer in found.items()
     )
@@ -97,7 +97,7 @@ def _add(layer: _Found, tensor: Any) -> None:
     layer.nbytes += count * dtype.itemsize if dtype.kind != "O" else sum(map(len, tensor.string_data))
 
 
-_SIZE = 960  # of each dynamic dimension: even after the strides, patches and heads that models have
+_SIZE = 960  # a size for each dynamic dimension: even after the strides, patches and heads that models have
 
 Shapes = Mapping[str, Sequence[int | None]]
 
@@ -105,14 +105,14 @@ Shapes = Mapping[str, Sequence[int | None]]
 def count_multiplications(model: Any) -> dict[str, Term | None]:
     """Returns those of each product, convolution and recurrence, by its first output; one in a body counts for that.
 
-    Shapes are inferred once with a size for each dynamic dimension, and once more with each of them doubled: a number
-    that then doubles, or doubles twice, has the dimension once or twice as a factor.
+    Shapes are inferred twice: with a size for each dynamic dimension, and with that size doubled. A number that then
+    doubles, or doubles twice, has the dimension once or twice as a factor.
 
     Args:
         model: An `onnx.ModelProto`; its large weights need not be there.
 
     Returns:
-        A term for each; None where it is none, as in a loop, or where sizes are unknown.
+        A term for each; None if the number is not a term, as in a loop, or if sizes are unknown.
     """
     dims = dict.fromkeys(
         dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim if dim.dim_param
@@ -170,7 +170,7 @@ def _count(node: Any, shapes: Shapes) -> int | None:
         sizes = _FACTORS[node.op_type](
             [shapes.get(name, ()) for name in node.input], shapes[node.output[0]], attributes
         )
-    except (IndexError, KeyError, TypeError, ValueError):  # of a shape that is not known
+    except (IndexError, KeyError, TypeError, ValueError):  # the shape is unknown
         return None
     return None if None in sizes else math.prod(sizes)
 
@@ -208,11 +208,11 @@ _FACTORS: Mapping[str, Callable[[Any, Any, Mapping[str, int]], Any]] = {
     "MatMulInteger": _matrix_product,
     "RNN": _recurrence,
 }
-# What multiplies matrices in a way that its sizes alone do not tell.
+# Matrix operators whose multiplications do not follow from their sizes alone.
 _UNCOUNTED = frozenset({"Attention", "DeformConv", "Einsum", "QLinearConv", "QLinearMatMul"})
 
 
-def added(terms: Iterable[Term | None]) -> tuple[Term, ...] | None:
+def add_terms(terms: Iterable[Term | None]) -> tuple[Term, ...] | None:
     """Returns the sum, its largest power first; None if one of the terms is unknown."""
     total: Counter[tuple[str, ...]] = Counter()
     for term in terms:

@@ -21,7 +21,7 @@ _STORED = _NUMBERS | {name: np.dtype(name) for name in ("int16", "int32", "int64
 
 
 def read_litert(path: Path) -> Artifact:
-    """Returns what the file takes and returns, and what its exporter said about it.
+    """Returns the inputs and outputs of the file, and the metadata of its exporter.
 
     Raises:
         ValueError: With the end of a sentence about the file, if it cannot be read.
@@ -164,7 +164,7 @@ def _tensors(model: Any) -> tuple[tuple[TensorInfo, ...], ...]:
         named = [list(zip(*each, strict=True)) for each in zip(names, numbers, strict=True)]
     else:
         ends = (signature.Inputs, signature.InputsLength()), (signature.Outputs, signature.OutputsLength())
-        named = [sorted(_named(*each)) for each in ends]
+        named = [sorted(_name_tensors(*each)) for each in ends]
     return tuple(tuple(_tensor_info(name, graph.Tensors(number)) for name, number in each) for each in named)
 
 
@@ -178,7 +178,7 @@ def _signature(model: Any) -> Any:
     return min(signatures, key=lambda signature: signature.SignatureKey() != SIGNATURE.encode(), default=None)
 
 
-def _named(entry: Any, count: int) -> Iterator[tuple[str, int]]:
+def _name_tensors(entry: Any, count: int) -> Iterator[tuple[str, int]]:
     for tensor in map(entry, range(count)):
         yield tensor.Name().decode(), tensor.TensorIndex()
 

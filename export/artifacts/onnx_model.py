@@ -20,14 +20,14 @@ _MODEL_MESSAGES = {2, 3, 4, 6, MODEL_GRAPH, 8, 14, 20, 25, 26}
 
 
 class WireFormatError(ValueError):
-    """The bytes are no protobuf message, or a part of one is missing."""
+    """The bytes are not a protobuf message, or a part of one is missing."""
 
 
 def fields(file: BinaryIO, end: int, start: int = 0) -> Iterator[tuple[int, int, int, int, int]]:
     """Yields the number and the wire type of each field of a message, and where it, its content and the next start.
 
     Raises:
-        WireFormatError: If the bytes are no whole message.
+        WireFormatError: If the bytes are not a whole message.
     """
     while start < end:
         file.seek(start)
@@ -62,7 +62,7 @@ def is_onnx(path: Path) -> bool:
                     return False
         except WireFormatError:
             return False
-    return MODEL_GRAPH in found  # which TensorFlow's saved_model.pb has not
+    return MODEL_GRAPH in found  # TensorFlow's saved_model.pb has no such field
 
 
 def read_slice(file: BinaryIO, start: int, stop: int) -> bytes:
@@ -105,7 +105,7 @@ def read_without_weights(path: Path) -> Any:
     file instead of parsing them.
 
     Raises:
-        ValueError: If the file ends early or is no protobuf message.
+        ValueError: If the file ends early or is not a protobuf message.
     """
     from google.protobuf.message import DecodeError
     from onnx import ModelProto
@@ -162,7 +162,7 @@ def bodies(node: Any) -> Iterator[Any]:
 
 
 def all_graphs(graph: Any) -> Iterator[Any]:
-    """Returns a graph and those within it, each before those within its own nodes."""
+    """Returns a graph and its subgraphs, each before the subgraphs of its own nodes."""
     yield graph
     for node in graph.node:
         for body in bodies(node):
@@ -178,7 +178,7 @@ def all_nodes(graph: Any) -> Iterator[Any]:
 
 
 def needed_names(node: Any) -> Iterator[str]:
-    """Returns the tensors that a node needs, those that its bodies take from the graph around them among them."""
+    """Returns the inputs of a node, also the ones that its bodies take from the surrounding graph."""
     yield from node.input
     for body in bodies(node):
         own = {x.name for x in (*body.input, *body.initializer)} | {x for inner in body.node for x in inner.output}
@@ -187,7 +187,7 @@ def needed_names(node: Any) -> Iterator[str]:
 
 
 def external_files(model: Any, path: Path) -> dict[str, Path]:
-    """Returns the files beside the model, or below, that hold weights of it, as it calls them. They need not be there.
+    """Returns the files beside the model, or below, that hold its weights, as named in the model. They may be missing.
 
     Raises:
         ValueError: If a name leads out of the model's folder, which ONNX does not allow.
@@ -206,7 +206,7 @@ def weight_files(path: Path) -> dict[str, Path]:
     """Returns the files that hold weights of an ONNX file, as the file calls them.
 
     Raises:
-        ValueError: If it is no ONNX file, or names one outside its folder.
+        ValueError: If it is not an ONNX file, or names one outside its folder.
     """
     try:
         return external_files(read_without_weights(path), path)
@@ -219,7 +219,7 @@ def external_file(path: Path, location: str) -> Path:
 
     Args:
         path: The model's file.
-        location: What the tensor says.
+        location: Location in the tensor.
 
     Raises:
         ValueError: If it leads out of the model's folder, which ONNX does not allow, or nowhere.

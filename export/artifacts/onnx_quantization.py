@@ -59,7 +59,7 @@ class Quantized:
         scale = np.prod(np.broadcast_arrays(*(read(name).astype(np.float64) for name in self.scales)), axis=0)
         zero = read(self.zero_point) if self.zero_point else None
         if self.packed is not None:
-            return self._unpacked(read(self.name), scale, zero)
+            return self._unpack(read(self.name), scale, zero)
         integers = read(self.name).astype(np.float64)
         shape = integers.shape
         steps = self._spread(scale, shape)
@@ -75,7 +75,7 @@ class Quantized:
             return np.repeat(values, self.block, axis=axis).take(range(shape[axis]), axis)
         return values.reshape([-1 if place == axis else 1 for place in range(len(shape))])
 
-    def _unpacked(self, packed: Array, scale: Array, zero: Array | None) -> tuple[Array, Array]:
+    def _unpack(self, packed: Array, scale: Array, zero: Array | None) -> tuple[Array, Array]:
         """Returns the numbers and steps of a matrix whose columns are packed block by block."""
         assert self.packed is not None
         rows, columns = self.packed
@@ -104,20 +104,20 @@ def quantized_constants(graph: Any) -> dict[str, Quantized]:
             users.setdefault(name, []).append(node)
     found: dict[str, Quantized] = {}
     for node in graph.node:
-        for each in _of_node(node, producers, users, constants):
+        for each in _dequantize_node(node, producers, users, constants):
             if each.name in constants and all(scale in constants for scale in each.scales):
                 found.setdefault(each.name, each)
     return found
 
 
-def _of_node(
+def _dequantize_node(
     node: Any, producers: Mapping[str, Any], users: Mapping[str, list[Any]], constants: set[str]
 ) -> Iterator[Quantized]:
     """Yields what a node takes as integers, whether or not they are constants."""
     names = [*node.input, *[""] * 12]
     numbers = {attribute.name: attribute.i for attribute in node.attribute}
 
-    def stored(name: str) -> str:
+    def find_constant(name: str) -> str:
         """Returns the constant that a value is taken from, if operators in between leave its integers as they are."""
         while name in producers and producers[name].op_type in _PASSING and producers[name].input:
             name = producers[name].input[0]
@@ -125,11 +125,11 @@ def _of_node(
 
     if node.op_type == "DequantizeLinear":
         axis = numbers.get("axis", 1)
-        yield Quantized(stored(names[0]), (names[1],), names[2], axis, numbers.get("block_size", 0))
+        yield Quantized(find_constant(names[0]), (names[1],), names[2], axis, numbers.get("block_size", 0))
     elif node.op_type in _PLACES:
         for at, scale, zero, axis in _PLACES[node.op_type]:
             axis = -2 if node.op_type == "QGemm" and numbers.get("transB") else axis
-            yield Quantized(stored(names[at]), (names[scale],), names[zero], axis)
+            yield Quantized(find_constant(names[at]), (names[scale],), names[zero], axis)
         if node.op_type in _BIASES:
             bias, *scales = _BIASES[node.op_type]
             yield Quantized(names[bias], tuple(names[place] for place in scales))

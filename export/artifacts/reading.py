@@ -1,6 +1,6 @@
 """An artifact read back from disk, whatever its format, and the files that it consists of.
 
-What knows LiteRT's files is `litert_file`.
+`litert_file` knows the format of LiteRT's files.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
 
     Raises:
         FileNotFoundError: If there is nothing at `path`.
-        ValueError: If it is none of these, or cannot be read.
+        ValueError: If it has another format, or cannot be read.
         ImportError: If the package that knows the format is missing: onnx for ONNX, ai-edge-litert for LiteRT,
             tensorflow for the SavedModel of another exporter.
     """
@@ -54,8 +54,8 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
         Format.SAVED_MODEL: _read_saved_model,
         Format.LITERT: read_litert,
     }
-    # What is not recognized is read as what its name says, for an error that tells what is wrong with it.
-    format = Format.detect(place) or (Format.of_suffix(place) if place.is_file() else None)
+    # A file of unknown content is read as the format of its suffix, so that the error names the fault in it.
+    format = Format.detect(place) or (Format.from_suffix(place) if place.is_file() else None)
     if format is None:
         what = "a folder without saved_model.pb" if place.is_dir() else "a file of another format"
         raise ValueError(
@@ -69,7 +69,7 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
 
 
 def artifact_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
-    """Returns the files that an artifact consists of, those outside an ONNX file that hold its weights among them.
+    """Returns the files of an artifact, also files outside an ONNX file that hold its weights.
 
     Raises:
         ValueError: If a file with weights must not be read: ONNX allows none outside the model's folder.
@@ -110,7 +110,7 @@ def _sha256(file: Path) -> str:
 
 
 def _read_onnx(path: Path) -> Artifact:
-    """Returns what the file takes and returns, and what its exporter said about it. Needs no TensorFlow.
+    """Returns the inputs and outputs of the file, and the metadata of its exporter. Needs no TensorFlow.
 
     Raises:
         ValueError: With the end of a sentence about the file, if it cannot be read.
@@ -139,7 +139,7 @@ def _onnx_tensor(value: Any) -> TensorInfo:
     """Returns the name, shape and element type of an `onnx.ValueInfoProto`.
 
     Raises:
-        ValueError: If it is no tensor, but a sequence or a map.
+        ValueError: If it is a sequence or a map instead of a tensor.
     """
     from onnx import helper
 
@@ -166,7 +166,7 @@ def _notes(metadata: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _read_saved_model(path: Path) -> Artifact:
-    """Returns what the folder takes and returns, and what its exporter said about it. No function of it is loaded.
+    """Returns the inputs and outputs of the folder, and the metadata of its exporter. Loads no function.
 
     Raises:
         ValueError: With the end of a sentence about the folder, if it cannot be read.

@@ -102,7 +102,7 @@ def run_cases(
         if answer and expectation.outputs and not is_named:
             names += match_outputs(reference, expectation.outputs, answer, path)
             runner.names, is_named = as_names(names), True
-            answer = runner.names.returned(answer)
+            answer = runner.names.to_model(answer)
         answers.append(answer)
         expectations[number] = _in_types_of(answer or {}, reference, expectation)
         cases.append(_compare(reference, expectations[number], answer or {}, refusal))

@@ -79,7 +79,7 @@ class RayExecutor(Executor):
 
 
 class _Caller:
-    """What an actor does: whatever it is asked."""
+    """An actor that runs any function."""
 
     def call(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         return fn(*args, **kwargs)

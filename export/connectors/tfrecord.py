@@ -21,7 +21,7 @@ def open_records(name: str, files: Sequence[Path]) -> DataSource:
     """Opens files of records. TensorFlow reads them, and checks their sums; only the lengths are read here.
 
     Raises:
-        DataError: If a file is not whole, or its first record is no example.
+        DataError: If a file is not whole, or its first record is not an example.
         ImportError: If TensorFlow is not installed.
     """
     try:

@@ -145,7 +145,7 @@ def compare_weights(
         return None, ()
     told = told_foldings(reference.model, runner.metadata())
     if may_be_rounded:
-        weights, faults = rounded_weights(reference.model, constants, runner.dequantized(), told)
+        weights, faults = rounded_weights(reference.model, constants, runner.dequantize(), told)
     else:
         weights, faults = stored_weights(reference.model, constants, told, may_be_cut=not _takes_any_row(reference))
     said = _UNROUNDED if may_be_rounded else _UNSEEN

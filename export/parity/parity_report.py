@@ -18,7 +18,7 @@ from keras_pe.export.parity.presentation.figures import (
 from keras_pe.export.parity.presentation.filling import Subject, beside, fill, name_matches, nothing_compared
 from keras_pe.export.parity.presentation.sentences import (
     Group,
-    accepted,
+    acceptance_statements,
     coverage,
     describe,
     group_results,
@@ -176,7 +176,7 @@ def _suite(found: CheckResults, result: RuntimeResult) -> Suite:
     elif not result.passed and all(each.outcome is not Outcome.FAILED for each in verdicts):
         verdicts.append(_of_findings(result) if result.findings else nothing_compared("compared"))
     properties = {"names": _names(result)} if result.names else {}
-    for each in accepted(replace(found, results=(result,))):
+    for each in acceptance_statements(replace(found, results=(result,))):
         properties["accepted"] = each.text
     return Suite(name, tuple(verdicts), result.seconds, properties)
 

@@ -1,4 +1,4 @@
-"""What a program has started, and what that has started in turn: found by a mark in the environment, and ended."""
+"""Finds the descendants of a program by a mark in the environment, and ends them."""
 
 import contextlib
 import os
@@ -9,8 +9,8 @@ _VARIABLE = "KERAS_PE_STARTED_BY"
 _ROUNDS = 5  # a program may start another while it is looked for
 
 
-def marked(mark: str) -> dict[str, str]:
-    """Returns the variables for a program that is started: they mark it, and what it starts, in whatever session.
+def marks(mark: str) -> dict[str, str]:
+    """Returns the environment variables that mark a program and its descendants, in whatever session.
 
     Args:
         mark: Unique, and without a colon. The marks of this process stay.

@@ -1,4 +1,4 @@
-"""One program in a process of its own: its folder, what it writes, how it ended; and one that holds an object."""
+"""A subprocess: its folder, its output, how it ended; and a subprocess that holds an object."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ from typing import Any, Self
 from filelock import lock_descriptor
 
 from keras_pe.export.errors import ProcessDiedError, ProcessHungError, tells_out_of_memory
-from keras_pe.export.processes.descendants import end_marked, marked
+from keras_pe.export.processes.descendants import end_marked, marks
 
 _PATIENCE = 10.0  # seconds for the end of a process that has closed its pipe
 _PREFIX = ".keras_pe-room-"  # no name that a user gives to a folder: what has it is removed
@@ -53,10 +53,10 @@ class Room(Closing):
     """
 
     def __init__(self) -> None:
-        """Makes the folder, and removes those that processes have left behind that were killed.
+        """Makes the folder, and removes the folders of killed processes.
 
         Raises:
-            OSError: If this is no POSIX system, or the folder cannot be made.
+            OSError: If this is not a POSIX system, or the folder cannot be made.
         """
         if os.name != "posix":
             raise OSError(
@@ -65,7 +65,7 @@ class Room(Closing):
             )
         for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
             with contextlib.suppress(OSError):
-                if (lock := _locked(folder)) is not None:
+                if (lock := _lock_folder(folder)) is not None:
                     _remove(folder, lock)
         self.path, lock = _new_folder()
         self._finalizer = weakref.finalize(self, _remove, self.path, lock)
@@ -79,7 +79,7 @@ def _new_folder() -> tuple[Path, int | None]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         try:
-            lock = _locked(folder)
+            lock = _lock_folder(folder)
         except FileNotFoundError:
             continue  # Another process that starts now took the folder for one left behind.
         except OSError:
@@ -88,8 +88,8 @@ def _new_folder() -> tuple[Path, int | None]:
             return folder, lock
 
 
-def _locked(folder: Path) -> int | None:
-    """Returns the descriptor of a folder that is locked by this call, None if another process has it or removed it.
+def _lock_folder(folder: Path) -> int | None:
+    """Locks a folder and returns its descriptor; None if another process has locked or removed it.
 
     Raises:
         OSError: If the folder is not there, or its file system grants no locks.
@@ -133,7 +133,7 @@ class Process(Closing):
         Args:
             command: The program and its arguments.
             environment: Variables that come before those of this process's environment.
-            name: What messages call it.
+            name: Name in messages.
             in_group: Whether it leads a group of its own, which ends with it. So does what it has started in other
                 groups and sessions, on Linux.
             in_pipes: Whether its standard streams are pipes, the standard error aside.
@@ -142,7 +142,7 @@ class Process(Closing):
             OSError: If there is no such program.
         """
         self._name, self._in_group = name, in_group
-        self._letting_go = threading.Lock()  # one thread may close it while another is told how it ended
+        self._letting_go = threading.Lock()  # one thread may close it while another reads how it ended
         self._may_have_others = True
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self.room = Room()
@@ -151,14 +151,19 @@ class Process(Closing):
             stdin=subprocess.PIPE if in_pipes else subprocess.DEVNULL,
             stdout=subprocess.PIPE if in_pipes else self._log,
             stderr=self._log,
-            env={**os.environ, **(environment or {}), "TMPDIR": str(self.room.path), **marked(self.room.path.name)},
+            env={
+                **os.environ,
+                **(environment or {}),
+                "TMPDIR": str(self.room.path),
+                **marks(self.room.path.name),
+            },
             process_group=0 if in_group else None,
         )
         self.pid = self._popen.pid
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process is gone, and with it what it has started."""
+        """Whether the process and its descendants are gone."""
         if self._popen.poll() is None:
             return False
         self._end_others()
@@ -184,14 +189,15 @@ class Process(Closing):
         """Ends the process, and lets go of all that it held."""
         self.kill()
         for stream in filter(None, (self._popen.stdin, self._popen.stdout)):
-            with contextlib.suppress(OSError):  # what it was sent last is still in the buffer
+            with contextlib.suppress(OSError):  # the last request is still in the buffer
                 stream.close()
         with self._letting_go:
             self._log.close()
         self.room.close()
 
     def how_it_ended(self) -> str:
-        """Waits for the end, and says how it came, with the last lines of the log. What it has started ends as well.
+        """Waits for the end, and returns its reason, with the last lines of the log. The process' descendants end as
+        well.
 
         A process that has closed its pipe may go on all the same: it is ended after a while.
         """
@@ -208,7 +214,7 @@ class Process(Closing):
         return f"{self._name} {how}" + (f": {' | '.join(lines)}" if lines else "")
 
     def log_lines(self) -> list[str]:
-        """Returns what it has written, nothing once it is closed."""
+        """Returns the output so far, or nothing after `close`."""
         with self._letting_go:
             if self._log.closed:
                 return []
@@ -250,10 +256,10 @@ class Child(Process):
         """Starts the process.
 
         Args:
-            factory: What makes the object, as "package.module:name".
-            arguments: Those of the factory.
+            factory: Function that makes the object, as "package.module:name".
+            arguments: Arguments of the factory.
             environment: Variables for the process, which come before those of this one's environment.
-            name: What messages call it.
+            name: Name in messages.
         """
         paths = {"PYTHONPATH": os.pathsep.join(import_paths())}
         # -P: a file of the current folder that is called like a package is not run.
@@ -263,7 +269,7 @@ class Child(Process):
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self._is_ready = self._is_asked = False
-        with contextlib.suppress(ProcessDiedError):  # the first who asks is told
+        with contextlib.suppress(ProcessDiedError):  # the next call raises it
             self._send((factory, arguments))
 
     @property

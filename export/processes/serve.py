@@ -14,7 +14,7 @@ from keras_pe.export.dependencies import lasting_imports
 from keras_pe.export.errors import ForeignExitError, UnreadRequestError, typed
 from keras_pe.export.processes.descendants import end_marked, own_mark
 
-_answers: list[BinaryIO] = []  # of a process that serves, where they go
+_answers: list[BinaryIO] = []  # pipe for the answers of a serving process
 
 
 def main() -> None:
@@ -65,7 +65,7 @@ def _send(status: str, value: Any) -> None:
 
 
 def _portable(error: BaseException) -> Exception:
-    """Returns an error that can be sent and is no reason for the caller to end: itself, or one that says the same."""
+    """Returns an error that can be sent and that does not end the caller: itself, or one with the same message."""
     if not isinstance(error, Exception):
         return ForeignExitError(f"code that was called tried to end the process ({typed(error)})")
     try:
@@ -76,7 +76,7 @@ def _portable(error: BaseException) -> Exception:
 
 
 def _end_with_parent() -> None:
-    """Ends this process, and those that it has started, when its parent is gone, whatever it is at."""
+    """Ends this process and its children when its parent is gone, at any time."""
     watched = select.poll()
     watched.register(0, 0)  # the pipe that requests come through: that it was hung up is always told
     watched.poll()

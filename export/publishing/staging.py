@@ -1,8 +1,8 @@
-"""Nothing lost: an artifact is made beside its destination, which is asked before, and moved there when it is whole.
+"""Makes an artifact beside its destination, and moves the whole artifact there, so that nothing is lost.
 
-What stood at the destination stays there until then, through a crash of the process or of the machine. A run that was
-killed leaves its folder behind, and the next run to the same destination removes it. Runs to one destination wait for
-each other, at a lock that other processes respect on every system.
+The previous file stays at the destination until then, through a crash of the process or of the machine. A killed run
+leaves its folder behind, and the next run to the same destination removes it. Runs to one destination wait for each
+other, at a lock that other processes respect on every system.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _SUFFIX = ".partial"
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2): two names swap what they stand for, in one step
 _AT_FDCWD = -100
 
-# What TensorFlow and this package write into the folder of a SavedModel.
+# Files that TensorFlow and this package write into the folder of a SavedModel.
 _PARTS = ("*.pb", "variables/variables.*", "assets/*", SIDECAR.as_posix())
 
 
@@ -52,11 +52,11 @@ def staged_file(destination: Path, what: str) -> Iterator[Path]:
     """Yields where to write one small file, which is moved to its destination when it is whole.
 
     Args:
-        destination: Where it goes.
-        what: What an error calls it, such as "The report".
+        destination: Path of the file.
+        what: Subject of an error, such as "The report".
 
     Raises:
-        OSError: If it cannot be written, on a full disk for one. What stood there stays.
+        OSError: If it cannot be written, for example on a full disk. The previous file stays.
     """
     try:
         place = Path(os.path.realpath(destination))  # A link stays, and what it leads to is written.
@@ -76,7 +76,7 @@ def not_written(what: str, destination: Path, error: OSError) -> OSError:
 
 
 def publish_file(file: Path, companions: Sequence[Path], destination: Path) -> None:
-    """Moves a file to its destination, with the files it refers to; those of the file it replaces are removed.
+    """Moves a file to its destination, with the files it refers to, and removes the files of the previous one.
 
     Companions are named after the destination and their content, so that old and new stand side by side until the one
     rename that decides. Call it within `staging`.
@@ -95,7 +95,7 @@ def publish_file(file: Path, companions: Sequence[Path], destination: Path) -> N
 
 
 def publish_folder(folder: Path, destination: Path) -> None:
-    """Moves a folder to its destination. What stood there is removed. Call it within `staging`."""
+    """Moves a folder to its destination and removes the previous one. Call it within `staging`."""
     for path in [*folder.rglob("*"), folder]:
         _sync_names(path) if path.is_dir() else _sync(path)
     if destination.exists():
@@ -130,7 +130,7 @@ def _previous(destination: Path) -> Path:
 
 
 def _clean_up(destination: Path) -> None:
-    """Removes what a run that was killed has left, and brings back what it had put aside."""
+    """Removes the remains of a killed run, and restores the files that it had moved aside."""
     for stray in destination.parent.glob(f".{glob.escape(destination.name)}.*{_SUFFIX}"):
         shutil.rmtree(stray, ignore_errors=True)
     previous = _previous(destination)
@@ -160,7 +160,7 @@ def locked(path: Path) -> Iterator[None]:
 
     The lock is the system's own: of a process that was killed, the file remains and is free.
     """
-    descriptor = _locked(path)
+    descriptor = _lock_file(path)
     try:
         yield
     finally:
@@ -168,7 +168,7 @@ def locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _locked(path: Path) -> int:
+def _lock_file(path: Path) -> int:
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
         try:
@@ -178,7 +178,7 @@ def _locked(path: Path) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # who held the lock has removed the file: the lock is of another one by now
+        os.close(descriptor)  # the previous owner has removed the file: another process has its lock
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
@@ -192,14 +192,15 @@ def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
     """Returns the absolute path.
 
     Args:
-        filepath: Where the artifact will stand.
+        filepath: Path of the artifact.
         format: The artifact's format.
 
     Raises:
-        ValueError: If the path ends like a file of another format. What ends like none, `encoder-1.5`, is a name.
+        ValueError: If the path has the suffix of another format. An unknown suffix, as in `encoder-1.5`, belongs to the
+            name.
         FileExistsError: If a link or something else stands there, or a SavedModel's folder holds files of other origin.
         NotADirectoryError: If a part of the path is a file.
-        TypeError: If it is no path.
+        TypeError: If it is not a path.
     """
     if not isinstance(filepath, str | os.PathLike):
         raise TypeError(f"`filepath` must be a path. Received: filepath={filepath!r:.80}")
@@ -237,7 +238,7 @@ def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
 
 def _named_format(path: Path, format: Format) -> str | None:
     """Returns the other format whose files are called so."""
-    named = Format.of_suffix(path)
+    named = Format.from_suffix(path)
     if named not in (None, format):
         return named.label
     return "Keras" if path.suffix in KERAS_SUFFIXES else None

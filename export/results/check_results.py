@@ -1,4 +1,4 @@
-"""What a whole check may accept, what it found, and what its cases exercised."""
+"""Records of a whole check: accepted differences, results, and exercised inputs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,20 +19,20 @@ PRECISIONS = (*HALF, "int8", "int4")
 
 @dataclass(frozen=True)
 class Allowance:
-    """What a user accepts of an artifact that differs on purpose, as one that is stored in fewer bits does.
+    """Differences that a user accepts, as in an artifact that is stored in fewer bits.
 
     Nothing is accepted by default. Each of these allows more than the strict law, and none allows less.
 
     Attributes:
         rtol: The difference allowed, as a share of the magnitude of the value expected.
         atol: The absolute difference allowed, added to that of `rtol`: in every output, or by the name of the output.
-        precision: "float16", "bfloat16", "int8" or "int4" (weights alone): each value may be off by 8 times what such
-            rounding of weights, inputs and layers' outputs does to its channel, row or position in the model's own
-            answer, and outputs may be of that type. Stored weights may be off by what rounding to their format does,
-            whichever of the four is accepted.
-        allow_changed: The share of decisions that may change, whatever the other three accept: in a sweep of the rows
-            of an output of probabilities or of scores from 0 to 1, whose largest decides, and of the values of an
-            output of integers; of a data set's rows.
+        precision: "float16", "bfloat16", "int8" or "int4" (weights alone). Outputs may be of that type. Each value may
+            be off by 8 times the error of such a rounding. That error is measured on weights, inputs and layers'
+            outputs, in the value's channel, row or position of the model's own answer. Stored weights may be off by the
+            rounding to their own format.
+        allow_changed: The share of decisions that may change, whatever the other three accept. In a sweep these are
+            rows of an output of probabilities or scores from 0 to 1, by their largest, and values of an integer output.
+            In a data set they are rows.
 
     Raises:
         ValueError: If one of them makes no sense.
@@ -91,7 +91,7 @@ class TableCoverage:
     Attributes:
         input: The input whose ids are its rows.
         rows: How many it has.
-        read: How many of them were asked for.
+        read: Number of rows that were read.
     """
 
     input: str
@@ -101,9 +101,9 @@ class TableCoverage:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What the cases have exercised that the reference has answered.
+    """Inputs that the cases have exercised and the reference has answered.
 
-    How much of the stored weights was compared, and which branches of conditions were taken, is told of each artifact.
+    Compared weights and branches of conditions are fields of each artifact.
 
     Attributes:
         sizes: The sizes of each dynamic dimension, by its name, in ascending order.
@@ -121,7 +121,7 @@ class CaseInfo:
     Attributes:
         name: Unique in the report.
         inputs: Each input as text, such as "float32 (3, 67, 8)".
-        purpose: What the case is there to find.
+        purpose: Purpose of the case.
         error: The reference's error where it refuses the case, else None. Nothing is compared then, but a runtime that
             answers all the same has failed, unless the model compiled answers it as well.
     """
@@ -137,11 +137,10 @@ class Stage:
     """A part of a check.
 
     Attributes:
-        name: What it does.
+        name: Name of the stage.
         seconds: How long it took.
-        processor_seconds: What this process computed meanwhile, over all its threads; a runtime has a process of its
-            own.
-        runtime_seconds: What the runs took inside the runtime, where the stage is one's; else None.
+        processor_seconds: Processor time of this process, over all its threads; a runtime has a process of its own.
+        runtime_seconds: Duration of the runs inside the runtime, if the stage is one's; else None.
     """
 
     name: str
@@ -152,12 +151,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class AnyResults:
-    """What every check says of itself, whatever it ran.
+    """Fields of every check.
 
     Attributes:
         model: The Keras model's name, an artifact's path, or that of the stored outputs.
-        reference: What the differences are measured against and how much is allowed, in one sentence.
-        allowance: What the user accepts beside that; nothing where the strict law alone has judged.
+        reference: Reference and tolerance of the differences, in one sentence.
+        allowance: Accepted differences beside the tolerance; empty for the strict policy.
         versions: The packages that took part.
         seconds: The whole check.
         date: When it was made, such as "2026-01-31T12:00:00+00:00".
@@ -177,14 +176,14 @@ class AnyResults:
 
 @dataclass(frozen=True)
 class CheckResults(AnyResults):
-    """What a whole check found.
+    """Results of a whole check.
 
     Attributes:
         cases: The inputs.
         results: One for each artifact and runtime.
         seed: The seed of the sweep.
         stages: The parts of the check, in their order.
-        coverage: What the cases have exercised.
+        coverage: Inputs that the cases have exercised.
     """
 
     computed: ClassVar[tuple[str, ...]] = ("passed", "compared")

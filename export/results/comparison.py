@@ -9,7 +9,7 @@ from keras_pe.shown import Shown
 
 
 class Problem(StrEnum):
-    """What makes two outputs incomparable, or differ at any tolerance."""
+    """Reasons that make two outputs incomparable, or different at any tolerance."""
 
     MISSING = "missing"
     EXTRA = "extra"
@@ -26,10 +26,9 @@ class Comparison(Shown):
     Attributes:
         output: The output's name.
         passed: Whether the difference is within the tolerance and nothing structural is wrong.
-        problem: What makes the two incomparable or differ at any tolerance: an output that is missing or one too many,
-            another shape or type, a NaN or an infinity against a number, more changed decisions than are accepted. Else
-            None.
-        shape: Of the reference's array; of the actual one where the output is an extra.
+        problem: Reason that makes the two incomparable or different at any tolerance, else None. It is a missing or
+            extra output, another shape or type, a NaN or an infinity against a number, or too many changed decisions.
+        shape: Shape of the reference's array, or of an extra output's.
         dtype: The type of the reference's array, by NumPy's name.
         count: Values compared; those that are NaN on both sides, or beyond the reference's own floats, are not.
         max_abs_diff: Largest absolute difference from the truth; infinity where a NaN meets a number.
@@ -37,8 +36,8 @@ class Comparison(Shown):
         max_ulp: Largest difference in units in the last place of the larger of the two values.
         rms: Root mean square of the difference.
         cosine: Cosine of the angle between the two arrays as vectors; None where one of them is zero.
-        fraction_out_of_tolerance: Of the values, from 0 to 1.
-        worst_index: Where the largest difference is, as a share of what is allowed there; None for an empty array.
+        fraction_out_of_tolerance: Share of the values, from 0 to 1.
+        worst_index: Index of the largest difference, as a share of its tolerance; None for an empty array.
         expected: The reference's value there, in its own precision.
         truth: The true value there: that of the float64 rebuild, or where there is none the reference's.
         actual: The runtime's value there.
@@ -101,7 +100,7 @@ class Comparison(Shown):
 
     @property
     def problem_in_words(self) -> str:
-        """What makes the two incomparable or differ at any tolerance, empty where nothing does."""
+        """The reason that makes the two incomparable or different at any tolerance, or an empty text."""
         match self.problem:
             case None:
                 return ""

@@ -1,4 +1,4 @@
-"""Where a failure comes from and why, as far as it was found out."""
+"""Location and cause of a failure."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, Self
 
 _OTHER, _QUANTIZED = "other {}", "quantized ({})"
 _OPEN = re.compile(r"other (attribute )?\w+( and \w+)*|quantized \(\w+\)")
-# What follows "other" in the phrase of a cause that is no attribute.
+# Words that follow "other" in a phrase that does not name an attribute.
 _NO_ATTRIBUTES = frozenset({"bucket", "convention", "dtype", "input", "operation", "order", "places", "shape"})
 
 
@@ -32,14 +32,14 @@ class Cause(StrEnum):
     OTHER_DTYPE = "other dtype"
     OTHER_SHAPE = "other shape"
     FALSE_DECLARATION = "false declaration"
-    # What it takes and returns where that is not what the model does.
+    # Inputs and outputs that differ from the model's.
     MISSING_INPUT = "missing input"
     EXTRA_INPUT = "extra input"
     RENAMED_INPUT = "renamed input"
     OTHER_INPUT_TYPE = "other input type"
     OTHER_IMAGE_LAYOUT = "other image layout"
     DECIDED_OUTPUT = "decided output"
-    # How it behaves when it is asked again.
+    # Behavior in a second run.
     NON_DETERMINISM = "non-determinism"
     FROZEN_STATE = "frozen state"
     FROZEN_LENGTH = "frozen length"
@@ -47,12 +47,12 @@ class Cause(StrEnum):
     CLAMPED_TABLE = "clamped table"
     DEPENDENCE_ON_BATCH = "dependence on the batch"
     CAST_OUT_OF_RANGE = "cast out of range"
-    # Who else is at fault.
+    # Faults outside the artifact.
     GRAPH_OPTIMIZATION = "graph optimization"
     KERAS_ITSELF = "Keras differs from itself"
     OTHER_RELEASE = "another release"
     SERVED_FILE = "the file that is served"
-    # What has become of an array.
+    # Changes of an array.
     NOT_A_NUMBER = "NaN or infinity"
     MISSING_VALUES = "missing values"
     CHANGED_VALUES = "changed values"
@@ -70,7 +70,7 @@ class Cause(StrEnum):
     REORDERED_VALUES = "reordered values"
     ANOTHER_WEIGHT = "another weight"
     ADDED_TWICE = "added twice"
-    # What has become of a layer.
+    # Changes of a layer.
     START_INDEX_OFF = "start index off"
     WRONG_LAYOUT = "wrong layout"
     OTHER_CONVENTION = "other convention"
@@ -90,7 +90,7 @@ class Cause(StrEnum):
     LAYER_LEFT_OUT = "layer left out"
     OPERATION_LEFT_OUT = "operation left out"
     OPERATION_ADDED = "operation added"
-    # What has become of what a layer is given.
+    # Changes of a layer's inputs.
     DROPPED_MASK = "dropped mask"
     INVERTED_MASK = "inverted mask"
     SHIFTED_MASK = "shifted mask"
@@ -138,9 +138,9 @@ class Cause(StrEnum):
     def _missing_(cls, value: object) -> Self | None:
         if not isinstance(value, str) or _OPEN.fullmatch(value) is None:
             return None
-        return cls._value2member_map_.setdefault(value, str.__new__(cls, value).named())  # type: ignore[return-value]
+        return cls._value2member_map_.setdefault(value, str.__new__(cls, value).with_name())  # type: ignore[return-value]
 
-    def named(self) -> Self:
+    def with_name(self) -> Self:
         """Makes a member of a phrase that was none: the machinery of Enum reads both of these."""
         self._name_ = self._value_ = str.__str__(self)
         return self
@@ -212,12 +212,12 @@ class LayerResult:
 
 @dataclass(frozen=True)
 class Proof:
-    """What the artifact returns with the outputs of the layers at fault replaced by Keras' own.
+    """Result of the artifact with the outputs of the layers at fault replaced by Keras' own.
 
     Attributes:
         layers: The layers whose outputs were replaced.
-        max_abs_diff: Of the output that is furthest out of tolerance, from what Keras returns.
-        tolerance: What is allowed for it.
+        max_abs_diff: Difference from Keras in the output that is furthest out of tolerance.
+        tolerance: Tolerance of that output.
         holds: Whether all outputs are within tolerance: the layers explain the whole difference.
     """
 

@@ -16,10 +16,10 @@ Array = npt.NDArray[Any]
 
 
 class CaseStatus(StrEnum):
-    """What came of a case.
+    """Status of a case.
 
-    It is skipped where the reference and the runtime both refuse it, or the model is of two minds about it, refusing it
-    when it is called and not in a graph: nothing was compared.
+    A case is skipped if the reference and the runtime both refuse it, or if the model refuses it eagerly and accepts it
+    in a graph.
     """
 
     PASSED = "passed"
@@ -43,7 +43,7 @@ class CaseResult(Shown):
 
     Attributes:
         name: The case's name.
-        status: What came of it.
+        status: Status of the case.
         error: The runtime's error, or what else was wrong with the case as a whole; empty where nothing was.
         comparisons: One for each output, missing and extra ones included.
     """
@@ -68,7 +68,7 @@ class NameMatch:
     """An input or output that the artifact calls otherwise than the model.
 
     Attributes:
-        kind: Which of the two it is.
+        kind: Kind of the case.
         model: Its name in the model.
         artifact: Its name in the artifact.
         by_order: Whether others of its type and shape were left to choose from: then it is the first of them.
@@ -86,11 +86,11 @@ class Recording(Shown):
 
     Attributes:
         case: The case's name.
-        inputs: What was fed.
+        inputs: Inputs of the run.
         expected: The reference's outputs, empty where it refused.
         actual: The runtime's outputs, empty where it gave none.
         truth: The float64 rebuild's outputs, empty where there is none.
-        before: What the runtime had been fed before, in this order: its state may depend on it.
+        before: Earlier inputs of the runtime, in this order: its state may depend on them.
     """
 
     case: str
@@ -115,7 +115,7 @@ class StoredWeights:
         compared: How many of them the artifact holds as such, by name or by content. The others are folded into each
             other, rounded or laid out in a way of their own, and only the outputs speak for them.
         nbytes: The bytes of all.
-        compared_nbytes: Those of the weights that were compared.
+        compared_nbytes: Bytes of the compared weights.
     """
 
     count: int
@@ -126,11 +126,12 @@ class StoredWeights:
 
 @dataclass(frozen=True)
 class TakenBranches:
-    """Which branches of an artifact's conditions the cases have taken together; conditions in branches and loops aside.
+    """Branches of an artifact's conditions that the cases have taken together; conditions in branches and loops are
+    left out.
 
     Attributes:
         count: How many branches there are, two for each condition.
-        missed: Those that no case has taken: what the condition was never, by its name.
+        missed: Branches that no case has taken: the missing value of the condition, by its name.
     """
 
     count: int
@@ -157,16 +158,16 @@ class RuntimeResult(Shown):
         cases: One for each case that was run.
         findings: The causes of a failure, or of a difference that is accepted; else empty.
         layers: Layer by layer, where a failure was traced through the model.
-        proof: What replacing the layers at fault gives; None where none was found or it could not be tried.
+        proof: Result of replacing the layers at fault; None if no layer was located or it could not be tried.
         version: The runtime's package and version.
         names: The inputs and outputs that the artifact calls otherwise, matched for the comparison.
         providers: How many nodes of the graph each execution provider got, where the runtime tells.
-        seconds: What the runs themselves took, imports and loading aside.
+        seconds: Duration of the runs, without imports and loading.
         profile: How the differences of its longest comparison spread; None where no arrays were compared.
         weights: How much of the weights was compared by content, where every case passed; None where the runtime does
             not tell what is stored.
-        branches: Which branches of its conditions were taken, where every case passed; None where the runtime does not
-            tell.
+        branches: Branches of its conditions that were taken, if every case passed; None if the runtime does not report
+            them.
         recording: The worst case's arrays, where it failed. It is not written as JSON.
     """
 

@@ -1,6 +1,6 @@
 """One file a runtime: how to load an artifact and run it.
 
-What stands here is for those who write a runtime; the modules below may change from one version to the next.
+This module is the interface for authors of runtimes; the modules below may change from one version to the next.
 """
 
 from typing import TYPE_CHECKING

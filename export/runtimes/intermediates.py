@@ -44,8 +44,8 @@ class InspectedModel:
             feeds[f"{name}/{_REPLACEMENT}"] = np.ascontiguousarray(replaced.get(name, np.zeros((), dtype)), dtype)
         return feeds
 
-    def serialized(self, with_weights: bool = False) -> bytes:
-        """Returns the model. Weights in files of their own stay there unless they are asked for."""
+    def serialize(self, with_weights: bool = False) -> bytes:
+        """Returns the model. External weights stay in their files unless `with_weights` is set."""
         model = onnx.ModelProto()
         model.CopyFrom(self._model)
         if with_weights:
@@ -60,16 +60,17 @@ class InspectedModel:
         model.graph.node.extend(onnx.NodeProto.FromString(node) for node in nodes)
         for name, kind in self._replaceable.items():
             model.graph.input.append(helper.make_tensor_value_info(f"{name}/{_FLAG}", TensorProto.BOOL, []))
-            model.graph.input.append(_of_any_shape(f"{name}/{_REPLACEMENT}", kind))
+            model.graph.input.append(_declare_output(f"{name}/{_REPLACEMENT}", kind))
         # Without a type ONNX Runtime infers it, whatever the operator.
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in self.names)
         serialized: bytes = model.SerializeToString()
         return serialized
 
     def as_read(self, computed: Mapping[str, Array]) -> Arrays:
-        """Returns the tensors that were computed, those that are rounded to integers before they are read as rounded.
+        """Returns the computed tensors; tensors that are rounded to integers before their use are returned rounded.
 
-        Static quantization folds an activation into the rounding: what stands before it is no output of a layer.
+        Static quantization folds an activation into the rounding: the tensor before the rounding is not a layer's
+        output.
         """
         return {name: computed[self._read_as.get(name, name)] for name in self.names}
 
@@ -93,7 +94,7 @@ class InspectedModel:
 
     @cached_property
     def conditions(self) -> list[str]:
-        """What the `If`s of the graph decide by, those in the bodies of others aside."""
+        """Conditions of the graph's `If`s, without those in bodies of others."""
         constants = {tensor.name for tensor in self._model.graph.initializer}
         asked = (node.input[0] for node in self._model.graph.node if node.op_type == "If")
         return [name for name in dict.fromkeys(asked) if name not in constants]
@@ -136,15 +137,15 @@ class InspectedModel:
 
         def read(name: str) -> Array:
             if name in quantized:
-                numbers, steps = quantized[name].numbers(lambda each: self._stored(every[each]))
+                numbers, steps = quantized[name].numbers(lambda each: self._read_constant(every[each]))
                 return (numbers if name.startswith(NUMBERS) else steps).astype(np.float32)
-            stored = self._stored(tensors[name])
+            stored = self._read_constant(tensors[name])
             layout = layouts.get(name)
             return layout.restore(stored) if layout and stored.shape == layout.shapes[-1] else stored
 
         return LazyArrays([*tensors, *quantized], read)
 
-    def _stored(self, tensor: onnx.TensorProto) -> Array:
+    def _read_constant(self, tensor: onnx.TensorProto) -> Array:
         """Returns a constant; of a file beside the model only the pages that are looked at are read."""
         if not external_data_helper.uses_external_data(tensor):
             return numpy_helper.to_array(tensor)
@@ -180,7 +181,7 @@ def _choice(name: str, kind: int) -> onnx.NodeProto:
 
     def body(source: str, result: str) -> onnx.GraphProto:
         node = helper.make_node("Identity", [source], [result])
-        return helper.make_graph([node], result, [], [_of_any_shape(result, kind)])
+        return helper.make_graph([node], result, [], [_declare_output(result, kind)])
 
     return helper.make_node(
         "If",
@@ -191,7 +192,7 @@ def _choice(name: str, kind: int) -> onnx.NodeProto:
     )
 
 
-def _of_any_shape(name: str, kind: int) -> onnx.ValueInfoProto:
+def _declare_output(name: str, kind: int) -> onnx.ValueInfoProto:
     value = onnx.ValueInfoProto(name=name)
     value.type.tensor_type.elem_type = kind
     return value

@@ -1,7 +1,7 @@
 """The Keras model itself, compiled: by `tf.function` once for all shapes, by `jax.jit` once for each.
 
-It runs in this process: it may not be one that a child process could load. What a call assigns goes from one `run` to
-the next, and never to the model: the compiled function takes the state and returns it.
+It runs in this process, because a child process may be unable to load the model. Assignments of a call persist to the
+next `run`, and never reach the model: the compiled function takes the state and returns it.
 """
 
 from collections.abc import Mapping, Sequence

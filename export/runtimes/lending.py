@@ -17,7 +17,7 @@ _KEPT = 60.0  # seconds for which a process that nobody borrows is kept: TensorF
 
 @dataclass(frozen=True)
 class _Kept:
-    """A process that nobody borrows, the paths that it imports from, and what will end it."""
+    """An idle process, its import paths, and the timer that ends it."""
 
     worker: Worker
     paths: tuple[str, ...]
@@ -25,7 +25,7 @@ class _Kept:
 
 
 class Lender:
-    """Lends, when it is called, a process that has imported a runtime or is about to; it runs what its `load` is given.
+    """Lends a process that has imported a runtime or is about to; the process runs the arguments of its `load`.
 
     Afterwards the process is kept for a minute, or until this process ends.
     """

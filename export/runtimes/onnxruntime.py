@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")  # a GPU may multiply float32 with ten bits unless it is told
+os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")  # by default a GPU may multiply float32 with ten bits
 
 import numpy as np
 import onnxruntime
@@ -29,7 +29,7 @@ _LEVELS = {
     "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
 
-# Ten bits of a product are not float32: NVIDIA's devices multiply so unless they are told.
+# Ten bits of a product are not float32, but NVIDIA's devices multiply so by default.
 _PROVIDER_OPTIONS: Mapping[str, Mapping[str, Any]] = {"CUDAExecutionProvider": {"use_tf32": 0}}
 _WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 _DTYPES = {"float": "float32", "double": "float64"}  # the others have NumPy's names
@@ -54,7 +54,7 @@ class OnnxRuntime:
         Args:
             path: The ONNX file.
             level: The graph optimization level.
-            provider: The execution provider. What it has no kernel for runs on the CPU, and `providers` says how much.
+            provider: The execution provider. Nodes without a kernel in it run on the CPU, and `providers` counts them.
             disabled_optimizers: ONNX Runtime's names of optimizations to leave out.
             config: Entries of the session's configuration.
             threads: How many compute one operator; 0 leaves it to ONNX Runtime.
@@ -112,7 +112,7 @@ class OnnxRuntime:
     @cached_property
     def _inner_session(self) -> onnxruntime.InferenceSession:
         """The session of all tensors."""
-        return self._beside(self._inspected.serialized())
+        return self._beside(self._inspected.serialize())
 
     @cached_property
     def _condition_session(self) -> onnxruntime.InferenceSession:
@@ -159,5 +159,5 @@ def session_options(level: str) -> onnxruntime.SessionOptions:
 
 
 def _spec(argument: onnxruntime.NodeArg) -> TensorInfo:
-    name = _TENSOR.sub(r"\1", argument.type)  # a sequence is told as it is
+    name = _TENSOR.sub(r"\1", argument.type)  # a sequence keeps its type
     return tensor_info(argument.name, argument.shape, _DTYPES.get(name, name))

@@ -17,7 +17,7 @@ class OpenVINORuntime:
 
     def __init__(self, path: str) -> None:
         core = openvino.Core()
-        # On some processors it computes float32 models in bfloat16 unless it is told.
+        # On some processors it computes float32 models in bfloat16 by default.
         self._model = core.compile_model(core.read_model(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         self.inputs = tuple(_spec(port) for port in self._model.inputs)
         self.version = f"openvino {openvino.__version__}"

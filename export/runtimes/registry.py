@@ -53,7 +53,7 @@ _FIXED = (
 @functools.cache
 def known_runtimes() -> tuple[RuntimeSpec, ...]:
     """Returns every runtime, installed or not: ONNX Runtime once for each optimization level and execution provider."""
-    return _FIXED + _providers() + tuple(each for each in _registered() if isinstance(each, RuntimeSpec))
+    return _FIXED + _providers() + tuple(each for each in _load_entry_points() if isinstance(each, RuntimeSpec))
 
 
 def default_runtimes() -> tuple[RuntimeSpec, ...]:
@@ -124,16 +124,16 @@ def named_runtimes(name: str) -> list[RuntimeSpec]:
     """
     chosen = [spec for spec in known_runtimes() if name in (spec.name, spec.family)]
     if not chosen:
-        finders = [each for each in _registered() if not isinstance(each, RuntimeSpec)]
+        finders = [each for each in _load_entry_points() if not isinstance(each, RuntimeSpec)]
         chosen = [spec for find in finders if (spec := find(name)) is not None]
     if not chosen:
         names = sorted({spec.name for spec in known_runtimes()} | {spec.family for spec in known_runtimes()})
-        hint = did_you_mean(name, names, cutoff=0.7)  # 'tensorrt' is no slip for 'tensorflow'
+        hint = did_you_mean(name, names, cutoff=0.7)  # 'tensorrt' is not a slip for 'tensorflow'
         raise ValueError(f"Unknown runtime {name!r}. Choose one of: {', '.join(names)}.{hint}")
     return [spec for spec in chosen if spec.suits_backend] or chosen
 
 
-def _registered() -> tuple[RuntimeSpec | Callable[[str], RuntimeSpec | None], ...]:
+def _load_entry_points() -> tuple[RuntimeSpec | Callable[[str], RuntimeSpec | None], ...]:
     return tuple(_load(*_ELSEWHERE, *importlib.metadata.entry_points(group=ENTRY_POINTS)))
 
 

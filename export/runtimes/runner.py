@@ -1,4 +1,4 @@
-"""What has one artifact open in one runtime, in a child process or in this one, and knows it by the model's names."""
+"""Runs one artifact in one runtime, in a child process or in this one, under the model's names."""
 
 import pickle
 import pkgutil
@@ -46,22 +46,22 @@ class Names:
     """The artifact's name by the model's, of the inputs and outputs of which the two differ.
 
     Attributes:
-        inputs: Of the inputs.
-        outputs: Of the outputs.
+        inputs: Names of the inputs.
+        outputs: Names of the outputs.
     """
 
     inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
 
-    def given(self, inputs: Mapping[str, Array]) -> Arrays:
+    def to_artifact(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns inputs under the artifact's names."""
         return {self.inputs.get(name, name): array for name, array in inputs.items()}
 
-    def replaced(self, tensors: Mapping[str, Array]) -> Arrays:
+    def inner_to_artifact(self, tensors: Mapping[str, Array]) -> Arrays:
         """Returns tensors of the artifact, of which some may be outputs, under its own names."""
         return {self.outputs.get(name, name): array for name, array in tensors.items()}
 
-    def returned(self, tensors: Mapping[str, Array]) -> Arrays:
+    def to_model(self, tensors: Mapping[str, Array]) -> Arrays:
         """Returns what the artifact gave under the model's names; an inner tensor of such a name makes room."""
         own = {theirs: name for name, theirs in self.outputs.items()}
         inner = {name: array for name, array in tensors.items() if name in own or name not in self.outputs}
@@ -76,11 +76,11 @@ class Runner(Closing):
 
     Attributes:
         spec: The runtime.
-        inputs: What the artifact takes, once it is loaded.
+        inputs: Inputs of the artifact, once it is loaded.
         version: The runtime's package and version, once it has loaded something.
         providers: How many nodes of the graph each of its execution providers got.
         capabilities: The names of the methods of `InspectableRuntime` that it has.
-        names: What the artifact calls otherwise than those who ask: set after `load`, for as long as it is loaded.
+        names: The map between the caller's names and the artifact's: set after `load`, for as long as it is loaded.
         seconds: How long it has run since it was loaded.
     """
 
@@ -117,38 +117,39 @@ class Runner(Closing):
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns every output by name, and adds the time inside the runtime to `seconds`."""
-        outputs, seconds = self._ask("run", self._given(inputs))
+        outputs, seconds = self._ask("run", self._select_inputs(inputs))
         self.seconds += seconds
-        return self.names.returned(outputs)
+        return self.names.to_model(outputs)
 
     def run_all(self, batches: Sequence[Mapping[str, Array]]) -> list[Arrays]:
         """Returns what `run` would for each of some batches, in one exchange; it may take as long for each.
 
         On a busy machine it is the exchanges that take the time: each waits for its turn at a processor several times.
         """
-        given = [self._given(inputs) for inputs in batches]
+        given = [self._select_inputs(inputs) for inputs in batches]
         outputs, seconds = self._ask("run_all", given, limit=len(batches))
         self.seconds += seconds
-        return [self.names.returned(each) for each in outputs]
+        return [self.names.to_model(each) for each in outputs]
 
     def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
         """See `InspectableRuntime`; only where "intermediates" is among the capabilities."""
-        arrays, _ = self._ask("intermediates", self._given(inputs), self.names.replaced(replaced))
-        return self.names.returned(arrays)
+        arrays, _ = self._ask("intermediates", self._select_inputs(inputs), self.names.inner_to_artifact(replaced))
+        return self.names.to_model(arrays)
 
     def weights(self) -> LazyArrays:
-        """See `InspectableRuntime`; nothing where the runtime does not tell. Each comes when it is asked for."""
+        """See `InspectableRuntime`; empty if the runtime does not report any. Each is read on access."""
         return self._weights_of("")
 
-    def dequantized(self) -> tuple[LazyArrays, LazyArrays]:
+    def dequantize(self) -> tuple[LazyArrays, LazyArrays]:
         """Returns what the constants of integers stand for, by their names, and the steps between two such numbers.
 
-        Both are empty where the runtime does not tell. Each array comes when it is asked for.
+        Both are empty if the runtime does not report any. Each array is read on access.
         """
         return self._weights_of(NUMBERS), self._weights_of(STEPS)
 
     def _weights_of(self, kind: str) -> LazyArrays:
-        """Returns the arrays that a runtime names with a prefix, without it; those of no prefix where it is empty."""
+        """Returns a runtime's arrays whose names have the prefix, without it; an empty prefix selects names without
+        any."""
         every = self._tell("weights") or []
         named = (each for each in every if each.startswith(kind)) if kind else every
         names = [each.removeprefix(kind) for each in named if kind or not each.startswith((NUMBERS, STEPS))]
@@ -158,7 +159,7 @@ class Runner(Closing):
 
     def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
         """See `InspectableRuntime`; nothing where the runtime does not tell."""
-        return self._tell("conditions", self._given(inputs)) or {}
+        return self._tell("conditions", self._select_inputs(inputs)) or {}
 
     def float_dtypes(self) -> tuple[str, ...]:
         """See `InspectableRuntime`; nothing where the runtime does not tell."""
@@ -168,10 +169,10 @@ class Runner(Closing):
         """See `InspectableRuntime`; nothing where the runtime does not tell."""
         return self._tell("metadata") or {}
 
-    def _given(self, inputs: Mapping[str, Array]) -> Arrays:
-        """Returns inputs under the artifact's names, without those that it does not take."""
+    def _select_inputs(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns the inputs that the artifact takes, under its names."""
         taken = {spec.name for spec in self.inputs}
-        return {name: array for name, array in self.names.given(inputs).items() if name in taken}
+        return {name: array for name, array in self.names.to_artifact(inputs).items() if name in taken}
 
     def _weight(self, name: str) -> Array:
         pieces = [*self._weight_in_pieces(name)]
@@ -189,7 +190,7 @@ class Runner(Closing):
 
 
 class RuntimeSession:
-    """The artifact that is loaded, and its weights once they are asked for."""
+    """The loaded artifact, and its weights after their first access."""
 
     def __init__(self, factory: str) -> None:
         """Imports the first runtime.
@@ -216,7 +217,7 @@ class RuntimeSession:
         return answer, time.perf_counter() - start
 
     def _tell(self, what: str, *arguments: Any) -> Any:
-        """Returns what the runtime itself says, in the form that is promised of it."""
+        """Returns the runtime's own answer, in the promised form."""
         return _FORMS[what](getattr(self._runtime, what)(*arguments))
 
     def _load(self, factory: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
@@ -258,10 +259,10 @@ class RuntimeSession:
 
 
 def _as_inputs(inputs: Iterable[Any]) -> tuple[TensorInfo, ...]:
-    """Returns what a runtime says that it takes.
+    """Returns the inputs that a runtime declares.
 
     Raises:
-        TypeError: If it is no `TensorInfo`, or of a type that no array has.
+        TypeError: If it is not a `TensorInfo`, or of a type without an array.
     """
     told = tuple(inputs)
     for each in told:
@@ -327,7 +328,7 @@ def _shown(value: Any) -> str:
     return f"{type(value).__name__} {' '.join(repr(value).split()):.60}"
 
 
-# What is promised of each method of a runtime.
+# Promised results of each method of a runtime.
 _FORMS: Mapping[str, Callable[[Any], Any]] = {
     "run": lambda outputs: _by_name(outputs, _as_array),
     "intermediates": lambda tensors: _by_name(tensors, _as_array),
@@ -371,8 +372,8 @@ class InProcessRunner(Runner):
 class Worker(Runner):
     """One runtime in one child process. The process starts importing at once; `load` opens an artifact.
 
-    Another `load` opens another artifact, with another runtime if one is given, in the same process, or in a new one if
-    the process is gone, as it is after `RuntimeDiedError` and `RuntimeHungError`. `call` runs a function there.
+    Another `load` opens another artifact, with another runtime if one is passed, in the same process. It starts a new
+    process if the old one is gone, as after `RuntimeDiedError` and `RuntimeHungError`. `call` runs a function there.
 
     Attributes:
         process: The child.
@@ -388,10 +389,10 @@ class Worker(Runner):
         """
         super().__init__(spec)
         self._timeout, self._environment = timeout, environment
-        self.process = self._started()
+        self.process = self._start()
         self._was_asked = False
 
-    def _started(self) -> Child:
+    def _start(self) -> Child:
         return Child(_SESSION, self.spec.factory, environment=self._environment)
 
     @property
@@ -427,7 +428,7 @@ class Worker(Runner):
         """Starts another process if this one ended after a request. One that ended before any says why when asked."""
         if self._was_asked and self.process.has_ended:
             self.process.close()
-            self.process = self._started()
+            self.process = self._start()
         self._was_asked = True
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a runtime is and is called: it loads an artifact, takes named arrays and returns named arrays."""
+"""The interface of a runtime: it loads an artifact, takes named arrays and returns named arrays."""
 
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ class RuntimeName:
 
     Attributes:
         family: "onnxruntime"; an address as a whole.
-        variant: What stands in brackets: "all".
+        variant: Text in brackets: "all".
         place: Another installation: "/path/to/python".
     """
 
@@ -55,12 +55,12 @@ class RuntimeName:
 
 @dataclass(frozen=True)
 class Version:
-    """What a runtime says of itself, such as "onnxruntime 1.31.1" or "onnxruntime-web[wasm] 1.30.0 in Node 20.19.2".
+    """Version of a runtime, such as "onnxruntime 1.31.1" or "onnxruntime-web[wasm] 1.30.0 in Node 20.19.2".
 
     Attributes:
         package: With the variant, if there is one.
         release: Its version.
-        remark: What follows, such as where it runs.
+        remark: Further text, such as the host.
     """
 
     package: str
@@ -75,7 +75,7 @@ class Version:
         return cls(package, release, remark)
 
     @property
-    def of_package(self) -> "Version":
+    def package_release(self) -> "Version":
         """The package without a variant, and its release: what two runtimes have in common wherever they run."""
         return Version(RuntimeName.parse(self.package).family, self.release)
 
@@ -95,7 +95,7 @@ class Runtime(Protocol):
     in a child process, where it may raise, hang or crash. Whatever it raises is taken as its answer.
 
     Attributes:
-        inputs: What it takes; a dimension is a name where it is dynamic.
+        inputs: Its inputs; a dynamic dimension is a name.
         version: The runtime's package and version, with a space between them.
 
     It may have one attribute more, `providers`: how many nodes of the graph each of its execution providers really got.
@@ -114,7 +114,8 @@ class Runtime(Protocol):
 
 
 class InspectableRuntime(Runtime, Protocol):
-    """A runtime that also shows what is inside, which lets a check name the layer at fault. Each method is optional."""
+    """A runtime that also returns inner tensors, so that a check can name the layer at fault. Each method is
+    optional."""
 
     def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
         """Returns every tensor that can be read, the outputs among them, in the order of computation.
@@ -131,8 +132,8 @@ class InspectableRuntime(Runtime, Protocol):
     def weights(self) -> Mapping[str, Array]:
         """Returns the constants that are stored in the artifact, by name; the mapping may read each when asked.
 
-        What a constant of integers stands for may come as well, under its name after `NUMBERS`, and the step between
-        two such numbers after `STEPS`, of the same shape.
+        The real values of a constant of integers may come as well, under its name after `NUMBERS`, and the step between
+        two such values after `STEPS`, of the same shape.
         """
         ...
 
@@ -159,13 +160,14 @@ class RuntimeSpec:
 
     Attributes:
         name: Unique; a variant's name stands in brackets, such as "onnxruntime[all]".
-        format: What it takes: "onnx", "tf_saved_model", "litert", "keras" for the model itself, "served" on a server.
+        format: Accepted format: "onnx", "tf_saved_model", "litert", "keras" for the model itself, "served" on a server.
         factory: Its class, as "package.module:Class".
         package: The package it needs, by import name.
         install: The command that installs it.
         options: Keyword arguments of the class.
         by_default: Whether a check runs it without being asked for it by name.
-        find_missing: For what is no Python package: says what is missing and how to install it, None if nothing is.
+        find_missing: For requirements other than Python packages: returns the missing one and its installation, or
+            None.
         backend: Keras' backend, for what runs on one alone.
     """
 
@@ -191,7 +193,8 @@ class RuntimeSpec:
 
     @property
     def missing(self) -> str | None:
-        """What is missing and how to install it, None if the runtime is there. It is not imported."""
+        """The missing package and its installation, or None if the runtime is installed. The runtime is not
+        imported."""
         if not self.suits_backend:
             return f"Keras on another backend than {keras_backend()}. Set KERAS_BACKEND={self.backend}"
         if self.find_missing is not None:
@@ -246,7 +249,7 @@ NUMBERS, STEPS = "numbers of ", "steps of "
 
 
 class LazyArrays(Mapping[str, Array]):
-    """Arrays by name, each read whenever it is asked for, and not kept."""
+    """Arrays by name, each read on every access, and not kept."""
 
     def __init__(
         self,

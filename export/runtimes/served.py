@@ -31,8 +31,8 @@ def exchange(address: str, question: Any = None, timeout: float = 600.0) -> Any:
     """Returns what a server answers: to a GET, or with a question to a POST.
 
     Args:
-        address: Of the server.
-        question: What to send.
+        address: Address of the server.
+        question: Body of the request.
         timeout: Seconds without a byte.
 
     Raises:
@@ -75,10 +75,10 @@ def _part(answer: Any, *names: str) -> Any:
 def at_address(address: str) -> RuntimeSpec | None:
     """Returns the runtime of a model behind an address: "http://host:8000/v2/models/NAME", ".../v1/models/NAME".
 
-    None of a name that is no address.
+    Returns None for any other name.
 
     Raises:
-        ValueError: If it is no address of a model.
+        ValueError: If it is not the address of a model.
     """
     if not RuntimeName.parse(address).is_address:
         return None
@@ -126,8 +126,8 @@ class OpenInferenceModel:
         """Asks the server what it serves.
 
         Args:
-            path: Of no use: the server has its own.
-            address: Of the model.
+            path: Unused: the server has its own.
+            address: Address of the model.
         """
         self._address = address.rstrip("/")
         about = exchange(self._address)
@@ -179,8 +179,8 @@ class TensorFlowServingModel:
         """Asks the server what it serves.
 
         Args:
-            path: Of no use: the server has its own.
-            address: Of the model.
+            path: Unused: the server has its own.
+            address: Address of the model.
         """
         self._address = address.rstrip("/")
         about = exchange(f"{self._address}/metadata")

@@ -47,7 +47,7 @@ class TensorFlowRuntime:
         graph = self._frozen.graph
         returned = {tensor.name for tensor in self._frozen.outputs}
         tensors = [t for op in graph.get_operations() for t in op.outputs if _readable(op, t)]
-        # What a gradient alone would read cannot be had while another output of its operation is replaced.
+        # A tensor that only a gradient reads has no value while another output of its operation is replaced.
         tensors = [t for t in tensors if len(t.op.outputs) == 1 or t.consumers() or t.name in returned]
         feeds = [t.name for t in self._frozen.inputs] + list(replaced)
         fetched = self._frozen.prune(feeds, [t.name for t in tensors])

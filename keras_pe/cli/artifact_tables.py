@@ -57,7 +57,7 @@ def show_metadata(artifact: "Artifact") -> None:
 
 def contents_table(contents: "Sequence[LayerContents]") -> Any:
     """Returns the table, which rich prints. Why something stays several operators is a column where anything does."""
-    from keras_pe.export.artifacts.contents import added
+    from keras_pe.export.artifacts.contents import add_terms
 
     is_any_unfused = any(each.unfused for each in contents)
     header = "layer", "operators", "parameters", "size", "multiplications", *(["unfused"] if is_any_unfused else [])
@@ -70,7 +70,7 @@ def contents_table(contents: "Sequence[LayerContents]") -> Any:
     operators = sum((Counter(each.operators) for each in contents), Counter())
     terms = [x for each in contents for x in ([None] if each.multiplications is None else each.multiplications)]
     counts = (sum(each.parameters for each in contents), sum(each.nbytes for each in contents))
-    add_row(table, ("all", *_cells(operators, *counts, added(terms))))
+    add_row(table, ("all", *_cells(operators, *counts, add_terms(terms))))
     return table
 
 

@@ -123,7 +123,7 @@ def _format_of(out: Path) -> "Format":
     """
     from keras_pe.export import Format
 
-    if format := Format.of_suffix(out):
+    if format := Format.from_suffix(out):
         return format
     endings = ", ".join(f"{each.suffix} for {each}" for each in Format if each.suffix)
     raise click.UsageError(

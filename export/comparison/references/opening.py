@@ -50,7 +50,7 @@ def locate(source: Source) -> tuple[str, Path]:
     named = None
     if path.is_file():
         named = "keras" if path.suffix in KERAS_SUFFIXES else "stored" if path.suffix == ".npz" else None
-    format = named or Format.detect(path) or (Format.of_suffix(path) if path.is_file() else None)
+    format = named or Format.detect(path) or (Format.from_suffix(path) if path.is_file() else None)
     if format is None:
         if foreign := describe_foreign(path):
             raise ValueError(foreign)

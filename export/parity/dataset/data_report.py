@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults, OutputSummary
 from keras_pe.export.parity.presentation.figures import number
-from keras_pe.export.parity.presentation.filling import Subject, artifact_names, beside, causes, fill, skipped
+from keras_pe.export.parity.presentation.filling import Subject, artifact_names, beside, causes, fill, skip_statements
 from keras_pe.export.parity.reports.document import (
     CaseVerdict,
     Document,
@@ -230,7 +230,7 @@ def _statements(result: DatasetResult) -> Iterator[Statement]:
 def _remarks(found: DatasetResults) -> Iterator[Statement]:
     """Yields what there is to say of the check as a whole."""
     yield from causes(found.diagnosis.findings if found.diagnosis is not None else ())
-    yield from skipped(found)
+    yield from skip_statements(found)
     for runtime, output in ((each.runtime, output) for each in found.results for output in each.outputs):
         before, after = output.expected_accuracy, output.actual_accuracy
         if before is not None and after is not None:

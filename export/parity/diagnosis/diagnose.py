@@ -307,4 +307,4 @@ def _known(result: RuntimeResult) -> tuple[Finding, ...]:
 
 def _release(result: RuntimeResult) -> str:
     """Returns the package, without a variant, and its version."""
-    return str(Version.parse(result.version).of_package)
+    return str(Version.parse(result.version).package_release)

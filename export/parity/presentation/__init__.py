@@ -1,1 +1,1 @@
-"""What the report of a check says: its results in groups, as sentences, tables and pictures, in one document."""
+"""Content of a check's report: its results in groups, as sentences, tables and pictures, in one document."""

@@ -123,10 +123,10 @@ def _case(case: CaseResult) -> Iterator[tuple[bool, Row]]:
     if not case.comparisons:
         outcome = OUTCOMES[case.status]
         message = case.error or "skipped: the reference refuses it, and so does the runtime"
-        yield outcome is not Outcome.FAILED, _filled(case.name, "", "", Mark(outcome), message)
+        yield outcome is not Outcome.FAILED, _make_row(case.name, "", "", Mark(outcome), message)
 
 
-def _filled(*cells: str | Mark) -> Row:
+def _make_row(*cells: str | Mark) -> Row:
     """Returns a row whose other cells are empty."""
     return (*cells, *("",) * (len(_COMPARISONS) - len(cells)))
 
@@ -135,7 +135,7 @@ def _comparison(case: str, comparison: Comparison) -> Row:
     verdict = Mark(Outcome.of(comparison.passed))
     what = (case, comparison.output, f"{comparison.dtype} {comparison.shape}", verdict, comparison.problem_in_words)
     if comparison.worst_index is None and comparison.problem is not None:
-        return _filled(*what)
+        return _make_row(*what)
     agreement = comparison.argmax_agreement
     return (
         *what,
@@ -168,7 +168,7 @@ def cases(found: CheckResults) -> TextTable:
 
 
 def times(found: CheckResults, before: Sequence[Stage] = ()) -> TextTable:
-    """Returns the stages of a check with their seconds, after those that came before it; the longest is marked."""
+    """Returns the stages of a check with their seconds, in order; the longest is marked."""
     stages = [*before, *found.stages]
     longest = max(stages, key=lambda stage: stage.seconds, default=None)
     rows: list[Row] = []

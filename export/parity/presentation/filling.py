@@ -24,10 +24,10 @@ _MOST_CAUSES = 4
 
 @dataclass(frozen=True)
 class Subject:
-    """What there is to say of one artifact in one runtime, or in variants of it that say the same.
+    """Report content of one artifact in one runtime, or in variants with equal results.
 
     Attributes:
-        name: What ran.
+        name: Name of the runtime or variants.
         artifact: The artifact's name.
         passed: The verdict.
         figures: Its cells of the overview, after the verdict.
@@ -35,8 +35,8 @@ class Subject:
         notes: In small print.
         tables: Its figures.
         pictures: Its pictures.
-        why: What follows the verdict in the overview, such as " (not loaded)".
-        short: What follows it where artifacts go down and runtimes across.
+        why: Text after the verdict in the overview, such as " (not loaded)".
+        short: The same in a table with artifacts down and runtimes across.
         names: The inputs and outputs that the artifact calls otherwise.
         is_file: Whether it is a file that was checked, and not the model itself.
     """
@@ -80,11 +80,11 @@ def fill(
 
     Args:
         found: The check.
-        said: What is said of it as a whole.
-        subjects: What it has looked at.
-        columns: Those of the overview after the verdict.
+        said: Sentences about the whole check.
+        subjects: Its artifacts in their runtimes.
+        columns: Columns of the overview after the verdict.
         compared: How many values or rows were.
-        versions: What stands with the versions of packages: what it is, and its value.
+        versions: Rows beside the versions of packages: name and value.
     """
     first = next((each for each in subjects if each.is_file), subjects[0] if subjects else None)
     date = (("date", found.date),) if found.date else ()
@@ -161,7 +161,7 @@ def causes(findings: Sequence[Finding]) -> Iterator[Statement]:
 
 
 def explain(finding: Finding) -> str:
-    """Returns a cause, where it is and what speaks for it."""
+    """Returns a cause, its location and its evidence."""
     layer = f" in layer {finding.layer!r}" if finding.layer else ""
     output = f" in output {finding.output!r}" if finding.output else ""
     absent = f" Absent with it: {', '.join(map(repr, finding.absent))}." if finding.absent else ""
@@ -173,7 +173,7 @@ def beside(found: AnyResults) -> tuple[str, ...]:
     return () if found.allowance.is_none else (f"Accepted beside that: {found.allowance}.",)
 
 
-def skipped(found: AnyResults) -> Iterator[Statement]:
+def skip_statements(found: AnyResults) -> Iterator[Statement]:
     """Yields what was not run because it is not installed."""
     for each in found.skipped:
         yield Statement("skipped", f"{each.runtime}. Install it with: {each.install}")
@@ -186,7 +186,7 @@ def _skipped_verdicts(found: AnyResults) -> Iterator[CaseVerdict]:
 
 
 def name_matches(artifact: str, names: Sequence[NameMatch]) -> str:
-    """Returns which of an artifact's names was taken for which of the model's, and what told so."""
+    """Returns the matches of an artifact's names and the model's, with the reason of each."""
     pairs = ", ".join(f"{each.kind} {each.model!r} is {each.artifact!r} there" for each in names)
     by_order = " and ".join(repr(each.model) for each in names if each.by_order)
     order = f", {by_order} by order alone" if by_order else ""

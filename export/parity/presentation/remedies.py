@@ -1,4 +1,4 @@
-"""What to do about each cause: the usual remedy, in a sentence."""
+"""The usual remedy of each cause, in a sentence."""
 
 from collections.abc import Mapping
 
@@ -116,5 +116,5 @@ REMEDIES: Mapping[Cause, str] = {
 
 
 def remedy(cause: Cause) -> str:
-    """Returns what usually mends a cause; of a setting or a type that has no member of its own, what mends its kind."""
+    """Returns the usual remedy of a cause; an open kind of cause has one remedy for all its members."""
     return REMEDIES.get(cause, _QUANTIZED if cause.is_rounding else _CHANGED_CALL)

@@ -1,11 +1,11 @@
-"""The sentences of a check by cases: what is wrong with results that say the same, and what else is to be said."""
+"""The sentences of a check by cases: the fault of results that agree, and further remarks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from keras_pe.export.errors import sentence
 from keras_pe.export.parity.presentation.figures import number
-from keras_pe.export.parity.presentation.filling import artifact_names, causes, skipped
+from keras_pe.export.parity.presentation.filling import artifact_names, causes, skip_statements
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.results import (
     CaseResult,
@@ -29,7 +29,7 @@ class Group:
 
     Attributes:
         results: At least one, in the order of the check.
-        artifact: What the report calls the artifact, or the format where there is none.
+        artifact: Name of the artifact in the report, or its format.
     """
 
     results: tuple[RuntimeResult, ...]
@@ -42,7 +42,7 @@ class Group:
 
     @property
     def name(self) -> str:
-        """What ran: "onnxruntime, 5 levels", or the one runtime's name."""
+        """The runtimes: "onnxruntime, 5 levels", or the one runtime's name."""
         if len(self.results) == 1:
             return self.first.runtime
         family = str(RuntimeName.parse(self.first.runtime).any_variant)
@@ -121,7 +121,7 @@ def coverage(found: CheckResults) -> Iterator[str]:
         yield f"{names[artifact]}: {branches.taken} of {branches.count} branches of conditions taken{missed}."
 
 
-def accepted(found: CheckResults) -> Iterator[Statement]:
+def acceptance_statements(found: CheckResults) -> Iterator[Statement]:
     """Yields what differs by no more than the user accepts: by how much, where and why."""
     for group in group_results([each for each in found.results if each.is_accepted]):
         largest = max(each.max_abs_diff for each in group.compared)
@@ -157,7 +157,7 @@ def describe(reference: str, runtime: str, case: str, comparison: Comparison) ->
     out = round(comparison.fraction_out_of_tolerance * comparison.count)
     largest = number(comparison.max_abs_diff)
     at = f"at {list(comparison.worst_index)}{values}, allowed {comparison.tolerance:.1e}"
-    if comparison.worst_abs_diff != comparison.max_abs_diff:  # what is allowed depends on the value
+    if comparison.worst_abs_diff != comparison.max_abs_diff:  # the tolerance depends on the value
         return head + (
             f"|difference| {number(comparison.worst_abs_diff)} {at}; {out:,} of {comparison.count:,} values are out. "
             f"The largest of all is {largest}."
@@ -167,8 +167,8 @@ def describe(reference: str, runtime: str, case: str, comparison: Comparison) ->
 
 def remarks(found: CheckResults) -> Iterator[Statement]:
     """Yields what neither the failures nor the tables say."""
-    yield from accepted(found)
-    yield from skipped(found)
+    yield from acceptance_statements(found)
+    yield from skip_statements(found)
     for runtime, providers in {each.runtime: each.providers for each in found.results}.items():
         if set(providers) - {_ON_THE_CPU}:
             placed = ", ".join(f"{count} nodes on {provider}" for provider, count in sorted(providers.items()))
@@ -190,5 +190,5 @@ def remarks(found: CheckResults) -> Iterator[Statement]:
 
 
 def _is_told(case: CaseResult) -> bool:
-    """Whether a case was compared, or what is said of the reference says why it was not."""
+    """Whether a case was compared, or the sentence about the reference gives the reason."""
     return case.status is not CaseStatus.SKIPPED or not case.error

@@ -6,7 +6,7 @@ from typing import Literal
 
 
 class Outcome(Enum):
-    """What became of something that was tried."""
+    """Outcome of a try."""
 
     PASSED = "passed"
     FAILED = "FAILED"
@@ -25,7 +25,7 @@ class Mark:
 
     Attributes:
         outcome: The verdict.
-        text: What follows it, such as " (not loaded)".
+        text: Text after the mark, such as " (not loaded)".
     """
 
     outcome: Outcome
@@ -43,7 +43,7 @@ class Statement:
     """A sentence.
 
     Attributes:
-        label: What kind of statement it is, such as "cause"; empty for a remark.
+        label: Kind of the statement, such as "cause"; empty for a remark.
         text: The sentence.
     """
 
@@ -56,7 +56,7 @@ class TextTable:
     """A table.
 
     Attributes:
-        title: What it shows.
+        title: Title of the table.
         header: The names of its columns.
         rows: As many cells each as the header has.
         at_fault: The numbers of the rows that are to be seen first.
@@ -84,9 +84,9 @@ class PictureAxis:
     """An axis of a picture.
 
     Attributes:
-        label: What stands along it, with its unit.
+        label: Label of the axis, with its unit.
         scale: "log" for sizes, "count" for numbers of things on a logarithmic axis, "names" for things in a row.
-        names: Of the things of "names".
+        names: Values of the scale "names".
     """
 
     label: str
@@ -102,7 +102,7 @@ class Steps:
     """Values over intervals that lie side by side.
 
     Attributes:
-        label: What they are.
+        label: Label of the bars.
         edges: The ends of the intervals, one more than there are values; an infinite value is drawn at the top.
         values: One for each interval.
         color: The part they play.
@@ -121,9 +121,9 @@ class Points:
     """Single values.
 
     Attributes:
-        label: What they are.
-        x: Where they are; what has no finite place stands at the end of the axis.
-        y: Where they are.
+        label: Label of the points.
+        x: Positions along the axis; a value that is not finite stands at its end.
+        y: Positions across.
         marker: "dot", "cross", "star" or "bar".
         color: The part they play.
     """
@@ -140,8 +140,8 @@ class Limit:
     """A line across a picture.
 
     Attributes:
-        label: What it means.
-        value: Where it is.
+        label: Meaning of the line.
+        value: Position of the line.
         axis: The axis that it is a value of.
         dotted: Whether it is dotted; else it is dashed.
     """
@@ -157,11 +157,11 @@ class Picture:
     """A picture.
 
     Attributes:
-        title: What it shows.
-        description: What to see in it.
+        title: Title of the picture.
+        description: Description of the picture for readers who cannot see it.
         x: Its horizontal axis.
         y: Its vertical axis.
-        content: What is drawn, in this order.
+        content: Shapes, in drawing order.
         limits: The lines across it.
     """
 
@@ -175,13 +175,13 @@ class Picture:
 
 @dataclass(frozen=True)
 class Part:
-    """What is said of one thing that was checked.
+    """The section of one checked artifact or runtime.
 
     Attributes:
-        title: What it is.
+        title: Title of the section.
         passed: Its verdict.
-        statements: What is to be said of it, the most important first.
-        notes: What else is known of it, in small print.
+        statements: Its statements, the most important first.
+        notes: Further facts, in small print.
         tables: Its figures.
         pictures: Its pictures.
         is_open: Whether a page shows it without being asked.
@@ -201,9 +201,9 @@ class CaseVerdict:
     """A test of a suite.
 
     Attributes:
-        name: What was tried.
-        outcome: What became of it.
-        kind: What kind of failure or error it is, in a word.
+        name: Name of the test.
+        outcome: Outcome of the test.
+        kind: Kind of failure or error, in a word.
         message: A sentence; empty where it passed.
         details: More of them.
     """
@@ -220,10 +220,10 @@ class Suite:
     """The verdicts on one thing that was checked.
 
     Attributes:
-        name: What it is.
+        name: Name of the suite.
         verdicts: One for each thing that was tried.
         seconds: How long it took.
-        properties: What else is known of it, by name.
+        properties: Further facts, by name.
     """
 
     name: str
@@ -237,13 +237,13 @@ class Document:
     """A report.
 
     Attributes:
-        title: What was checked.
+        title: Title of the report.
         passed: Whether it holds.
-        summary: What was done, in sentences.
+        summary: Sentences about the whole check.
         parts: One for each thing that was checked.
         overview: A row for each part, in their order.
         tables: Others that say something of several parts.
-        remarks: What is to be said beside the parts.
+        remarks: Statements beside the sections.
         appendix: Tables for whoever wants to know how it was done.
         suites: The verdicts one by one.
         seconds: How long it took.

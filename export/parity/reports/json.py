@@ -34,8 +34,8 @@ class Published:
     """A kind of JSON document that others may rely on.
 
     Attributes:
-        name: What it is called in its identifier.
-        title: What it is.
+        name: Name in the identifier.
+        title: Title of the schema.
         record: The record that it is written from. Its fields are the document's, and so on down, but those whose
             metadata has `"published": False`; before them stand the properties that the record names in `computed`.
         version: Raised when a field changes its meaning or goes; a new field does not raise it.
@@ -57,9 +57,9 @@ class Published:
 
     def render(self, record: Any) -> str:
         """Returns the whole document as a text."""
-        return json.dumps(self.named(record), indent=2, allow_nan=False) + "\n"
+        return json.dumps(self.to_document(record), indent=2, allow_nan=False) + "\n"
 
-    def named(self, record: Any) -> dict[str, Any]:
+    def to_document(self, record: Any) -> dict[str, Any]:
         """Returns a record as JSON's plain values, with the name of the schema that they keep."""
         return {"$schema": self.id, **self.plain(record)}
 
@@ -96,7 +96,7 @@ def _members(record: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(getattr(value, "published", None), Published):  # a document of its own
-        return value.published.named(value)
+        return value.published.to_document(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _members(value)
     if isinstance(value, IntEnum):  # its numbers are there to be sorted by
@@ -120,7 +120,7 @@ def _plain(value: Any) -> Any:
 
 def _record_schema(record: type, definitions: dict[str, Any]) -> dict[str, Any]:
     """Returns the schema of a record: its fields, with what its docstring says of each."""
-    texts, types_of = _described(record), get_type_hints(record)
+    texts, types_of = _describe(record), get_type_hints(record)
     for name in getattr(record, "computed", ()):
         found = getattr(record, name)
         texts[name], types_of[name] = inspect.getdoc(found) or "", get_type_hints(found.fget)["return"]
@@ -164,7 +164,7 @@ def _schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"enum": [each.name.lower() for each in kind]}
     if issubclass(kind, Enum):
         known = {"enum": [each.value for each in kind]}
-        pattern = getattr(kind, "pattern", None)  # of values that are members when they are met
+        pattern = getattr(kind, "pattern", None)  # an open enumeration makes members on demand
         return known if pattern is None else {"anyOf": [known, {"type": "string", "pattern": pattern()}]}
     own = getattr(kind, "published", None)
     if isinstance(own, Published):
@@ -176,8 +176,8 @@ def _schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     return {"$ref": f"#/$defs/{kind.__name__}"}
 
 
-def _described(record: type) -> dict[str, str]:
-    """Returns what a record's docstring says of each attribute, and those of the records that it is one of."""
+def _describe(record: type) -> dict[str, str]:
+    """Returns the description of each attribute in a record's docstring and in those of its base classes."""
     docstrings = "\n".join(inspect.cleandoc(vars(each).get("__doc__") or "") for each in reversed(record.__mro__))
     found = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", docstrings, flags=re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in found}

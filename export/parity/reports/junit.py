@@ -6,7 +6,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from keras_pe.export.parity.reports.document import CaseVerdict, Document, Outcome, Suite
 
-# What XML 1.0 has no way to write.
+# Characters that XML 1.0 cannot represent.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _RESULTS = {Outcome.FAILED: Failure, Outcome.ERROR: Error, Outcome.SKIPPED: Skipped}
 

@@ -1,4 +1,4 @@
-"""What every report offers: a text, a form for a notebook, plain values and files."""
+"""Interface of every report: a text, a form for a notebook, plain values and files."""
 
 import importlib
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class Report:
         """Returns the report as "html", "json", "junit" or "markdown".
 
         Raises:
-            ValueError: If it is none of these.
+            ValueError: If the suffix has no form.
         """
         known = [each for each, _ in _FORMS.values()]
         if form not in known:
@@ -56,7 +56,7 @@ class Report:
 
         Raises:
             ValueError, ImportError, IsADirectoryError: As `check_report_path`.
-            OSError: If the file cannot be written. What stood there stays.
+            OSError: If the file cannot be written. The previous file stays.
         """
         path = Path(path).absolute()
         check_report_path(path)
@@ -91,7 +91,7 @@ class Report:
 
 
 def check_report_path(path: Path) -> None:
-    """Raises what `save` would raise before it wrote anything: call it before a check that takes minutes.
+    """Raises the errors of `save` without writing; call it before a check that takes minutes.
 
     Raises:
         ValueError: If no kind of report has this suffix.
@@ -110,9 +110,9 @@ def write_report(report: Report, path: str | Path) -> None:
     """Writes a report in the form that the suffix names, as its `save` does: `.html`, `.json`, `.md` or `.xml` (JUnit).
 
     Raises:
-        TypeError: If it is no report.
+        TypeError: If it is not a report.
         ValueError, ImportError, IsADirectoryError: As `check_report_path`.
-        OSError: If the file cannot be written. What stood there stays.
+        OSError: If the file cannot be written. The previous file stays.
     """
     check_type("report", report, Report)
     report.save(path)

@@ -21,7 +21,7 @@ _STYLES = {Outcome.PASSED: "bold green", Outcome.FAILED: "bold red"}
 
 def render_text(document: Document, width: int = WIDTH) -> str:
     """Returns the document in lines of at most so many columns; only a name that is longer goes beyond."""
-    return _joined(_lines(document, max(width, 40)))
+    return _join(_lines(document, max(width, 40)))
 
 
 def render_terminal(document: Document, width: int = WIDTH, *, complete: bool = False) -> "Text":
@@ -32,16 +32,16 @@ def render_terminal(document: Document, width: int = WIDTH, *, complete: bool = 
         width: Columns of the terminal.
         complete: Whether to add the parts that passed, and every row of every table.
     """
-    return _colored(_lines(document, max(width, 40), complete))
+    return _color(_lines(document, max(width, 40), complete))
 
 
 def render_verdicts(document: Document, width: int = WIDTH) -> "Text":
     """Returns what rich prints: the verdict of the document, and of each part that failed."""
     titles = [(document.title, document.passed), *((part.title, False) for part in document.parts if not part.passed)]
-    return _colored(line for title in titles for line in _heading(*title, max(width, 40)))
+    return _color(line for title in titles for line in _heading(*title, max(width, 40)))
 
 
-def _colored(lines: Iterable[_Line]) -> "Text":
+def _color(lines: Iterable[_Line]) -> "Text":
     from rich.text import Text
 
     shown = Text(no_wrap=True, overflow="ignore")
@@ -53,24 +53,24 @@ def _colored(lines: Iterable[_Line]) -> "Text":
 
 def render_table(table: TextTable) -> str:
     """Returns a table with its columns under each other, however wide."""
-    return _joined(_aligned([table.header, *table.short]))
+    return _join(_align([table.header, *table.short]))
 
 
 def _lines(document: Document, width: int, complete: bool = False) -> Iterator[_Line]:
     yield from _heading(document.title, document.passed, width)
     for sentence in document.summary:
-        yield from _wrapped("", sentence, width)
+        yield from _wrap("", sentence, width)
     for part in document.parts:
         if complete or not part.passed:
             yield from _part(part, width, complete)
     for table in (document.overview, *document.tables):
-        for block in _narrowed([table.header, *table.short], width) if table.rows else ():
-            yield from ([], *_aligned(block))
+        for block in _narrow([table.header, *table.short], width) if table.rows else ():
+            yield from ([], *_align(block))
     for remark in document.remarks:
-        yield from _wrapped(f"{remark.label}: " if remark.label else "", remark.text, width)
+        yield from _wrap(f"{remark.label}: " if remark.label else "", remark.text, width)
 
 
-def _joined(lines: Iterable[_Line]) -> str:
+def _join(lines: Iterable[_Line]) -> str:
     return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
 
 
@@ -79,14 +79,14 @@ def _part(part: Part, width: int, complete: bool) -> Iterator[_Line]:
     yield from _heading(part.title, part.passed, width)
     longest = max((len(statement.label) for statement in part.statements), default=0)
     for statement in part.statements:
-        yield from _wrapped(f"  {statement.label}: ".ljust(longest + 4), statement.text, width)
+        yield from _wrap(f"  {statement.label}: ".ljust(longest + 4), statement.text, width)
     for table in part.tables:
         rows = table.rows if complete else () if table.wide else table.short
         if rows:
-            for block in _narrowed([table.header, *rows], width - 2):
-                yield from ([("  ", ""), *line] for line in _aligned(block))
+            for block in _narrow([table.header, *rows], width - 2):
+                yield from ([("  ", ""), *line] for line in _align(block))
             if table.note:
-                yield from _wrapped("  ", table.note, width)
+                yield from _wrap("  ", table.note, width)
 
 
 def _heading(title: str, passed: bool, width: int) -> Iterator[_Line]:
@@ -96,7 +96,7 @@ def _heading(title: str, passed: bool, width: int) -> Iterator[_Line]:
     yield [(last.removesuffix(outcome.value), ""), (outcome.value, _STYLES[outcome])]
 
 
-def _wrapped(label: str, text: str, width: int) -> Iterator[_Line]:
+def _wrap(label: str, text: str, width: int) -> Iterator[_Line]:
     """Yields a text in lines, the first behind its label and the others below it."""
     indent = " " * len(label)
     first, *others = _fill(text, width, indent) or [""]
@@ -116,7 +116,7 @@ def _fill(text: str, width: int, indent: str) -> list[str]:
     )
 
 
-def _aligned(rows: Sequence[Sequence[str | Mark]]) -> Iterator[_Line]:
+def _align(rows: Sequence[Sequence[str | Mark]]) -> Iterator[_Line]:
     """Yields rows as lines with their cells under each other."""
     widths = [max(len(_shown(cells[i])) for cells in rows) for i in range(len(rows[0]))]
     for cells in rows:
@@ -133,7 +133,7 @@ def _shown(cell: str | Mark) -> str:
     return printable(" ".join(str(cell).split()))
 
 
-def _narrowed(rows: Sequence[Sequence[str | Mark]], width: int) -> list[list[tuple[str | Mark, ...]]]:
+def _narrow(rows: Sequence[Sequence[str | Mark]], width: int) -> list[list[tuple[str | Mark, ...]]]:
     """Returns the rows in blocks of as many columns as the width holds, each with the first column again."""
     widths = [max(len(_shown(row[column])) for row in rows) + 2 for column in range(len(rows[0]))]
     blocks: list[list[int]] = []

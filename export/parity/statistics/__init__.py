@@ -1,1 +1,1 @@
-"""What is kept of a shard: small, and the same in whatever order shards are merged."""
+"""Statistics of a shard: small, and equal in every order of merging."""

@@ -1,4 +1,4 @@
-"""What a sample says of all rows like it: an exact upper bound on a rate, and how it is said."""
+"""Exact upper bound on a rate, from a sample of rows, and its sentence."""
 
 import math
 

@@ -37,14 +37,14 @@ class OutputStatistics(Shown):
     Attributes:
         rows: Rows that the runtime answered.
         values: Values that the runtime returned.
-        uncompared: Those of them that are NaN on both sides, or beyond the reference's own floats.
+        uncompared: Values that are NaN on both sides, or beyond the reference's own floats.
         expected_nan: NaN among the reference's values.
         expected_inf: Infinities among the reference's values.
         actual_nan: NaN among the runtime's values.
         actual_inf: Infinities among the runtime's values.
         clashes: Rows in which a NaN or an infinity stands against something else.
         max_abs_diff: The largest finite difference.
-        errors: Of each row the largest finite difference.
+        errors: Largest finite difference of each row.
         out_of_tolerance: Rows whose largest difference is more than is allowed, clashes among them.
         decisions: Decisions taken: one or more a row.
         changed_decisions: Decisions that are others in the runtime.
@@ -55,7 +55,7 @@ class OutputStatistics(Shown):
         labels: Decisions that have a label.
         expected_right: Decisions of the reference that agree with their label.
         actual_right: Decisions of the runtime that agree with their label.
-        margins: Of each row the largest share that the error takes of a decision's margin. Below 1 none changes.
+        margins: Largest share of a decision's margin that the error takes, in each row. Below 1 no decision changes.
     """
 
     computed: ClassVar[tuple[str, ...]] = ("changed_classes",)
@@ -140,12 +140,12 @@ class WorstRow(Shown):
 
     Attributes:
         row: Its number in the data set, from 0.
-        place: Where it stands, such as "train.parquet, row 17 of row group 3".
+        place: Location, such as "train.parquet, row 17 of row group 3".
         shard: The number of its shard.
         batch: The number of its batch in the shard.
         severity: How bad it is.
         error: The largest error of an output, in units of what the output may be off.
-        inputs: What was fed, without the axis of the batch.
+        inputs: Inputs of the row, without the axis of the batch.
         expected: The reference's outputs.
         actual: The runtime's outputs, empty where it gave none.
         message: The runtime's error where it gave no answer.
@@ -181,7 +181,7 @@ class RuntimeStatistics(Shown):
         failed: Rows that fail in any output, or that the runtime gave no answer to.
         unanswered: Rows that the runtime gave no answer to.
         outputs: By name. A result has them with what was allowed.
-        problems: What else went wrong, each with the first row it happened to; as many as `WORST`.
+        problems: Further faults, each with its first row; as many as `WORST`.
         worst: The worst rows, the worst first; as many as `WORST`.
     """
 

@@ -1,7 +1,7 @@
 """Hands requests to a script that fetches them one at a time, from a server on the loopback address.
 
-The script asks for work instead of being driven, so that Node, a page in any browser and another Python all take part
-in the same way, and none needs a protocol of its own to be steered by.
+The script requests its work, so that Node, a page in any browser and another Python all take part in the same way. No
+host needs a protocol of its own.
 """
 
 import contextlib
@@ -91,7 +91,7 @@ class Bridge:
         """Starts the server.
 
         Args:
-            files: What the script may fetch: a file, or a folder of files, by the first part of its address.
+            files: Files that the script may fetch: a file, or a folder of files, by the first part of its address.
         """
         self._requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[bytes | RuntimeDiedError] = queue.SimpleQueue()
@@ -117,8 +117,8 @@ class Bridge:
         """Returns the script's answer.
 
         Args:
-            request: What to do.
-            arrays: What to do it with.
+            request: Name of the operation.
+            arrays: Arrays of the operation.
             ended: Says how the script's process has ended, None while it runs.
 
         Raises:

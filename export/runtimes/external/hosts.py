@@ -1,4 +1,4 @@
-"""What holds the sessions: Node, a headless Chromium, or another Python. Where each is, and how it is started.
+"""Hosts of sessions: Node, a headless Chromium, or another Python. Finds and starts them.
 
 `KERAS_PE_NODE` and `KERAS_PE_CHROMIUM` name the programs, `KERAS_PE_NODE_MODULES` the folder `node_modules`. Without
 them the programs are looked for on the PATH, and the folder in the working directory and those above it, as Node does.
@@ -55,7 +55,7 @@ def find_package(name: str) -> Path | None:
 
 
 def missing_in(host: str, package: str) -> str | None:
-    """Says what is missing to run an npm package in a host, "node" or "chromium", and what brings it."""
+    """Names the package that a host, "node" or "chromium", lacks for an npm package, and its installation."""
     if host == "node" and find_node() is None:
         return "Node. Install it with: apt-get install nodejs npm (KERAS_PE_NODE names the program)"
     if host == "chromium" and find_chromium() is None:
@@ -75,14 +75,14 @@ class Host(Process):
     def __init__(self, command: Sequence[str]) -> None:
         super().__init__(command, name=command[0])
 
-    def ended(self) -> str | None:
+    def describe_end(self) -> str | None:
         """Says how the process ended; None while it runs."""
         return self.how_it_ended() if self.has_ended else None
 
     def log_lines(self) -> list[str]:
         return [line for line in super().log_lines() if not _CHATTER.search(line)]
 
-    def placed(self) -> dict[str, int]:
+    def count_placements(self) -> dict[str, int]:
         """Returns the number of nodes by execution provider, as ONNX Runtime logged it since the last call."""
         found: Counter[str] = Counter()
         for provider, count in _PLACED.findall("\n".join(super().log_lines())):
@@ -95,8 +95,8 @@ def start(host: str, url: str, executable: str = "") -> Host:
     """Starts what fetches its requests from an address.
 
     Args:
-        host: "node" for `session.mjs` in Node, "chromium" for its page in a headless Chromium with a profile of its
-            own, "python" for `session.py` in another installation, which sees its own packages only.
+        host: "node" for `session.mjs` in Node, "chromium" for its page in a headless Chromium with a new profile.
+            "python" runs `session.py` in another installation, which sees its own packages only.
         url: The address.
         executable: The other Python.
 
@@ -106,12 +106,12 @@ def start(host: str, url: str, executable: str = "") -> Host:
     if host == "python":
         return Host([executable, "-I", str(HERE / "session.py"), url])
     if host == "node":
-        return Host([_found(find_node(), "Node"), str(HERE / "session.mjs"), url])
+        return Host([_find(find_node(), "Node"), str(HERE / "session.mjs"), url])
     adapter = os.environ.get("KERAS_PE_WEBGPU_ADAPTER", "swiftshader")
     flags = [*_CHROMIUM, f"--use-webgpu-adapter={adapter}", f"--user-data-dir={tempfile.mkdtemp()}"]
     if os.geteuid() == 0:  # Chromium refuses to sandbox what root starts
         flags.append("--no-sandbox")
-    return Host([_found(find_chromium(), "Chromium"), *flags, f"{url}page.html"])
+    return Host([_find(find_chromium(), "Chromium"), *flags, f"{url}page.html"])
 
 
 def package_folder(name: str) -> Path:
@@ -120,7 +120,7 @@ def package_folder(name: str) -> Path:
     Raises:
         FileNotFoundError: If it is not there.
     """
-    return Path(_found(find_package(name), name))
+    return Path(_find(find_package(name), name))
 
 
 def _program(variable: str, names: tuple[str, ...]) -> str | None:
@@ -128,7 +128,7 @@ def _program(variable: str, names: tuple[str, ...]) -> str | None:
     return next(filter(None, map(shutil.which, [named] if named else names)), None)
 
 
-def _found(place: str | Path | None, what: str) -> str:
+def _find(place: str | Path | None, what: str) -> str:
     if place is None:
         raise FileNotFoundError(f"{what} is not there any more.")
     return str(place)

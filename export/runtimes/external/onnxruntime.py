@@ -21,7 +21,7 @@ class ExternalOnnxRuntime:
     """An ONNX file in a session of ONNX Runtime outside this Python.
 
     Attributes:
-        inputs: What it takes.
+        inputs: Inputs of the artifact.
         version: The package, its version, and where it runs.
         providers: How many nodes each execution provider got, as the session itself says.
     """
@@ -44,9 +44,9 @@ class ExternalOnnxRuntime:
             host: "node", "chromium" or "python".
             package: The package to import there.
             module: The file of the npm package that a page imports.
-            variant: Of the package, for `version`.
+            variant: Variant of the package, for `version`.
             provider: The execution provider, as that package calls it.
-            level: Of graph optimization.
+            level: Level of graph optimization.
             executable: The other Python.
         """
         self._path, self._provider, self._variant = Path(path), provider, variant
@@ -55,7 +55,7 @@ class ExternalOnnxRuntime:
         about = self._start()
         opened = self._open(_MODEL, self._path, level)
         self.inputs = tuple(tensor_info(name, shape, dtype) for name, dtype, shape in opened["inputs"])
-        self.providers: dict[str, int] = opened.get("placed") or self._host.placed()
+        self.providers: dict[str, int] = opened.get("placed") or self._host.count_placements()
         device = f" on {opened['device']}" if opened["device"] else ""
         self.version = f"{package}{variant and f'[{variant}]'} {about['version']} in {about['host']}{device}"
 
@@ -86,11 +86,11 @@ class ExternalOnnxRuntime:
 
     @cached_property
     def _inspected(self) -> "InspectedModel":
-        """What is read inside, in a session of its own."""
+        """Reads tensors inside, in a session of its own."""
         from keras_pe.export.runtimes import InspectedModel
 
         inspected = InspectedModel(str(self._path))
-        self._open(_PART, inspected.serialized(with_weights=True), "disabled")
+        self._open(_PART, inspected.serialize(with_weights=True), "disabled")
         return inspected
 
     def _run(self, session: str, inputs: Mapping[str, Array], fetches: list[str] | None = None) -> Arrays:
@@ -99,7 +99,7 @@ class ExternalOnnxRuntime:
             self._start()
         request = {"request": "run", "session": session, "fetches": fetches}
         try:
-            return self._bridge.ask(request, inputs, self._host.ended)[1]
+            return self._bridge.ask(request, inputs, self._host.describe_end)[1]
         except RuntimeRefusedError:
             # After a run that failed on WebGPU, onnxruntime-web 1.30 answers nothing more.
             self._is_stuck = self._provider == "webgpu"
@@ -124,7 +124,7 @@ class ExternalOnnxRuntime:
         )
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        return self._bridge.ask(request, {}, self._host.ended)[0]
+        return self._bridge.ask(request, {}, self._host.describe_end)[0]
 
 
 def _end(host: hosts.Host, bridge: Bridge) -> None:

@@ -1,7 +1,7 @@
-"""Sessions of ONNX Runtime in another installation, for requests that it fetches from bridge.py until that is gone.
+"""Sessions of ONNX Runtime in another installation, which fetch requests from bridge.py until it is gone.
 
-This file runs by itself, in a Python that has NumPy and ONNX Runtime and need have nothing else: it imports nothing of
-the package that it belongs to, and stays with what Python 3.9 and older releases of the other two know.
+This file runs by itself, in a Python with NumPy and ONNX Runtime. It imports nothing of its own package, and uses only
+features of Python 3.9 and of older releases of the other two.
 """
 
 import json
@@ -57,7 +57,7 @@ def load(header: Header, arrays: Arrays) -> tuple[Header, Arrays]:
 def open_session(header: Header, arrays: Arrays) -> tuple[Header, Arrays]:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, "ORT_" + LEVELS[header["level"]])
-    options.log_severity_level = 0  # which provider got which node stands in this log only
+    options.log_severity_level = 0  # only this log has the provider of each node
     source = header["file"] or fetch(header["model"])
     session = onnxruntime.InferenceSession(source, options, providers=[header["provider"]])
     sessions[header["session"]] = session

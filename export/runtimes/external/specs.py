@@ -28,7 +28,7 @@ IN_JAVASCRIPT = (
     _in_javascript("onnxruntime-web", "node", "wasm", "wasm"),
     _in_javascript("onnxruntime-web", "chromium", "wasm", "chromium-wasm", "ort.wasm.bundle.min.mjs"),
     _in_javascript("onnxruntime-web", "chromium", "webgpu", "webgpu", "ort.webgpu.bundle.min.mjs"),
-    # What `import "onnxruntime-web"` gives in 1.30: the older implementation of WebGPU.
+    # `import "onnxruntime-web"` gives the older implementation of WebGPU in 1.30.
     _in_javascript("onnxruntime-web", "chromium", "webgpu", "webgpu-jsep", "ort.bundle.min.mjs"),
 )
 
@@ -63,7 +63,7 @@ def in_other_installation(name: str) -> RuntimeSpec | None:
 
 
 def _missing_in_python(executable: str) -> str | None:
-    """Says what another Python lacks, None if nothing. What was there once is not looked for again."""
+    """Names the packages that another Python lacks, or returns None. Found packages are cached."""
     if executable in _COMPLETE:
         return None
     if shutil.which(executable) is None:

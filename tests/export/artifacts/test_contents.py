@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from keras_pe.export import Artifact, Format, export_onnx, read_artifact
-from keras_pe.export.artifacts.contents import added
+from keras_pe.export.artifacts.contents import add_terms
 
 L = keras.layers
 
@@ -62,7 +62,7 @@ def test_multiplications_follow_from_the_sizes_of_the_inputs(tmp_path: Path) -> 
     assert contents["net/conv"].multiplications == ((16 * 4 * 27 // 2, ("height", "n")),)
     assert contents["net/head"].multiplications == ((8, ("n",)),)
     assert contents[""].multiplications is None  # an equation may be any
-    assert added([(2, ("n",)), (3, ()), (5, ("n",)), (1, ("n", "n"))]) == ((1, ("n", "n")), (7, ("n",)), (3, ()))
+    assert add_terms([(2, ("n",)), (3, ()), (5, ("n",)), (1, ("n", "n"))]) == ((1, ("n", "n")), (7, ("n",)), (3, ()))
 
 
 def test_another_format_does_not_say_of_which_layer_an_operator_is() -> None:

@@ -36,9 +36,9 @@ def test_what_is_none_of_them_is_none(made: dict[Format, Path], tmp_path: Path) 
 
 
 def test_a_name_says_the_format_of_a_file_that_is_yet_to_be_written() -> None:
-    assert Format.of_suffix("m.onnx") is Format.ONNX
-    assert Format.of_suffix("m.tflite") is Format.LITERT
-    assert Format.of_suffix("m") is None
+    assert Format.from_suffix("m.onnx") is Format.ONNX
+    assert Format.from_suffix("m.tflite") is Format.LITERT
+    assert Format.from_suffix("m") is None
 
 
 def test_a_format_equals_the_name_that_keras_has_for_it() -> None:

@@ -29,4 +29,4 @@ def test_a_version_has_a_package_a_release_and_what_follows_and_is_written_as_it
         assert Version.parse(text) == version
         assert str(version) == text
     assert [version.detail for version in versions.values()] == ["1.31.1", "1.30.0 in Node 20.1", "homemade", ""]
-    assert str(Version.parse("onnxruntime-web[wasm] 1.30.0 in Node 20.1").of_package) == "onnxruntime-web 1.30.0"
+    assert str(Version.parse("onnxruntime-web[wasm] 1.30.0 in Node 20.1").package_release) == "onnxruntime-web 1.30.0"

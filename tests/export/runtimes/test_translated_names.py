@@ -12,8 +12,11 @@ def test_names_are_put_in_the_order_in_which_they_are_counted():
 def test_what_an_artifact_takes_and_returns_has_the_models_names():
     names = Names({"x": "args_0"}, {"y": "output_0"})
     arrays = {name: np.zeros(size) for size, name in enumerate(("x", "other"))}
-    assert {name: array.size for name, array in names.given(arrays).items()} == {"args_0": 0, "other": 1}
+    assert {name: array.size for name, array in names.to_artifact(arrays).items()} == {"args_0": 0, "other": 1}
     inner = {"y": np.zeros(1), "output_0": np.zeros(2), "more": np.zeros(3)}
-    returned = names.returned(inner)
+    returned = names.to_model(inner)
     assert {name: array.size for name, array in returned.items()} == {"y": 2, "more": 3}, "the output, not its namesake"
-    assert {name: array.size for name, array in names.replaced(returned).items()} == {"output_0": 2, "more": 3}
+    assert {name: array.size for name, array in names.inner_to_artifact(returned).items()} == {
+        "output_0": 2,
+        "more": 3,
+    }
