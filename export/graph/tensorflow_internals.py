@@ -24,20 +24,6 @@ def replaced_slices(function: Callable[..., Any]) -> contextlib.AbstractContextM
     return replaced_functions([(array_ops, "strided_slice", function)])
 
 
-def replaced_products(function: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
-    """Gives products of matrices in a batch, of which all others are made, another implementation, in this thread.
-
-    Args:
-        function: Called with the usual one, two tensors, and whether the last axes of each are exchanged.
-    """
-    from tensorflow.python.ops import gen_math_ops
-
-    def product(usual: Callable[..., Any], x: Any, y: Any, adj_x: bool = False, adj_y: bool = False, **o: Any) -> Any:
-        return function(lambda x, y: usual(x, y, adj_x=adj_x, adj_y=adj_y, **o), x, y, adj_x, adj_y)
-
-    return replaced_functions([(gen_math_ops, "batch_mat_mul_v2", product)])
-
-
 def replaced_softplus(function: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
     """Gives `softplus`, and with it what is made of it, another implementation, in this thread: called as above."""
     from tensorflow.python.ops import gen_nn_ops

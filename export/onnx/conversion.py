@@ -105,7 +105,7 @@ def _declare(graph: Any) -> None:
         "StringSplit": (TensorProto.STRING, TensorProto.INT64),
         "StringConcat": (TensorProto.STRING,),
         "Equal": (TensorProto.BOOL,),
-        **dict.fromkeys(("Attention", "Gelu", "RotaryEmbedding"), (TensorProto.FLOAT,)),
+        **dict.fromkeys(("Gelu", "RotaryEmbedding"), (TensorProto.FLOAT,)),
     }
     for body in all_graphs(graph):
         for node in body.node:

@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from keras_pe.export.graph.tensorflow_internals import replaced_products
-from keras_pe.export.model.watch.keras_internals import replaced_attention, replaced_operations
+from keras_pe.export.model.watch.keras_internals import replaced_causal_masks, replaced_operations
 from keras_pe.export.model.watch.replaced import replaced_functions
 from keras_pe.export.model.watch.traceable import steps_as_rows
-from keras_pe.export.onnx.attention import attention, attention_of_layer, masked_softmax
+from keras_pe.export.onnx.attention import attention, causal_mask, masked_softmax
 from keras_pe.export.onnx.convolutions import convolution, transposed_convolution
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.operator_calls import Unfused, call_operator, differentiable
-from keras_pe.export.onnx.spelled_attention import SpelledAttention
 
 _HUB_ROTATION = "_apply_rotary_pos_emb"  # of keras-hub's layers of rotary positions
 
@@ -35,16 +33,14 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     from keras_pe.rotations import pairs
 
     normalization = partial(_layer_normalization, opset, unfused)
-    spelled = SpelledAttention(opset, unfused)
     usual = replaced_operations(
         nn={
             "gelu": partial(_gelu, opset),
             **{name: partial(_activation, *named) for name, named in _ACTIVATIONS.items()},
-            "dot_product_attention": partial(attention, opset, unfused),
+            "dot_product_attention": attention,
             **dict.fromkeys(("conv", "depthwise_conv", "separable_conv"), convolution),
             "conv_transpose": transposed_convolution,
         },
-        numpy={"einsum": spelled.einsum},
         normalizations={"layer_normalization": normalization, "rms_normalization": _rms_normalization},
     )
     own: list[tuple[Any, str, Callable[..., Any]]] = []
@@ -58,10 +54,9 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     own += [(layer, "call", partial(_group_normalization, layer)) for layer in in_groups]
     masking = [layer for layer in layers if type(layer).call is keras.layers.Softmax.call]
     own += [(layer, "call", partial(masked_softmax, layer)) for layer in masking]
-    of_layers = replaced_attention(layers, partial(attention_of_layer, spelled.kept))
     by_steps = [layer for layer in layers if isinstance(layer, keras.layers.TimeDistributed)]
     as_rows = steps_as_rows(filter(_takes_rows_alone, by_steps), even_if_fixed=True)
-    with usual, of_layers, replaced_products(spelled.matmul), replaced_functions(own), as_rows:
+    with usual, replaced_causal_masks(layers, causal_mask), replaced_functions(own), as_rows:
         yield
 
 

@@ -1,7 +1,7 @@
 """An ONNX operator as one call in the graph that TensorFlow traces, and the reasons where there is none."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -17,13 +17,14 @@ class Unfused:
 
         self._noted.append((f"{tf.get_current_name_scope()}/", operator, reason))
 
-    def to_json(self, path_of: Callable[[str], str]) -> str | None:
+    def to_json(self, path_of: Callable[[str], str], found: Mapping[str, Mapping[str, str]]) -> str | None:
         """Returns the metadata of a file: reasons by operator by layer; None where there are none.
 
         Args:
             path_of: Returns the path of the layer that a scope of TensorFlow's belongs to.
+            found: The reasons that rules have found in the graph.
         """
-        reasons: dict[str, dict[str, str]] = {}
+        reasons = {path: dict(each) for path, each in found.items()}
         for scope, operator, reason in self._noted:
             reasons.setdefault(path_of(scope), {})[operator] = reason
         return json.dumps(reasons, sort_keys=True) if reasons else None

@@ -1,7 +1,6 @@
 """What Keras does not offer in public. Tried on Keras 3.15.1."""
 
 import contextlib
-import functools
 import re
 import threading
 import warnings
@@ -10,8 +9,6 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from keras_pe.export.model.watch.replaced import one_at_a_time, replaced_attributes, replaced_functions
-
-_RATES = ("_dropout", "dropout")  # which holds how much an attention layer drops
 
 
 def loads_python_code() -> bool:
@@ -93,44 +90,17 @@ def compute_output_spec(function: Callable[..., Any], *arguments: Any) -> Any:
     return backend.compute_output_spec(function, *arguments)
 
 
-def replaced_attention(
-    layers: Iterable[Any], attend: Callable[..., tuple[Any, Any]]
-) -> contextlib.AbstractContextManager[None]:
-    """Gives Keras' own attention layers another computation, in this thread.
+def replaced_causal_masks(layers: Iterable[Any], mask: Callable[..., Any]) -> AbstractContextManager[None]:
+    """Gives Keras' own attention layers another function that makes their causal masks, in this thread.
 
     Args:
         layers: Any.
-        attend: Called with a layer, its usual computation, and what that takes.
+        mask: Called with the usual function, and what that takes.
     """
     import keras
 
     kinds = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
-    return replaced_functions(
-        (layer, "_compute_attention", functools.partial(attend, layer))
-        for layer in layers
-        for kind in kinds
-        if isinstance(layer, kind) and type(layer)._compute_attention is kind._compute_attention
-    )
-
-
-def drops_scores(layer: Any) -> bool:
-    """Whether an attention layer drops scores in training."""
-    return any(getattr(layer, name, 0) > 0 for name in _RATES)
-
-
-def without_dropout(layer: Any) -> contextlib.AbstractContextManager[None]:
-    """Lets an attention layer compute as one that drops no scores."""
-    return replaced_attributes(layer, {name: 0.0 for name in _RATES if hasattr(layer, name)})
-
-
-def returns_scores(layer: Any) -> bool:
-    """Whether an attention layer was told to return its scores in whatever call."""
-    return bool(getattr(layer, "_return_attention_scores", False))
-
-
-def causal_mask(layer: Any, query: Any, value: Any) -> Any:
-    """Returns what an attention layer lets a query see where it is causal, `(1, queries, values)`."""
-    return layer._compute_causal_mask(query, value)
+    return replaced_functions((each, "_compute_causal_mask", mask) for each in layers if isinstance(each, kinds))
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -13,8 +13,10 @@ from keras_pe.export.artifacts.artifact import LAYERS_KEY, TensorInfo
 from keras_pe.export.artifacts.contents import UNFUSED_KEY
 from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.model.stored_weights import FOLDED_KEY, LAYOUTS_KEY, foldings_to_json, layouts_to_json
+from keras_pe.export.onnx.finishing import attention
 from keras_pe.export.onnx.finishing.canonical import merge_equal, name_after_layers, order_needed, place_in_layers
 from keras_pe.export.onnx.finishing.constants import compute_constants, leave_out_needless
+from keras_pe.export.onnx.finishing.contractions import leave_out_shuffles, leave_out_turns, multiply_matrices
 from keras_pe.export.onnx.finishing.graph_edits import WEIGHT, add_weight, drop_unneeded, standing_for
 from keras_pe.export.onnx.finishing.image_axes import compute_channels_first, keep_rows
 from keras_pe.export.onnx.finishing.normalizations import fold_normalizations, store_normalizations
@@ -36,6 +38,7 @@ from keras_pe.export.onnx.finishing.reshapes import (
     take_zero_sizes,
     write_shapes,
 )
+from keras_pe.export.onnx.finishing.rules import Reasons
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.weight_layouts import multiply_unsigned, name_weights, store_as_read
 from keras_pe.export.onnx.handlers import opsets
@@ -51,11 +54,13 @@ class Graph:
         model: The model, whose weights are inputs.
         layers: The layers of the Keras model, by path.
         foldings: The path of each normalization that another layer holds, by that of the layer.
+        reasons: Why rules have left operators as they are.
     """
 
     model: ir.Model
     layers: Mapping[str, Any]
-    foldings: dict[str, str]
+    foldings: dict[str, str] = field(default_factory=dict)
+    reasons: Reasons = field(default_factory=dict)
 
     @property
     def graph(self) -> ir.Graph:
@@ -98,8 +103,13 @@ def _name_root_mean_squares(each: Graph) -> None:
 PASSES: tuple[Callable[[Graph], None], ...] = (
     lambda each: bound_once(each.graph, each.sizes),
     _fold_constants,
-    lambda each: add_biases_before_splits(each.graph, each.sizes),
     lambda each: leave_out_needless(each.graph, each.sizes),
+    lambda each: leave_out_shuffles(each.graph, each.sizes),
+    lambda each: attention.rule(each.opset).apply(each.graph, each.sizes, each.reasons),
+    lambda each: multiply_matrices(each.graph, each.sizes),
+    lambda each: leave_out_turns(each.graph),
+    _fold_constants,
+    lambda each: add_biases_before_splits(each.graph, each.sizes),
     lambda each: write_shapes(each.graph, each.sizes),
     lambda each: share_sizes(each.graph, each.sizes),
     lambda each: remove_needless_reshapes(each.graph, each.sizes),
@@ -143,10 +153,10 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     returned = {outputs[output]: tensor for tensor, output in trace.returned.items()}
     place_in_layers(graph, lambda result: trace.view.layer_path(returned.get(result, result)))
     traced = _values_of_layers(graph, trace, outputs)
-    each = Graph(model, trace.view.layers, {})
+    each = Graph(model, trace.view.layers)
     run_passes(each)
     texts = {LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, traced), sort_keys=True)}
-    if reasons := unfused.to_json(trace.view.layer_path):
+    if reasons := unfused.to_json(trace.view.layer_path, each.reasons):
         texts[UNFUSED_KEY] = reasons
     used = {value: value.meta[WEIGHT] for value in _read(graph) if WEIGHT in value.meta}
     if layouts := {str(value.name): weight.layout for value, weight in used.items() if weight.layout is not None}:

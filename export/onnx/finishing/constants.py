@@ -120,9 +120,31 @@ def _unchanged(node: Node, sizes: KnownSizes) -> Any | None:
         return None
     for tensor, factor in (node.inputs, *([node.inputs[::-1]] if node.op_type == "Mul" else [])):
         number, shape = array(factor), sizes.shape(tensor)
-        if number is not None and (number == 1).all() and shape is not None and shape == sizes.shape(node.outputs[0]):
+        is_one = (number == 1).all() if number is not None else _counts_a_causal_mask(factor, sizes)
+        if is_one and shape is not None and shape == sizes.shape(node.outputs[0]):
             return tensor
     return None
+
+
+def _counts_a_causal_mask(value: ir.Value | None, sizes: KnownSizes) -> bool:
+    """Whether a value is 1 for each row of a causal mask that sees something: each row sees the first column."""
+    is_something = producer(value, "Cast")
+    more = producer(is_something.inputs[0], "Greater") if is_something else None
+    count = producer(more.inputs[0], "ReduceSum") if more and sizes.vector(more.inputs[1]) == (0,) else None
+    mask = count.inputs[0] if count else None
+    rank = len(sizes.shape(mask) or ())
+    if count is None or len(count.inputs) < 2 or sizes.vector(count.inputs[1]) not in ((-1,), (rank - 1,)):
+        return False
+    while (node := producer(mask, "Cast", "Unsqueeze")) is not None:
+        mask = node.inputs[0]
+    compared = producer(mask, "LessOrEqual")
+    if compared is None or rank < 2 or len(sizes.shape(mask) or ()) != 2:
+        return False
+    ((first, of_rows), (second, of_columns)) = ((producer(each, "Unsqueeze"), each) for each in compared.inputs)
+    starts = [producer(each.inputs[0], "Range") for each in (first, second) if each]
+    are_from_zero = len(starts) == 2 and all(each and sizes.vector(each.inputs[0]) == (0,) for each in starts)
+    are_placed = (sizes.shape(of_rows) or ())[:1] == (1,) and (sizes.shape(of_columns) or ())[1:] == (1,)
+    return are_from_zero and are_placed and (sizes.shape(count.inputs[0]) or ())[-2:] == sizes.shape(mask)
 
 
 def _reversed_axes(cut: Node) -> list[int] | None:

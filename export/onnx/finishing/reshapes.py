@@ -228,7 +228,7 @@ def join_shapes(graph: ir.Graph, sizes: KnownSizes) -> None:
             if order == sorted(order) and can_replace(node.outputs[0], before.inputs[0]):
                 stand_for(before.outputs[0], before.inputs[0])  # in another order of axes
                 replace(node.outputs[0], before.inputs[0])
-        elif before is not None and before.op_type in _RESHAPING and _turns_nothing(node, sizes.shape(node.inputs[0])):
+        elif before is not None and before.op_type in _RESHAPING and _is_reshaping(node, sizes):
             source, result = before.inputs[0], node.outputs[0]
             for operator, narrow, wide in (("Unsqueeze", source, result), ("Squeeze", result, source)):
                 if (axes := _axes_of_one(sizes.shape(narrow), sizes.shape(wide))) is not None:
@@ -236,6 +236,11 @@ def join_shapes(graph: ir.Graph, sizes: KnownSizes) -> None:
                     break
         elif node.op_type == "Reshape" and not node.attributes and (shape := _told(node, sizes)) is not None:
             _read_before(node, shape, sizes)
+
+
+def _is_reshaping(node: Node, sizes: KnownSizes) -> bool:
+    """Whether a node adds or drops axes of one entry, or moves them alone."""
+    return node.op_type in ("Squeeze", "Unsqueeze") or _turns_nothing(node, sizes.shape(node.inputs[0]))
 
 
 def _order(node: Node) -> list[int]:

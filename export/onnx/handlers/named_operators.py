@@ -86,18 +86,6 @@ def enlarged(ctx: Replacement, images: str, times: list[int], is_last: bool, is_
     return ctx.emit("Transpose", images, perm=[0, 2, 3, 1]) if is_last else images
 
 
-def attention(ctx: Replacement, *inputs: str, **attributes: Any) -> str:
-    """The operator, of heads that lie side by side: as a projection returns them, so that none is moved."""
-    heads = [ctx.known_shape(tensor)[2:] for tensor in inputs[:3]]
-    flat = [
-        ctx.emit("Reshape", tensor, [0, 0, math.prod(each)]) for tensor, each in zip(inputs[:3], heads, strict=True)
-    ]
-    (query, _), (pairs, _), (_, width) = heads
-    attributes |= {"q_num_heads": query, "kv_num_heads": pairs}
-    (result,) = ctx.emit_later("Attention", *flat, *inputs[3:], **attributes)
-    return ctx.emit("Reshape", result, [0, 0, query, width])
-
-
 def _as_named(operator: str, ctx: Replacement, x: str, **attributes: Any) -> str:
     return ctx.emit(operator, x, **attributes)
 
@@ -113,7 +101,6 @@ FORMS: dict[str, Callable[..., str | list[str]]] = {
     **{operator: partial(_as_named, operator) for operator in ("Celu", "HardSigmoid", "HardSwish", "Shrink")},
     "Resize": enlarged,
     "RotaryEmbedding": lambda ctx, *inputs, **attributes: ctx.emit_later("RotaryEmbedding", *inputs, **attributes),
-    "Attention": attention,
 }
 
 

@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 import numpy as np
 from onnx import TensorProto
 from tf2onnx import utils
-from tf2onnx.onnx_opset.math import CumProd, Einsum
+from tf2onnx.onnx_opset.math import CumProd
 from tf2onnx.onnx_opset.nn import CTCGreedyDecoder, get_shape_from_const_or_concat
 
 from keras_pe.export.onnx.handlers import opsets
 
 # tf2onnx's own, which some of ours go on with.
-_OWN = {"CTCGreedyDecoder": CTCGreedyDecoder.version_11, "Cumprod": CumProd.version_10, "Einsum": Einsum.version_12}
+_OWN = {"CTCGreedyDecoder": CTCGreedyDecoder.version_11, "Cumprod": CumProd.version_10}
 
 _AXES_ARE_INPUTS = 18  # since this opset, those of every reduction but ReduceSum
 
@@ -179,16 +179,6 @@ class Replacement:
     def integers(self, *values: int) -> str:
         """Writes an int64 vector, as shapes and axes are, and returns its name."""
         return self.constant(values, "int64")
-
-    def before_cast(self, tensor: str) -> str:
-        """Returns what a tensor was cast from; the tensor where it was not."""
-        node = self._graph.get_node_by_output(tensor)
-        return str(node.input[0]) if node is not None and node.type == "Cast" else tensor
-
-    def is_given(self, tensor: str) -> bool:
-        """Whether a tensor is an input of the graph, as weights are while it is converted."""
-        node = self._graph.get_node_by_output(tensor)
-        return node is not None and bool(node.is_graph_input())
 
     def cast(self, tensor: str, dtype: Any) -> str:
         """Casts to a NumPy dtype, unless that is what the tensor has."""

@@ -9,12 +9,20 @@ import onnx_ir as ir
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from keras_pe.export.onnx.finishing import constants, image_axes, operator_forms, reshapes, weight_layouts
+from keras_pe.export.onnx.finishing import (
+    attention,
+    constants,
+    contractions,
+    image_axes,
+    operator_forms,
+    reshapes,
+    weight_layouts,
+)
 from keras_pe.export.onnx.finishing.canonical import merge_equal, order_needed
 from keras_pe.export.onnx.finishing.graph_edits import WEIGHT, drop_unneeded
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
-SIZES = {"batch": 2, "length": 5, "height": 6, "width": 4}
+SIZES = {"batch": 2, "length": 5, "size": 7, "height": 6, "width": 4}
 
 
 def read(text: str, opset: int = 18) -> ir.Model:
@@ -41,6 +49,8 @@ def changed(text: str, change: Callable[[ir.Graph, KnownSizes], Any], *, opset: 
 
 
 def _drawn(value: ir.Value) -> np.ndarray:
+    if value.dtype == ir.DataType.BOOL:
+        return np.random.default_rng(0).random([SIZES.get(str(getattr(x, "value", x)), x) for x in value.shape]) < 0.6
     shape = [size if isinstance(size, int) else SIZES[str(size.value)] for size in value.shape]
     numbers = np.random.default_rng(0).normal(size=shape)
     return (3 * numbers).astype(value.dtype.numpy()) if value.dtype.numpy().kind == "i" else numbers.astype("float32")
@@ -179,6 +189,87 @@ def test_a_convolution_reads_an_image_that_is_turned_before_it_is_prepared() -> 
         { a = Mul(x, half)  b = Sub(a, mean)  t = Transpose<perm=[0,3,1,2]>(b)  y = Conv(t, w) }"""
     found = changed(text, lambda graph, sizes: operator_forms.turn_images_first(graph))
     assert found == ["Transpose", "Mul", "Sub", "Conv"]
+
+
+ATTENDING = """(float[batch,length,4,8] q, float[batch,size,4,8] k, bool[batch,length,size] allowed)
+    => (float[batch,length,4,8] y) <float half = {0.5}, float none = {0}, float low = {-1e9}, float minus = {-1},
+    float lowest = {-inf}, int64[1] head = {1}> { a = Transpose<perm=[0,2,1,3]>(q)  b = Transpose<perm=[0,2,3,1]>(k)
+    v = Transpose<perm=[0,2,1,3]>(k)  seen = Unsqueeze(allowed, head)  %s  o = MatMul(w, v)
+    y = Transpose<perm=[0,2,1,3]>(o) }"""
+SCORES = {
+    "a product": "s = MatMul(a, b)  w = Softmax(s)",
+    "queries times a number": "c = Mul(a, half)  s = MatMul(c, b)  w = Softmax(s)",
+    "over a number": "s = MatMul(a, b)  c = Div(s, half)  w = Softmax(c)",
+    "a mask added": "s = MatMul(a, b)  m = Where(seen, none, low)  c = Add(m, s)  w = Softmax(c)",
+    "a mask taken away": "s = MatMul(a, b)  m = Where(seen, none, half)  c = Sub(s, m)  w = Softmax(c)",
+    "a mask chosen": "s = MatMul(a, b)  c = Where(seen, s, low)  w = Softmax(c)",
+    "a contraction": """s = Einsum<equation="btnh,bsnh->bnts">(q, k)  w = Softmax(s)""",
+    "keys first": """r = Einsum<equation="bsnh,btnh->bnst">(k, q)  s = Transpose<perm=[0,1,3,2]>(r)  w = Softmax(s)""",
+}
+KEPT = {
+    "a scale below zero": ("s = MatMul(a, b)  c = Mul(s, minus)  w = Softmax(c)", "its scale is not above zero"),
+    "minus infinity": ("s = MatMul(a, b)  c = Where(seen, s, lowest)  w = Softmax(c)", "its mask is minus infinity"),
+    "another softmax": ("s = MatMul(a, b)  w = Softmax<axis=2>(s)", None),
+    "capped": ("s = MatMul(a, b)  c = Tanh(s)  w = Softmax(c)", "its scores are no product"),
+    "a tensor beside": ("s = MatMul(a, b)  c = Mul(s, s)  w = Softmax(c)", "its scores are no product"),
+    "read elsewhere": ("s = MatMul(a, b)  p = Softmax(s)  w = Add(p, p)", None),
+}
+
+
+def attended(spelled: str, opset: int = 23) -> tuple[ir.Model, dict[str, dict[str, str]]]:
+    """Returns the graph and the reasons after the rule."""
+    reasons: dict[str, dict[str, str]] = {}
+    model = read(ATTENDING % spelled, opset)
+    attention.rule(opset).apply(model.graph, KnownSizes(model.graph), reasons)
+    drop_unneeded(model.graph)
+    return model, reasons
+
+
+@pytest.mark.parametrize("spelled", SCORES.values(), ids=SCORES)
+def test_a_product_with_the_softmax_of_a_product_is_attention(spelled: str) -> None:
+    def change(graph: ir.Graph, sizes: KnownSizes) -> None:
+        attention.rule(23).apply(graph, sizes, {})
+
+    found = changed(ATTENDING % spelled, change, opset=23)
+    assert (found.count("Attention"), found.count("MatMul"), found.count("Transpose")) == (1, 0, 0)
+    _, reasons = attended(spelled, 18)
+    assert reasons[""]["Attention"].startswith("it is written at the operator sets")
+
+
+@pytest.mark.parametrize(("spelled", "reason"), KEPT.values(), ids=KEPT)
+def test_what_only_looks_like_attention_stays_with_a_reason(spelled: str, reason: str | None) -> None:
+    model, reasons = attended(spelled)
+    assert "Attention" not in operators(model)
+    assert (reason is None and not reasons) or reasons[""]["Attention"].startswith(str(reason))
+
+
+def test_scores_that_are_returned_stay_with_a_reason() -> None:
+    text = ATTENDING.replace("[batch,length,4,8] y)", "[batch,length,4,8] y, float[batch,4,length,size] w)")
+    model = read(text % SCORES["a product"], 23)
+    reasons: dict[str, dict[str, str]] = {}
+    attention.rule(23).apply(model.graph, KnownSizes(model.graph), reasons)
+    assert reasons == {"": {"Attention": "its scores are returned"}}
+
+
+@pytest.mark.parametrize(("equation", "left", "right", "result", "wanted"), [
+    ("abc,cde->abde", "2,length,4", "4,3,5", "2,length,3,5", ["Reshape", "MatMul", "Reshape"]),
+    ("abc,abd->acd", "2,length,4", "2,length,5", "2,4,5", ["Transpose", "MatMul"]),
+    ("abc,acd->dab", "2,length,4", "2,4,5", "5,2,length", ["Transpose", "Transpose", "MatMul", "Transpose"]),
+    ("ab,c->cba", "2,3", "4", "4,3,2", ["Transpose", "Unsqueeze", "Unsqueeze", "Mul"]),
+    ("nh,bhw->bnw", "5,6", "2,6,4", "2,5,4", ["Einsum"]),
+    ("adb,abc->adc", "2,3,4", "2,4,5", "2,3,5", ["MatMul"]),
+], ids=["to heads", "one turned", "all turned", "nothing summed", "without a batch", "as it is"])  # fmt: skip
+def test_a_contraction_is_one_product(equation: str, left: str, right: str, result: str, wanted: list[str]) -> None:
+    text = f"""(float[{left}] x, float[{right}] z) => (float[{result}] y)
+        {{ y = Einsum<equation="{equation}">(x, z) }}"""
+    assert changed(text, contractions.multiply_matrices) == wanted
+
+
+def test_what_is_turned_before_a_product_is_not_turned_back_behind_it() -> None:
+    text = """(float[2,3,4] x, float[5,4,2] z) => (float[2,5,3] y) { a = Transpose<perm=[0,1,2]>(x)
+        b = Transpose<perm=[2,1,0]>(z)  p = MatMul(a, b)  y = Transpose<perm=[0,2,1]>(p) }"""
+    found = changed(text, lambda graph, sizes: contractions.leave_out_turns(graph))
+    assert found == ["Transpose", "Transpose", "MatMul"]
 
 
 CONVOLUTIONS = """(float[batch,6,4,3] x, float[3,3,1,1] w) => (float[batch,6,4,3] y)
