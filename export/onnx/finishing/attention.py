@@ -1,6 +1,6 @@
 """Attention as one operator, however a layer spells it: a product with the softmax of another product.
 
-Scores may be multiplied by numbers, masks may be added or chosen, and the axes may stand in any order.
+The axes of queries, keys, values and masks may stand in any order.
 """
 
 import math
@@ -12,11 +12,10 @@ from itertools import permutations
 import numpy as np
 import onnx_ir as ir
 
-from keras_pe.export.onnx.attention import MASKED
-from keras_pe.export.onnx.finishing.contractions import Product, number_of, order_of, scaled, transposed
+from keras_pe.export.onnx.finishing.attention_scores import Weights, softmax_of, weights_of
+from keras_pe.export.onnx.finishing.contractions import transposed
 from keras_pe.export.onnx.finishing.graph_edits import (
     Node,
-    attribute,
     constant,
     count_uses,
     insert,
@@ -26,74 +25,10 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     stand_for,
 )
 from keras_pe.export.onnx.finishing.graph_edits import replace as replace_value
+from keras_pe.export.onnx.finishing.products import Product, order_of, scaled
 from keras_pe.export.onnx.finishing.rules import NoMatchError, Rule
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes, Size
 from keras_pe.export.onnx.handlers import opsets
-
-_FILL = -1e9  # what a layer gives scores that no query may see is no higher, or they would count
-
-
-@dataclass(frozen=True)
-class _Mask:
-    """What is added to scores: a tensor or a number, times a factor.
-
-    Attributes:
-        added: What.
-        factor: The number.
-        conditions: If there are any, it is added where one of these tensors has the truth value beside it.
-    """
-
-    added: ir.Value | float
-    factor: float = 1.0
-    conditions: tuple[tuple[ir.Value, bool], ...] = ()
-
-    def is_infinite(self, sizes: KnownSizes) -> bool:
-        """Whether a row of it may be minus infinity, as far as that is known."""
-        if isinstance(self.added, float):
-            return self.added == -math.inf
-        choice = producer(self.added, "Where")
-        chosen = [self.added] if self.conditions or choice is None else choice.inputs[1:]
-        return any(number_of(each, sizes) == -math.inf for each in chosen)
-
-    def write(self, place: Node, sizes: KnownSizes) -> ir.Value:
-        """Returns it as a tensor that is made before a node."""
-
-        def number(value: float) -> ir.Value:
-            assert place.graph is not None
-            return constant(place.graph, np.float32(value))
-
-        if isinstance(self.added, float):
-            added = number(self.added * self.factor)
-        else:
-            added, factor = scaled(self.added, sizes) if self.factor != 1 else (self.added, 1.0)
-            factor *= self.factor
-            added = added if factor == 1 else insert(place, "Mul", [added, number(factor)])
-        if not self.conditions:
-            return added
-        ((condition, is_true), *others) = self.conditions
-        if others:
-            parts = [x if is_it else insert(place, "Not", [x]) for x, is_it in self.conditions]
-            condition, is_true = parts[0], True
-            for part in parts[1:]:
-                condition = insert(place, "Or", [condition, part])
-        return insert(place, "Where", [condition, *((added, number(0)) if is_true else (number(0), added))])
-
-
-@dataclass(frozen=True)
-class _Weights:
-    """What attention's weights are the softmax of: scores times a number, plus masks. `sees` is 0 for empty rows."""
-
-    scores: Product
-    scale: float = 1.0
-    masks: tuple[_Mask, ...] = ()
-    sees: ir.Value | None = None
-
-    def times(self, number: float) -> "_Weights":
-        masks = tuple(replace(mask, factor=mask.factor * number) for mask in self.masks)
-        return replace(self, scale=self.scale * number, masks=masks)
-
-    def plus(self, mask: _Mask) -> "_Weights":
-        return replace(self, masks=(*self.masks, mask))
 
 
 def _before_turns(labels: Sequence[str], tensor: ir.Value) -> tuple[list[str], ir.Value]:
@@ -103,64 +38,6 @@ def _before_turns(labels: Sequence[str], tensor: ir.Value) -> tuple[list[str], i
         order = order_of(turn, len(labels))
         tensor, labels = turn.inputs[0], [labels[order.index(axis)] for axis in range(len(labels))]
     return labels, tensor
-
-
-def _softmax_of(value: ir.Value, sizes: KnownSizes) -> tuple[Node | None, ir.Value | None]:
-    """Returns the Softmax over the last axis that a value is, and what its rows are multiplied by."""
-    for operands in permutations(product.inputs if (product := producer(value, "Mul")) else (), 2):
-        shape, softmax = sizes.shape(operands[1]), producer(operands[0], "Softmax")
-        if softmax is not None and shape and shape[-1] == 1:  # what is 0 for a row is so for its result
-            return softmax, operands[1]
-    softmax = producer(value, "Softmax")
-    rank = len(sizes.shape(value) or ())
-    is_last = softmax is not None and attribute(softmax, "axis", -1) in (-1, rank - 1)
-    return (softmax if is_last else None), None
-
-
-def _scores(value: ir.Value, sizes: KnownSizes) -> _Weights | None:
-    """Returns what product a value is, times a number, plus masks."""
-    if product := Product.of(value, sizes):
-        return _Weights(product)
-    source, factor = scaled(value, sizes)
-    if source is not value:
-        found = _scores(source, sizes)
-        return found and found.times(factor)
-    node = producer(value, "Add", "Sub")
-    pairs = () if node is None else [node.inputs] if node.op_type == "Sub" else permutations(node.inputs, 2)
-    for first, second in pairs:
-        if sizes.shape(second) is not None and (found := _scores(first, sizes)):
-            return found.plus(_Mask(second, -1.0 if node and node.op_type == "Sub" else 1.0))
-    return None
-
-
-def _filled(value: ir.Value, sizes: KnownSizes) -> _Weights | None:
-    """Returns what choices are made of between scores and less: one number, or once the scores and a number."""
-    conditions, fills = list[tuple[ir.Value, bool]](), set[float]()
-    while (choice := producer(value, "Where")) is not None and sizes.shape(choice.inputs[0]) is not None:
-        condition, *chosen = choice.inputs
-        numbers = [number_of(each, sizes) for each in chosen]
-        is_less = numbers[0] is not None  # where the condition holds
-        fill = numbers[0] if is_less else numbers[1]
-        if fill is None:
-            return None if conditions else _shifted(condition, chosen, sizes)
-        conditions.append((condition, is_less))
-        fills.add(fill)
-        value = chosen[is_less]
-    found = _scores(value, sizes) if len(fills) == 1 and max(fills) <= _FILL else None
-    return found and found.plus(_Mask(MASKED if min(fills) > -math.inf else -math.inf, 1.0, tuple(conditions)))
-
-
-def _shifted(condition: ir.Value, chosen: Sequence[ir.Value], sizes: KnownSizes) -> _Weights | None:
-    """Returns what a choice is made of between scores, and the same plus something."""
-    for (scores, shifted), is_shifted in ((chosen, False), (chosen[::-1], True)):
-        found, other = _scores(scores, sizes), _scores(shifted, sizes)
-        if found and other and len(other.masks) == 1 and not found.masks and _are_alike(found, other):
-            return found.plus(replace(other.masks[0], conditions=((condition, is_shifted),)))
-    return None
-
-
-def _are_alike(first: _Weights, second: _Weights) -> bool:
-    return first.scores == second.scores and first.scale == second.scale
 
 
 @dataclass(frozen=True)
@@ -213,7 +90,7 @@ class _Axes:
 @dataclass(frozen=True)
 class _Attention:
     axes: _Axes
-    weights: _Weights
+    weights: Weights
 
 
 def _match(opset: int, node: Node, sizes: KnownSizes) -> _Attention | None:
@@ -223,11 +100,10 @@ def _match(opset: int, node: Node, sizes: KnownSizes) -> _Attention | None:
         return None
     for factor, values in permutations((product.left, product.right)):
         labels, tensor = _before_turns(*factor)
-        softmax, sees = _softmax_of(tensor, sizes)
+        softmax, sees = softmax_of(tensor, sizes)
         if softmax is None:
             continue
-        source = softmax.inputs[0]
-        weights = _filled(source, sizes) or _scores(source, sizes)
+        weights = weights_of(softmax, sizes)
         axes = _Axes.of(weights.scores, labels, values, product.output) if weights else None
         if axes is not None and any(count_uses(each.outputs[0]) > 1 for each in (softmax, producer(tensor)) if each):
             raise NoMatchError("its scores are returned")

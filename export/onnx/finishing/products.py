@@ -1,0 +1,82 @@
+"""Products of two tensors, `Einsum` and `MatMul` in one form, and the numbers that a tensor is multiplied by."""
+
+import math
+from dataclasses import dataclass, replace
+
+import onnx_ir as ir
+
+from keras_pe.export.onnx.finishing.graph_edits import Node, array, attribute, producer
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
+
+
+@dataclass(frozen=True)
+class Product:
+    """A contraction of two tensors: the labels of the axes of each, and those of the result."""
+
+    left: tuple[str, ir.Value]
+    right: tuple[str, ir.Value]
+    output: str
+
+    @classmethod
+    def of(cls, value: ir.Value, sizes: KnownSizes) -> "Product | None":
+        """Returns the product that makes a value, perhaps turned; None if none does, or one of the two has more
+        matrices."""
+        node = producer(value, "Einsum", "MatMul", "Transpose")
+        if node is not None and node.op_type == "Transpose":
+            turned = cls.of(node.inputs[0], sizes)
+            if turned is None:
+                return None
+            return replace(turned, output="".join(turned.output[i] for i in order_of(node, len(turned.output))))
+        if node is None or len(node.inputs) != 2:
+            return None
+        first, second = node.inputs
+        if node.op_type == "Einsum":
+            sides, _, output = attribute(node, "equation").replace(" ", "").partition("->")
+            terms = (*sides.split(","), output)
+            is_plain = not any("." in term or len(set(term)) < len(term) for term in terms)
+            return cls((terms[0], first), (terms[1], second), output) if is_plain else None
+        shapes = [sizes.shape(each) for each in (first, second)]
+        batches = [[size if isinstance(size, int) else None for size in (shape or ())[:-2]] for shape in shapes]
+        if None in shapes or batches[0] != batches[1] or len(shapes[0] or ()) < 2:
+            return None
+        batch = "abcdefghijklmnopqrstuvw"[: len(batches[0])]
+        return cls((f"{batch}xy", first), (f"{batch}yz", second), f"{batch}xz")
+
+
+def order_of(turn: Node, rank: int) -> list[int]:
+    """Returns the order in which a Transpose returns axes; it turns them all around if it names none."""
+    return [*attribute(turn, "perm", reversed(range(rank)))]
+
+
+def number_of(value: ir.Value | None, sizes: KnownSizes) -> float | None:
+    """Returns the number that a value is; None if it is another tensor, or computed in a run."""
+    numbers, vector = array(value), sizes.vector(value)
+    if numbers is not None:
+        return None if numbers.size != 1 or numbers.dtype.kind not in "fiu" else float(numbers.item())
+    if vector is not None:
+        return float(vector[0]) if len(vector) == 1 and isinstance(vector[0], int) else None
+    node = producer(value, "Cast", "Div", "Mul", "Reciprocal", "Sqrt")
+    given = [None] if node is None else [number_of(each, sizes) for each in node.inputs]
+    first, last = given[0], given[-1]
+    if node is None or first is None or last is None:
+        return None
+    if node.op_type == "Cast":
+        return first if node.outputs[0].dtype == ir.DataType.FLOAT else None
+    if node.op_type == "Sqrt":
+        return math.sqrt(first) if first > 0 else None
+    if node.op_type == "Reciprocal":
+        return 1 / first if first else None
+    return first * last if node.op_type == "Mul" else first / last if last else None
+
+
+def scaled(value: ir.Value, sizes: KnownSizes) -> tuple[ir.Value, float]:
+    """Returns what a value is a multiple of, and the number."""
+    factor = 1.0
+    while (node := producer(value, "Mul", "Div")) is not None:
+        pairs = [*node.inputs], [*node.inputs][:: -1 if node.op_type == "Mul" else 1]
+        found = next(((each, n) for each, other in pairs if (n := number_of(other, sizes)) is not None), None)
+        if found is None or (node.op_type == "Div" and not found[1]):
+            break
+        value = found[0]
+        factor = factor * found[1] if node.op_type == "Mul" else factor / found[1]
+    return value, factor
