@@ -10,7 +10,8 @@ import keras
 import numpy as np
 from keras import layers as L  # noqa: N812
 
-from keras_pe.export import ParityReport, check_parity, export_onnx
+from keras_pe.export import check_parity, export_onnx
+from keras_pe.export.records import ParityReport
 
 Build = Callable[[bool], keras.Model]  # True asks for the model that was written anew, with the mistake
 Layers = Callable[[Any, bool], Any]  # the same of what comes between an input and the last layer

@@ -17,7 +17,9 @@ from fault_examples import Example, functional, seeded
 from keras import layers as L  # noqa: N812
 from mistaken_runtimes import Crashing, Hanging, Listing, Misoptimizing, Older
 
-from keras_pe.export import Cause, ParityReport, RuntimeSpec, check_parity, export_onnx
+from keras_pe.export import Cause, check_parity, export_onnx
+from keras_pe.export.records import ParityReport
+from keras_pe.export.runtimes import RuntimeSpec
 from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
 from keras_pe.export.runtimes.registry import find_runtimes
 

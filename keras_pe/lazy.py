@@ -1,30 +1,37 @@
-"""Public names that are imported when they are first asked for, because what they come from is slow to import."""
+"""Public names that are imported at their first use, because their modules are slow to import."""
 
+import ast
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
-def lazy_names(
-    package: str, public: Sequence[str], modules: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Returns the `__getattr__` and the `__dir__` of a package.
+def attach_stub(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Returns the `__getattr__`, the `__dir__` and the `__all__` of a module with the names of its type stub.
+
+    The stub stands beside the module. It imports each public name from the module that defines it, and is the only
+    list of these names: type checkers read it too.
 
     Args:
-        package: The package's `__name__`.
-        public: Its `__all__`: what `dir` shows, and a star imports.
-        modules: For each public name that is not imported yet the module it comes from, or which it is.
+        module: The module's `__name__`.
+        file: The module's `__file__`.
     """
+    sources: dict[str, str] = {}
+    for node in ast.parse(Path(file).with_suffix(".pyi").read_text("utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            sources |= {alias.name: str(node.module) for alias in node.names}
 
     def find(name: str) -> Any:
-        if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = importlib.import_module(modules[name])
-        return module if module.__name__ == f"{package}.{name}" else getattr(module, name)
+        if name not in sources:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        if sources[name] == module:
+            return importlib.import_module(f"{module}.{name}")
+        return getattr(importlib.import_module(sources[name]), name)
 
     def show() -> list[str]:
-        own = (name for name in vars(sys.modules[package]) if name.startswith("__"))
-        return sorted({*public, *own})
+        own = (name for name in vars(sys.modules[module]) if name.startswith("__"))
+        return sorted({*sources, *own})
 
-    return find, show
+    return find, show, sorted(sources)

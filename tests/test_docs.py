@@ -13,6 +13,7 @@ from keras_pe.export.parity.presentation.remedies import REMEDIES
 from tests.pages import blocks, words
 
 ROOT = Path(__file__).parent.parent
+RUNTIMES = "keras_pe.export.runtimes"
 REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _BRITISH = re.compile(
@@ -62,10 +63,11 @@ def test_every_public_name_is_in_the_reference() -> None:
     listed = set(re.findall(r"^\.\. auto(?:class|function|module):: ([\w.]+)$", pages, re.MULTILINE))
     whole = {"keras_pe.plots", "keras_pe.tensor2tensor"}  # with every name in them
     assert whole <= listed
-    modules = {"keras_pe", "keras_pe.conventions", "keras_pe.export"}
+    modules = {"keras_pe", "keras_pe.conventions", "keras_pe.export", "keras_pe.export.records", RUNTIMES}
     public = {f"{module}.{name}" for module in modules for name in importlib.import_module(module).__all__}
     aliases = {f"keras_pe.{name}" for name in ("from_convention", "identify")}  # under keras_pe.conventions
-    others = {"keras_pe.__version__", "keras_pe.conventions.CONVENTIONS"}
+    helpers = ("Array", "Arrays", "InspectedModel", "Process", "RuntimeName", "as_dtype", "tensor_info", "weight_files")
+    others = {"keras_pe.__version__", "keras_pe.conventions.CONVENTIONS", *(f"{RUNTIMES}.{name}" for name in helpers)}
     assert public - listed - whole - modules == aliases | others
     assert listed - whole <= public
 
@@ -74,7 +76,7 @@ def test_every_public_name_has_an_example_that_runs() -> None:
     """In its docstring, which test_doctests.py runs, or on its page, which test_pages.py runs."""
     sessions = "\n".join(block.code for page in REFERENCE for block in blocks(page.read_text(), "pycon"))
     code = "\n".join(block.code for page in REFERENCE for block in blocks(page.read_text(), "python"))
-    for module in ("keras_pe", "keras_pe.export"):
+    for module in ("keras_pe", "keras_pe.export", "keras_pe.export.records"):
         face = importlib.import_module(module)
         for name in face.__all__:
             shown = rf"\b{name}\b"

@@ -1,4 +1,4 @@
-"""What is public: `__all__`, `dir`, a star import, what is loaded when asked for and type checkers agree on it."""
+"""The public names: `__all__`, `dir`, a star import, lazy imports and the type stub agree on them."""
 
 import ast
 import importlib
@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("keras_pe", "keras_pe.export")
+PACKAGES = ("keras_pe", "keras_pe.export", "keras_pe.export.records")
 MODULES = ("keras_pe.conventions", "keras_pe.plots", "keras_pe.tensor2tensor")
 
 every_package = pytest.mark.parametrize("name", PACKAGES)
@@ -23,14 +23,13 @@ def public_names(module: ModuleType) -> list[str]:
     return list(names)
 
 
-def type_checkers_names(module: ModuleType) -> set[str]:
-    """Returns the names that are imported at a module's top, under TYPE_CHECKING too: what a type checker sees."""
+def stub_sources(module: ModuleType) -> dict[str, str]:
+    """Returns the module of each name that the type stub of a module imports: what a type checker reads."""
     assert module.__file__
-    body = ast.parse(Path(module.__file__).read_text()).body
-    for node in body:
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            body = body + node.body
-    return {alias.asname or alias.name for node in body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    body = ast.parse(Path(module.__file__).with_suffix(".pyi").read_text()).body
+    imports = [node for node in body if isinstance(node, ast.ImportFrom)]
+    assert len(body) == len(imports) + 1  # its docstring
+    return {str(alias.asname): str(node.module) for node in imports for alias in node.names}
 
 
 @everything_public
@@ -59,19 +58,14 @@ def test_dir_shows_what_is_public_and_pythons_own_names(name: str) -> None:
 
 
 @every_package
-def test_type_checkers_see_every_public_name(name: str) -> None:
+def test_the_stub_is_the_list_of_public_names_and_says_where_each_is_defined(name: str) -> None:
     module = importlib.import_module(name)
-    assert set(public_names(module)) <= type_checkers_names(module)
-
-
-@every_package
-def test_what_is_loaded_when_asked_for_is_what_type_checkers_are_told(name: str) -> None:
-    module = importlib.import_module(name)
-    assert set(module._LAZY) <= set(public_names(module))
-    for each, source in module._LAZY.items():
+    sources = stub_sources(module)
+    assert sorted(sources) == public_names(module)
+    for each, source in sources.items():
         value = getattr(module, each)
-        # A class or function says where it is defined, which is where the table and the import for type checkers look.
-        assert source == (value.__name__ if isinstance(value, ModuleType) else value.__module__)
+        if not isinstance(value, str):  # the version
+            assert source == (name if isinstance(value, ModuleType) else value.__module__)
 
 
 @every_package

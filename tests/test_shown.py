@@ -8,8 +8,9 @@ import pytest
 
 from keras_pe import RotaryPositionEncoding, identify, rope_timescales, timing_signal
 from keras_pe.conventions import identify_rotary
-from keras_pe.export import Artifact, Format, Signature, TensorInfo
+from keras_pe.export import Format
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind
+from keras_pe.export.records import Artifact, Signature, TensorInfo
 from keras_pe.shown import printable
 from tests.export.parity.dataset import samples as of_data
 from tests.export.parity.presentation.samples import ALL, FAILING

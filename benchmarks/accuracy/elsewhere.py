@@ -19,7 +19,8 @@ import keras
 import numpy as np
 
 from keras_pe import SinusoidalPositionEncoding, timing_signal
-from keras_pe.export import RuntimeFailedError, export_onnx
+from keras_pe.export import export_onnx
+from keras_pe.export.runtimes import RuntimeFailedError
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Worker
 from keras_pe.signal.formula import geometric_timescales

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export import RuntimeSpec
-from keras_pe.export.runtimes import Array, Arrays, RuntimeName, as_dtype, tensor_info
+from keras_pe.export.runtimes import Array, Arrays, RuntimeName, RuntimeSpec, as_dtype, tensor_info
 
 ANSWER_LIMIT = 2**30  # bytes
 _SAID_LIMIT = 500  # characters of what a server says of an error

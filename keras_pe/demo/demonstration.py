@@ -14,8 +14,9 @@ from keras_pe.demo.breaking import FAULTS
 from keras_pe.demo.forecaster import build_forecaster, train
 from keras_pe.demo.picture import draw_forecast
 from keras_pe.demo.series import HORIZON, load_months, make_windows, select
-from keras_pe.export import Artifact, ParityReport, check_parity, export_onnx, export_saved_model
+from keras_pe.export import check_parity, export_onnx, export_saved_model
 from keras_pe.export.publishing.staging import publish_file, staging
+from keras_pe.export.records import Artifact, ParityReport
 
 HELD_OUT = 120  # months at the end of the record that training never sees
 SEED = 0

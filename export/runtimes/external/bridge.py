@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export import RuntimeDiedError, RuntimeRefusedError
-from keras_pe.export.runtimes import Array, Arrays
+from keras_pe.export.runtimes import Array, Arrays, RuntimeDiedError, RuntimeRefusedError
 
 Header = dict[str, Any]
 

@@ -6,8 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_pe.export import RuntimeRefusedError
-from keras_pe.export.runtimes import Array, Arrays, tensor_info, weight_files
+from keras_pe.export.runtimes import Array, Arrays, RuntimeRefusedError, tensor_info, weight_files
 from keras_pe.export.runtimes.external import hosts
 from keras_pe.export.runtimes.external.bridge import Bridge
 

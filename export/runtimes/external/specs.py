@@ -4,8 +4,7 @@ import functools
 import shutil
 import subprocess
 
-from keras_pe.export import RuntimeSpec
-from keras_pe.export.runtimes import RuntimeName
+from keras_pe.export.runtimes import RuntimeName, RuntimeSpec
 from keras_pe.export.runtimes.external.hosts import missing_in
 
 _FACTORY = "keras_pe.export.runtimes.external.onnxruntime:ExternalOnnxRuntime"

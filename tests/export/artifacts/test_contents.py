@@ -7,8 +7,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from keras_pe.export import Artifact, Format, export_onnx, read_artifact
+from keras_pe.export import Format, export_onnx, read_artifact
 from keras_pe.export.artifacts.contents import add_terms
+from keras_pe.export.records import Artifact
 
 L = keras.layers
 

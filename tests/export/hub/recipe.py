@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export import TensorInfo
+from keras_pe.export.records import TensorInfo
 
 VOCABULARY = 30
 

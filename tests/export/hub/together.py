@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_pe.export import TensorInfo
+from keras_pe.export.records import TensorInfo
 from tests.export.hub import images, texts
 from tests.export.hub.recipe import VOCABULARY, Recipe
 

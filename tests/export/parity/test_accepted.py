@@ -10,7 +10,8 @@ from onnx import numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
-from keras_pe.export import Acceptance, Allowance, Cause, assert_parity, check_dataset, check_parity, export_onnx
+from keras_pe.export import Acceptance, Cause, assert_parity, check_dataset, check_parity, export_onnx
+from keras_pe.export.records import Allowance
 
 pytestmark = pytest.mark.slow
 ONE = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 10}

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_pe.export import ParityReport, Recording, RuntimeResult, write_bundle
+from keras_pe.export import write_bundle
 from keras_pe.export.parity.bundle import read_bundle
+from keras_pe.export.records import ParityReport, Recording, RuntimeResult
 from keras_pe.export.results import RunStatus
 from tests.cli.test_check_data import write_model
 

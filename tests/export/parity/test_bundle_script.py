@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_pe.export import ParityReport, Recording, RuntimeResult, write_bundle
+from keras_pe.export import write_bundle
 from keras_pe.export.parity import bundle_script
+from keras_pe.export.records import ParityReport, Recording, RuntimeResult
 from keras_pe.export.results import RunStatus
 from tests.cli.test_check_data import write_model
 

@@ -11,11 +11,13 @@ import pytest
 from onnx import numpy_helper
 
 import keras_pe
-from keras_pe.export import Cause, Finding, RuntimeResult, RuntimeSpec, StoredWeights, check_parity, export_onnx
+from keras_pe.export import Cause, check_parity, export_onnx
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.reference import StoredReference
 from keras_pe.export.parity.covered import with_coverage
+from keras_pe.export.records import Finding, RuntimeResult, StoredWeights
 from keras_pe.export.results import RunStatus
+from keras_pe.export.runtimes import RuntimeSpec
 from keras_pe.export.runtimes.runner import InProcessRunner
 
 ROUNDED = (Finding(Cause.ROUNDED_VALUES, "to float16"),)

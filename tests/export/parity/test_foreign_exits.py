@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from keras_pe.export import ExportError, RuntimeSpec, check_dataset, check_parity, export_onnx
+from keras_pe.export import ExportError, check_dataset, check_parity, export_onnx
 from keras_pe.export.errors import ForeignExitError
+from keras_pe.export.runtimes import RuntimeSpec
 from tests.source_tree import ROOT
 
 

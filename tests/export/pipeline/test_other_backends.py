@@ -8,9 +8,10 @@ from pathlib import Path
 import keras
 import pytest
 
-from keras_pe.export import Artifact, DisagreementError, ExportError, Format, UnsupportedError, export_onnx
+from keras_pe.export import DisagreementError, ExportError, Format, UnsupportedError, export_onnx
 from keras_pe.export.pipeline.other_backends import export_elsewhere
 from keras_pe.export.pipeline.request import Request
+from keras_pe.export.records import Artifact
 from tests.export import forgetful
 
 

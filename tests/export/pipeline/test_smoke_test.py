@@ -11,18 +11,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_pe.export import (
-    Artifact,
-    ExportError,
-    Format,
-    export_litert,
-    export_onnx,
-    export_saved_model,
-    read_artifact,
-)
+from keras_pe.export import ExportError, Format, export_litert, export_onnx, export_saved_model, read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import InvalidArtifactError, RuntimeDiedError, RuntimeFailedError, RuntimeRefusedError
 from keras_pe.export.pipeline.smoke_test import check_agreement
+from keras_pe.export.records import Artifact
 from tests.export.counting import Counting
 
 

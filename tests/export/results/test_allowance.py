@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from keras_pe.export import Allowance
 from keras_pe.export.comparison.compare import compare_arrays
 from keras_pe.export.comparison.law import STRICT, accepting
+from keras_pe.export.records import Allowance
 
 
 @pytest.mark.parametrize(

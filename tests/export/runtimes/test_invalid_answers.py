@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto, helper
 
-from keras_pe.export import Cause, RuntimeSpec, check_parity
+from keras_pe.export import Cause, check_parity
 from keras_pe.export.errors import InvalidAnswerError, RuntimeRefusedError
+from keras_pe.export.runtimes import RuntimeSpec
 from keras_pe.export.runtimes.runner import RuntimeSession
 
 FACTORY = "tests.export.parity.faulty_runtimes:Answering"

@@ -15,8 +15,9 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from keras_pe.export import RuntimeSpec, TensorInfo
 from keras_pe.export.errors import RuntimeDiedError, RuntimeFailedError, RuntimeHungError, RuntimeRefusedError
+from keras_pe.export.records import TensorInfo
+from keras_pe.export.runtimes import RuntimeSpec
 from keras_pe.export.runtimes.registry import named_runtimes
 from keras_pe.export.runtimes.runner import InProcessRunner, Runner, Worker
 

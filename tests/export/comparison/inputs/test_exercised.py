@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from keras_pe.export import Coverage, TableCoverage, TensorInfo
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.parity.covered import covered
+from keras_pe.export.records import Coverage, TableCoverage, TensorInfo
 
 IDS, X = TensorInfo("ids", ("batch", "length"), "int32"), TensorInfo("x", ("batch", 3), "float32")
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from keras_pe import LearnedPositionEmbedding
-from keras_pe.export import TensorInfo, export_onnx, model_signature
+from keras_pe.export import export_onnx, model_signature
 from keras_pe.export.model.signature.signature import confirmed_outputs
+from keras_pe.export.records import TensorInfo
 from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
 
 

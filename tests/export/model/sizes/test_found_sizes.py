@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from keras import layers, ops
 
-from keras_pe.export import Signature, model_signature
+from keras_pe.export import model_signature
 from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.sizes.dimensions import SizeRange, describe_dimensions
 from keras_pe.export.model.sizes.shape_inference import GraphShapes, SymbolicShapes
 from keras_pe.export.model.watch.nesting import FlatModel
+from keras_pe.export.records import Signature
 
 
 def images(*stack: Any, size: Any = (None, None, 3)) -> keras.Model:

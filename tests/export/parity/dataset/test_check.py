@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from keras_pe.export import Acceptance, Batching, DatasetReport
+from keras_pe.export import Acceptance, Batching
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.model.watch.keras_internals import python_code_allowed
 from keras_pe.export.parity.data.batching import Feed
@@ -20,6 +20,7 @@ from keras_pe.export.parity.dataset.check import check_dataset
 from keras_pe.export.parity.statistics.runtime_statistics import Severity, WorstRow
 from keras_pe.export.parity.work.executors import ProcessPool
 from keras_pe.export.parity.work.worker_session import close_session
+from keras_pe.export.records import DatasetReport
 from keras_pe.export.runtimes import registry
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from tests.cli.test_check_data import write_model

@@ -2,10 +2,11 @@
 
 import dataclasses
 
-from keras_pe.export import Cause, Finding, RuntimeResult
+from keras_pe.export import Cause
 from keras_pe.export.errors import sentence
 from keras_pe.export.parity.presentation.remedies import REMEDIES
 from keras_pe.export.parity.presentation.sentences import Group, statements
+from keras_pe.export.records import Finding, RuntimeResult
 from keras_pe.export.results import RunStatus
 
 ERROR = "INVALID_PROTOBUF: parsing failed."

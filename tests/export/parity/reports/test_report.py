@@ -85,7 +85,8 @@ def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(mo
 def test_json_and_markdown_need_no_other_package(tmp_path, suffix):
     code = f"""
 import sys
-from keras_pe.export import ParityReport, write_report
+from keras_pe.export import write_report
+from keras_pe.export.records import ParityReport
 write_report(ParityReport("m", "b", (), ()), "report{suffix}")
 heavy = ("jinja2", "matplotlib", "junitparser", "rich", "keras", "tensorflow", "onnxruntime")
 print(*(name for name in heavy if name in sys.modules))
