@@ -240,12 +240,16 @@ class _Search:
             if is_apart(group):
                 return group
         beside = {axis: size for axis, size in self._base.items() if axis not in axes} | {first: known}
-        if self._takes(self._partial(beside)):  # the sizes of the others need not be known
-            equal = [first, *(axis for axis in others if not self._takes(self._partial(beside | {axis: other})))]
+        knows = self._takes(self._partial(beside))  # whether the sizes of the others need not be known
+
+        def may_be_equal(axis: Axis) -> bool:
+            return not (knows and self._takes(self._partial(beside | {axis: other}))) and not is_apart([axis])
+
+        equal = [first, *filter(may_be_equal, others)]
+        if knows:
             return equal if is_apart(equal) else axes
         # Other backends than TensorFlow put one size in the place of all that are not known. Equal inputs stand side by
-        # side, or there is one in each layer; what differs alone is equal to nothing.
-        axes = [first, *(axis for axis in others if not is_apart([axis]))]
-        rows = (axes[:count] for count in range(3, len(axes)))
-        steps = (axes[::step] for step in range(2, len(axes) // 2 + 1))
-        return next(filter(is_apart, itertools.chain(rows, steps)), axes)
+        # side, or there is one in each layer.
+        rows = (equal[:count] for count in range(3, len(equal)))
+        steps = (equal[::step] for step in range(2, len(equal) // 2 + 1))
+        return next(filter(is_apart, itertools.chain(rows, steps)), equal)

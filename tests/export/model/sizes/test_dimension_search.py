@@ -71,6 +71,14 @@ def test_what_needs_no_other_size_has_a_name_of_its_own_though_sizes_that_are_no
     assert [shape[1] for shape in find([(None, None)] * 5, rule).shapes] == ["length"] * 3 + ["length_2", "length_3"]
 
 
+def test_what_is_refused_only_beside_sizes_that_are_not_known_is_equal_to_nothing() -> None:
+    def rule(shapes: Any) -> bool:
+        sizes = [shape[1] for shape in shapes]
+        return len({*sizes[:3]} - {None}) < 2 and not (None in sizes[:3] and sizes[3] not in (None, 24))
+
+    assert [shape[1] for shape in find([(None, None)] * 4, rule).shapes] == ["length"] * 3 + ["length_2"]
+
+
 @pytest.mark.parametrize("parts", [(slice(3), slice(3, None)), (slice(0, None, 2), slice(1, None, 2))])
 def test_equal_lengths_are_found_where_one_size_stands_for_those_that_are_not_known(parts: tuple[slice, slice]) -> None:
     def rule(shapes: Any) -> bool:  # as JAX infers shapes
