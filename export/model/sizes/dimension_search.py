@@ -239,17 +239,14 @@ class _Search:
         for group in ([first], *([first, axis] for axis in others)):
             if is_apart(group):
                 return group
+        tied = [first, *(axis for axis in others if not is_apart([axis]))]  # what changes alone is equal to nothing
         beside = {axis: size for axis, size in self._base.items() if axis not in axes} | {first: known}
-        knows = self._takes(self._partial(beside))  # whether the sizes of the others need not be known
-
-        def may_be_equal(axis: Axis) -> bool:
-            return not (knows and self._takes(self._partial(beside | {axis: other}))) and not is_apart([axis])
-
-        equal = [first, *filter(may_be_equal, others)]
-        if knows:
-            return equal if is_apart(equal) else axes
+        if self._takes(self._partial(beside)):  # the sizes of the others need not be known
+            equal = [first, *(axis for axis in tied[1:] if not self._takes(self._partial(beside | {axis: other})))]
+            if is_apart(equal):
+                return equal
         # Other backends than TensorFlow put one size in the place of all that are not known. Equal inputs stand side by
         # side, or there is one in each layer.
-        rows = (equal[:count] for count in range(3, len(equal)))
-        steps = (equal[::step] for step in range(2, len(equal) // 2 + 1))
-        return next(filter(is_apart, itertools.chain(rows, steps)), equal)
+        rows = (tied[:count] for count in range(3, len(tied)))
+        steps = (tied[::step] for step in range(2, len(tied) // 2 + 1))
+        return next(filter(is_apart, itertools.chain(rows, steps)), tied)
