@@ -1,4 +1,4 @@
-"""The commands that stand on pages: those of this package run, and what installs something names what CI installs."""
+"""The commands on pages: those of this package run, and installing commands name the packages that CI installs."""
 
 import os
 import re
@@ -12,7 +12,8 @@ from click.testing import CliRunner
 from keras_pe.cli import main
 from tests.source_tree import ROOT
 
-# Of this package, but run by another test: the demonstration trains a model, and a server is another machine's.
+# Commands of this package that another test runs: the demonstration trains a model, and a server is another
+# machine's.
 _TAKES_LONG, _ADDRESS = "demo", re.compile(r"http://")
 _EXITS = re.compile(r"exits with (\d)")
 _COMPLETION = re.compile(r"_KERAS_PE_COMPLETE=\w+ keras-pe")

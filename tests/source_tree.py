@@ -1,4 +1,4 @@
-"""What the source says of itself: its modules, what each imports, and the folders that they stand in."""
+"""Structure of the source: its modules, their imports, and their folders."""
 
 import ast
 from collections import defaultdict
@@ -31,7 +31,8 @@ def nodes(path: Path) -> tuple[ast.AST, ...]:
 def imports(path: Path) -> frozenset[str]:
     """Returns the modules that a file imports, also inside functions; those for type checkers aside.
 
-    Of this project's packages it is the module that is imported from; of others the full name, a function's too.
+    An import of this project is the module that is imported from; an import of others is the full name, a function's
+    too.
     """
     for_checkers = {
         id(inner)
@@ -65,7 +66,7 @@ def packages() -> list[str]:
 def siblings(package: str) -> dict[str, set[str]]:
     """Returns the files and folders of a package, and which of the others each imports. A folder counts as one.
 
-    What stands in the package's own `__init__.py` goes by the name of the package.
+    The package's own `__init__.py` goes by the name of the package.
     """
 
     def part(module: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What a script writes into docs/ is what it would write now."""
+"""Generated pages of docs/ equal the current output of their scripts."""
 
 import importlib
 import importlib.util
@@ -17,7 +17,7 @@ RUNTIMES = "keras_pe.export.runtimes"
 REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _BRITISH = re.compile(
-    r"(?:col|behavi|neighb|fav|hon)our|\b_?(?:cent(?:re)|gr(?:ey))"  # which this line is not itself
+    r"(?:col|behavi|neighb|fav|hon)our|\b_?(?:cent(?:re)|gr(?:ey))"  # so that this line does not match itself
     r"|(?:normal|recogn|optim|serial|quant|summar|general|special|initial)is(?:e|ing|ation)",
     re.IGNORECASE,
 )

@@ -23,10 +23,10 @@ ELSEWHERE = {
     "docs/how-to/own-runtime.md": "tests/export/runtimes/test_of_others.py",
     "docs/upstream.md": "tests/test_upstream.py",
 }
-LANGUAGES = {"python", "pycon", "ipython3", "console", "sh", "yaml", "js"}  # which run here
-SHOWN = {"text"}  # what the code before it prints
-MADE = {"{eval-rst}", "{raw}", "{toctree}"}  # of docstrings, pictures and pages
-FILES = {"toml"}  # of packages that the tests of ELSEWHERE make
+LANGUAGES = {"python", "pycon", "ipython3", "console", "sh", "yaml", "js"}  # languages that run here
+SHOWN = {"text"}  # printed by the code before
+MADE = {"{eval-rst}", "{raw}", "{toctree}"}  # made of docstrings, pictures and pages
+FILES = {"toml"}  # files of packages that the tests of ELSEWHERE make
 _REQUEST = re.compile(r"\.\. auto\w+:: \S+|\s*:[\w-]+:.*|[\w./-]*\*?|")
 HERE = [page for page in PAGES if page.relative_to(ROOT).as_posix() not in ELSEWHERE]
 RUNNING = [page for page in HERE if any(block.language in LANGUAGES for block in blocks(page.read_text("utf-8")))]
@@ -67,7 +67,7 @@ def node(code: str, folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("default")  # of others: a page shows what a user runs, whose warnings are no errors
+@pytest.mark.filterwarnings("default")  # a page shows a user's code, whose warnings are not errors
 @pytest.mark.parametrize("page", RUNNING, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_code_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -79,7 +79,7 @@ def test_the_code_of_a_page_runs(
     names: dict[str, Any] = {"__name__": "page"}
     for language, code in blocks(page.read_text("utf-8")):
         printed = capsys.readouterr().out
-        if language == "text" and page.name != "README.md":  # whose text is that of another page
+        if language == "text" and page.name != "README.md":  # its text is that of another page
             assert words(code) == words(printed)
         elif language in ("python", "ipython3"):
             exec(compile(code, str(page), "exec"), names)
@@ -90,7 +90,7 @@ def test_the_code_of_a_page_runs(
             for line in code.splitlines():
                 if line.startswith("$ "):
                     run_command(line.removeprefix("$ "))
-        elif language == "sh" and page.name != "README.md":  # whose commands .ci/run takes from it and runs
+        elif language == "sh" and page.name != "README.md":  # .ci/run reads and runs its commands
             for line in code.splitlines():
                 run_line(line)
         elif language == "yaml":
@@ -98,7 +98,7 @@ def test_the_code_of_a_page_runs(
         elif language == "js":
             node(code, tmp_path)
     for name in [name for name in names if name.startswith("test_")]:
-        names[name](assert_parity)  # which is what the fixture is
+        names[name](assert_parity)  # the fixture is the same function
 
 
 def test_every_block_runs_or_shows_what_was_printed_or_asks_for_what_is_made_of_code() -> None:

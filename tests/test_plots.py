@@ -87,7 +87,7 @@ def test_no_error_at_all_is_a_line_at_zero() -> None:
     assert not np.any(axes.lines[0].get_ydata())
 
 
-def test_what_cannot_be_drawn_is_refused() -> None:
+def test_an_undrawable_table_is_refused() -> None:
     with pytest.raises(ValueError, match=r"must be \(length, channels\)"):
         plots.heatmap(SIGNAL[np.newaxis])
     with pytest.raises(ValueError, match="of one shape"):

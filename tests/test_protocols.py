@@ -1,4 +1,4 @@
-"""What Keras, its backend and NumPy make is what the public functions say that they take."""
+"""Objects of Keras, its backend and NumPy satisfy the types of the public functions."""
 
 import keras
 import numpy as np

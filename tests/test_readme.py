@@ -1,4 +1,4 @@
-"""What the README promises by its form: short, with two commands, and whole on an index of packages."""
+"""The form of the README: short, with two commands, and whole on an index of packages."""
 
 import re
 import subprocess

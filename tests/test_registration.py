@@ -1,6 +1,6 @@
 """`import keras_pe` is enough for Keras to find the layers, however Keras is imported, and does not import it.
 
-What is looked at happens once in a process, so that each test has one of its own; several ways share it where they can.
+A registration happens once in a process, so each test has a process of its own; several share one if possible.
 """
 
 import os

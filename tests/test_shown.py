@@ -1,4 +1,4 @@
-"""What a prompt and a notebook show of a result."""
+"""Results in a prompt and a notebook."""
 
 from pathlib import Path
 from typing import Any
@@ -72,5 +72,5 @@ def test_a_match_names_its_convention_first() -> None:
     assert repr(RESULTS["match"]).startswith("<Match: fairseq and ")
 
 
-def test_what_controls_a_terminal_is_written_as_python_writes_it() -> None:
+def test_control_characters_are_escaped() -> None:
     assert printable("a\x1b[31mb\u202ec\n层\t") == "a\\x1b[31mb\\u202ec\n层\t"

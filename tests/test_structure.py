@@ -1,4 +1,4 @@
-"""The house: which package may import which, what a wheel holds, and what an import costs."""
+"""The structure: imports between packages, contents of a wheel, and the cost of an import."""
 
 import ast
 import configparser
@@ -32,11 +32,11 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
 
 
 def test_the_files_and_folders_of_a_folder_import_in_one_direction() -> None:
-    found = {package: circle(siblings(package)) for package in packages()}
-    assert {package: names for package, names in found.items() if names} == {}
+    find_faults = {package: circle(siblings(package)) for package in packages()}
+    assert {package: names for package, names in find_faults.items() if names} == {}
 
 
-def found(is_fault: Callable[[ast.AST], object], but: str | tuple[str, ...] = (), inside: str = "") -> list[str]:
+def find_faults(is_fault: Callable[[ast.AST], object], but: str | tuple[str, ...] = (), inside: str = "") -> list[str]:
     """Returns where code is at fault, with the code, in modules whose names begin with `inside` and not with `but`."""
     return [
         f"{name}:{getattr(node, 'lineno', 0)}: {ast.unparse(node)}"
@@ -55,7 +55,7 @@ def test_imports_are_absolute_and_name_what_they_import() -> None:
     def is_fault(node: ast.AST) -> bool:
         return isinstance(node, ast.ImportFrom) and (node.level > 0 or node.names[0].name == "*")
 
-    assert not found(is_fault)
+    assert not find_faults(is_fault)
 
 
 def importers(*packages: str) -> set[str]:
@@ -88,8 +88,8 @@ def test_the_name_of_a_runtime_is_taken_apart_in_one_module() -> None:
             return False
         return any(isinstance(each, ast.Constant) and each.value in ("[", "]", "@") for each in node.args[:1])
 
-    assert not found(takes_apart, but="keras_pe.export.runtimes.runtime")
-    assert found(takes_apart)
+    assert not find_faults(takes_apart, but="keras_pe.export.runtimes.runtime")
+    assert find_faults(takes_apart)
 
 
 def test_tf2onnx_stands_behind_one_door() -> None:
@@ -100,7 +100,7 @@ def test_tf2onnx_stands_behind_one_door() -> None:
     assert importers(f"{onnx}.tf2onnx_repairs") == {f"{onnx}.tf2onnx_door"}
 
 
-# Where names that a package does not offer may be used, and for which package.
+# Modules that may use private names, and the package of these names.
 INTERNALS = {
     "keras_pe.export.model.watch.keras_internals": "keras",
     "keras_pe.export.graph.tensorflow_internals": "tensorflow",
@@ -121,7 +121,7 @@ def test_private_names_of_keras_and_tensorflow_stand_in_one_module_each() -> Non
             return False
         return ast.unparse(node.value) not in ("self", "cls", "super()")
 
-    assert not found(is_private, but=tuple(INTERNALS))
+    assert not find_faults(is_private, but=tuple(INTERNALS))
 
 
 def test_nothing_of_another_package_is_replaced_outside_the_doors() -> None:
@@ -144,7 +144,7 @@ def test_nothing_of_another_package_is_replaced_outside_the_doors() -> None:
     assert not replaced
 
 
-# What is a value with fields, of which a text is made once, in a report: no other code takes the text apart.
+# Values with fields become text once, in a report: no other code parses the text.
 FIELDS = {"cause", "problem", "status", "evidence", "error", "runtime", "version"}
 READING = {"startswith", "endswith", "partition", "rpartition", "split", "replace", "find"}
 
@@ -169,10 +169,10 @@ def reads_a_sentence(node: ast.AST) -> bool:
 
 
 def test_no_logic_reads_a_sentence() -> None:
-    assert not found(reads_a_sentence)
+    assert not find_faults(reads_a_sentence)
 
 
-# Where these words are names of dimensions, and where they are others': ONNX's of a file's part, JSON's of a row.
+# Files in which these words name dimensions, or parts of ONNX and JSON.
 DIMENSIONS = "keras_pe.export.model.sizes.dimensions"
 OTHERS = tuple(f"keras_pe.export.{name}" for name in ("artifacts.onnx_model", "onnx.writing", "parity.statistics"))
 
@@ -181,7 +181,7 @@ def test_names_of_dimensions_stand_in_one_place() -> None:
     def is_name(node: ast.AST) -> bool:
         return isinstance(node, ast.Constant) and node.value in ("batch", "length")
 
-    assert not found(is_name, but=(DIMENSIONS, *OTHERS), inside="keras_pe.export")
+    assert not find_faults(is_name, but=(DIMENSIONS, *OTHERS), inside="keras_pe.export")
 
 
 def test_parity_and_the_formats_know_nothing_of_each_other_and_the_public_exporters_join_them() -> None:
@@ -195,7 +195,7 @@ def test_parity_and_the_formats_know_nothing_of_each_other_and_the_public_export
             assert not {each for each in own_imports(path) if each.startswith((judges[0], joins))}, name
     # Nor does a format find the check by its name in a text.
     assert not [
-        each for name in (*formats, pipeline) for each in found(is_text_of("keras_pe.export.parity"), inside=name)
+        each for name in (*formats, pipeline) for each in find_faults(is_text_of("keras_pe.export.parity"), inside=name)
     ]
     assert {each for each in own_imports(modules()[joins]) if each.startswith(judges)} == {f"{judges[0]}.unpublished"}
 
@@ -206,7 +206,7 @@ def is_text_of(start: str) -> Callable[[ast.AST], bool]:
 
 
 def test_only_runtimes_are_described_as_runtimes() -> None:
-    described = found(lambda node: calls(node, "RuntimeSpec"), but="keras_pe.export.runtimes")
+    described = find_faults(lambda node: calls(node, "RuntimeSpec"), but="keras_pe.export.runtimes")
     assert described == []
 
 
@@ -228,12 +228,12 @@ def test_connectors_use_the_public_interface_only() -> None:
 def test_only_the_command_line_prints_or_exits() -> None:
     # A bundle holds its script as a program of its own.
     but = ("keras_pe.cli", "keras_pe.__main__", "keras_pe.export.parity.bundle_script")
-    assert not found(lambda node: calls(node, "print", "exit", "sys.exit", "quit"), but=but)
+    assert not find_faults(lambda node: calls(node, "print", "exit", "sys.exit", "quit"), but=but)
 
 
 def test_nothing_opens_a_browser() -> None:
     assert importers("webbrowser") == set()
-    assert not found(lambda node: calls(node, "click.launch", "os.startfile", "webbrowser.open"))
+    assert not find_faults(lambda node: calls(node, "click.launch", "os.startfile", "webbrowser.open"))
 
 
 def test_the_package_list_is_what_is_on_disk() -> None:
@@ -307,7 +307,7 @@ CLEAN = [
 ]
 
 
-def test_what_needs_no_runtime_imports_none() -> None:
+def test_no_runtime_is_imported_without_need() -> None:
     """One process runs all: the first code after which a heavy package is loaded is the culprit."""
     heavy = "keras", "tensorflow", "jax", "torch", "onnx", "onnxruntime", "tf2onnx", "matplotlib", "jinja2"
     program = f"import sys\nfor code in {CLEAN}:\n    exec(code)\n    assert not set({heavy}) & set(sys.modules), code"

@@ -1,4 +1,4 @@
-"""The table of the versions that were tried says what pyproject.toml allows, and names tests that are there."""
+"""The table of tried versions fits the bounds of pyproject.toml, and names existing tests."""
 
 import importlib.metadata
 import json
@@ -22,16 +22,16 @@ FOR_USERS = ("export", "litert", "openvino", "data", "dask", "ray", "jax")  # th
 every_row = pytest.mark.parametrize("row", tried_versions(), ids=lambda row: row.name)
 
 
-def required(*extras: str) -> dict[str, SpecifierSet]:
+def bounds_with(*extras: str) -> dict[str, SpecifierSet]:
     lines = PROJECT["dependencies"] + [line for extra in extras for line in PROJECT["optional-dependencies"][extra]]
     requirements = [Requirement(line) for line in lines]
     return {each.name: each.specifier for each in requirements if each.name != "keras-pe"}
 
 
 @every_row
-def test_what_was_tried_may_be_installed(row: TriedVersions) -> None:
+def test_tried_versions_are_within_the_bounds(row: TriedVersions) -> None:
     bounds_of_packages = {
-        **required(row.extra or "test"),
+        **bounds_with(row.extra or "test"),
         "python": SpecifierSet(PROJECT["requires-python"]),
         "torch": SpecifierSet(),
     }
@@ -40,8 +40,8 @@ def test_what_was_tried_may_be_installed(row: TriedVersions) -> None:
     assert [version for version in row.tried if version not in bounds_of_packages[row.name]] == []
 
 
-def test_what_runs_a_model_was_tried() -> None:
-    assert set(required(*FOR_USERS)) - {"jaxlib"} <= {row.name for row in tried_versions()}
+def test_every_runtime_was_tried() -> None:
+    assert set(bounds_with(*FOR_USERS)) - {"jaxlib"} <= {row.name for row in tried_versions()}
 
 
 def test_the_newest_version_that_was_tried_is_what_the_constraints_install() -> None:
@@ -55,8 +55,8 @@ def test_the_newest_version_that_was_tried_is_what_the_constraints_install() -> 
 
 def test_the_constraints_name_what_is_installed_and_allow_it() -> None:
     names = {each.name for each in PINNED}
-    assert set(required("test", "demo", "lint", *FOR_USERS)) <= names, "run .ci/constraints"
-    bounds_of_packages = required(*PROJECT["optional-dependencies"])
+    assert set(bounds_with("test", "demo", "lint", *FOR_USERS)) <= names, "run .ci/constraints"
+    bounds_of_packages = bounds_with(*PROJECT["optional-dependencies"])
     for each in PINNED:
         version = str(each.specifier).removeprefix("==")
         assert bounds_of_packages.get(each.name, SpecifierSet()).contains(version), each

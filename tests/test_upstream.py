@@ -56,7 +56,7 @@ def names() -> dict[str, Any]:
 
 
 @pytest.mark.upstream
-@pytest.mark.filterwarnings("ignore")  # of others, about others
+@pytest.mark.filterwarnings("ignore")  # warnings of other packages about others
 @pytest.mark.parametrize(("package", "versions", "code"), REPRODUCTIONS)
 def test_a_fault_is_in_the_versions_that_are_named_and_in_no_other(
     package: str,

@@ -1,4 +1,4 @@
-"""The contestants do equal work: each adds the signal of the positions that it was asked for."""
+"""The contestants do equal work: each adds the signal of the requested positions."""
 
 import numpy as np
 import pytest

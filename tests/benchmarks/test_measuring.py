@@ -32,7 +32,7 @@ def test_files_are_opened_anew_for_each_share_of_the_rounds_in_any_order() -> No
     assert {tuple(opened[start : start + 2]) for start in range(0, 12, 2)} == {("a", "b"), ("b", "a")}
 
 
-def test_what_is_stored_comes_back_in_its_order_and_a_part_is_replaced(
+def test_stored_results_keep_their_order_and_a_part_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results, "FOLDER", tmp_path)

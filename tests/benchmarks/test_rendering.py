@@ -50,7 +50,7 @@ def test_the_page_names_the_parts_that_were_not_measured() -> None:
 
 
 def test_a_file_stands_beside_the_fastest_of_all_others_turn_by_turn() -> None:
-    load = [1.0, 4.0, 2.0]  # what else the machine does, in each turn
+    load = [1.0, 4.0, 2.0]  # other load of the machine, in each turn
     routes = {"keras_pe": 1.0, "keras": 2.0, "torch optimized": 0.8}
     values = {f"exported/m, 1 x 1, 1 thread/{route}": [one * each for each in load] for route, one in routes.items()}
     assert rendering.over_fastest(values, "exported/m, 1 x 1, 1 thread") == pytest.approx((1.25, 1.25, 1.25))

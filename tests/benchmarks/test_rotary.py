@@ -1,4 +1,4 @@
-"""The rotary contestants do equal work: each turns the same inputs by the positions that it was asked for."""
+"""The rotary contestants do equal work: each rotates the same inputs by the requested positions."""
 
 import numpy as np
 import onnx

@@ -235,7 +235,7 @@ def test_a_number_that_cannot_be_is_refused_by_the_name_of_its_option(
     "option",
     ["--range x 0 1", "--atol x=1", "--sizes x=1", "--column x y", "--decision x argmax", "--pad x 0"],
 )
-def test_of_what_is_given_twice_for_one_name_none_is_passed_over(files: tuple[Path, ...], option: str) -> None:
+def test_two_values_for_one_name_are_refused(files: tuple[Path, ...], option: str) -> None:
     data = [] if option.startswith(("--range", "--sizes")) else ["--data", str(files[0])]
     result = CliRunner().invoke(main, ["check", *map(str, files[:2]), *data, *option.split(), *option.split()])
     assert result.exit_code == 2
@@ -251,7 +251,7 @@ def test_how_a_keras_model_is_loaded_is_refused_where_there_is_none(files, optio
 
 
 @pytest.mark.slow
-def test_what_is_accepted_is_judged_by_the_numbers_that_were_given(files):
+def test_accepted_differences_are_judged_by_the_given_numbers(files):
     one, _, other = map(str, files)
     for given, code in (("--rtol", "1e-2"), 0), (("--atol", "y=1e9"), 0), (("--atol", "1e-9"), 1):
         result = CliRunner().invoke(main, ["check", one, other, *ONE, *given])
@@ -270,7 +270,7 @@ def test_what_is_accepted_is_judged_by_the_numbers_that_were_given(files):
         (("--atol", "1", "--atol", "y=1"), "one VALUE, or OUTPUT=VALUE for each"),
     ],
 )
-def test_what_cannot_be_accepted_exits_with_2_and_names_the_option(files, given, said):
+def test_an_invalid_allowance_exits_with_2_and_names_the_option(files, given, said):
     result = CliRunner().invoke(main, ["check", *map(str, files[:2]), *given])
     assert result.exit_code == 2
     assert said in " ".join(result.output.split())

@@ -101,7 +101,7 @@ def test_a_share_of_the_rows_may_fail(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_done_is_not_done_again(folder: Path, tmp_path: Path) -> None:
+def test_finished_rows_are_not_checked_again(folder: Path, tmp_path: Path) -> None:
     options = ("--checkpoint-dir", str(tmp_path / "kept"))
     assert check(folder, "same.onnx", "data.npz", *options).exit_code == 0
     again = check(folder, "same.onnx", "data.npz", *options)
@@ -132,7 +132,7 @@ def test_a_report_that_cannot_be_written_is_said_and_the_others_are_written(fold
     jsonschema.Draft202012Validator(DatasetReport.json_schema()).validate(json.loads(places[1].read_text()))
 
 
-def damaged(folder: Path, kind: str) -> Path:
+def damage(folder: Path, kind: str) -> Path:
     """Writes data that cannot be run through the model, in one of many ways, and returns its path."""
     npz, parquet = folder / "data.npz", folder / "data.parquet"
     writers = {
@@ -206,7 +206,7 @@ KINDS = [
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_damaged_data_is_a_sentence_and_exit_code_2(folder: Path, tmp_path: Path, kind: str) -> None:
-    result = check(folder, "same.onnx", damaged(tmp_path, kind))
+    result = check(folder, "same.onnx", damage(tmp_path, kind))
     assert result.exit_code == 2, result.output
     assert result.stderr.strip().startswith("Error: ")
     assert "Traceback" not in result.output

@@ -17,7 +17,7 @@ def test_a_folder_that_cannot_be_made_is_a_sentence_before_anything_is_trained(t
     assert "Not a directory" in result.stderr
 
 
-def test_what_is_missing_is_told_with_its_command_before_a_folder_is_made(
+def test_a_missing_package_is_reported_with_its_command_before_a_folder_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tf2onnx", None)

@@ -43,7 +43,7 @@ def test_every_version_is_shown_and_a_complete_installation_is_well() -> None:
         assert importlib.metadata.version(package) in result.output
 
 
-def test_what_was_tried_is_read_from_the_table() -> None:
+def test_tried_versions_are_read_from_the_table() -> None:
     lines = {line.split("│")[1].strip(): line for line in doctor().output.splitlines() if "│" in line}
     for row in tried_versions():
         for version in row.tried:

@@ -72,7 +72,7 @@ def other_code(name: str) -> int:
     }[name]
 
 
-def test_what_could_not_be_tried_is_a_sentence_and_exit_code_2() -> None:
+def test_a_check_that_could_not_be_tried_is_a_sentence_and_exit_code_2() -> None:
     done = CliRunner().invoke(group, ["sentence"])
     assert (done.exit_code, done.stderr) == (2, "Error: the file is a folder\n")
 

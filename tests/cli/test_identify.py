@@ -18,13 +18,13 @@ from keras_pe import timing_signal
 from keras_pe.cli import main
 
 
-def saved(folder: Path, table: np.ndarray) -> str:
+def save_table(folder: Path, table: np.ndarray) -> str:
     np.save(folder / "table.npy", table)
     return str(folder / "table.npy")
 
 
 def test_a_known_table_is_named_with_exit_code_0(tmp_path: Path) -> None:
-    path = saved(tmp_path, timing_signal(np.arange(1, 30), 64).astype(np.float16))
+    path = save_table(tmp_path, timing_signal(np.arange(1, 30), 64).astype(np.float16))
     result = CliRunner().invoke(main, ["identify", path])
     assert result.exit_code == 0
     lines = {line[:18].strip(): line[20:] for line in result.output.splitlines()}
@@ -36,14 +36,14 @@ def test_a_known_table_is_named_with_exit_code_0(tmp_path: Path) -> None:
 
 def test_json_holds_what_makes_the_table_again(tmp_path: Path) -> None:
     table = timing_signal(np.arange(50), 16, layout="interleaved", endpoint=False)
-    [match] = json.loads(CliRunner().invoke(main, ["identify", saved(tmp_path, table), "--json"]).output)
+    [match] = json.loads(CliRunner().invoke(main, ["identify", save_table(tmp_path, table), "--json"]).output)
     assert "paper" in match["conventions"]
     again = timing_signal(np.arange(50), 16, layout=match["layout"], timescales=match["timescales"])
     np.testing.assert_allclose(again * match["scale"], table, rtol=0, atol=1e-12)
 
 
 def test_none_of_them_is_exit_code_1(tmp_path: Path) -> None:
-    path = saved(tmp_path, np.random.default_rng(0).normal(size=(8, 8)))
+    path = save_table(tmp_path, np.random.default_rng(0).normal(size=(8, 8)))
     result = CliRunner().invoke(main, ["identify", path])
     assert result.exit_code == 1
     first, second = result.output.splitlines()
@@ -52,15 +52,15 @@ def test_none_of_them_is_exit_code_1(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["identify", path, "--json"]).output == "[]\n"
 
 
-def test_of_a_table_that_is_none_the_nearest_is_named_with_its_distance(tmp_path: Path) -> None:
+def test_an_unknown_table_gets_the_nearest_convention_with_its_distance(tmp_path: Path) -> None:
     table = 3 * timing_signal(np.arange(1, 41), 32)
-    table[::2] *= 1.1  # what no convention does
-    result = CliRunner().invoke(main, ["identify", saved(tmp_path, table)])
+    table[::2] *= 1.1  # no convention does this
+    result = CliRunner().invoke(main, ["identify", save_table(tmp_path, table)])
     assert result.exit_code == 1
     assert "the nearest is 'opennmt-tf', from position 1, multiplied by 3.1" in result.output or (
         "the nearest is 'tensor2tensor', from position 1, multiplied by 3.1" in result.output
     )
-    # Of two factors 1 and 1.1 the best is between them, and each row is off by a twentieth.
+    # The best of two factors 1 and 1.1 is between them, and each row is off by a twentieth.
     assert "off by 5% of the table's own size" in result.output
 
 
@@ -124,7 +124,7 @@ def test_the_buffer_of_a_pytorch_module_is_found_in_its_own_shape(tmp_path: Path
     table = timing_signal(np.arange(200), 32, layout="interleaved", endpoint=False).astype("float32")[:, np.newaxis]
     kernel = np.random.default_rng(0).normal(size=(4, 32)).astype("float32")
     np.savez(tmp_path / "state.npz", **{"pos.pe": table, "out.weight": kernel})
-    for path in (tmp_path / "state.npz", Path(saved(tmp_path, table))):
+    for path in (tmp_path / "state.npz", Path(save_table(tmp_path, table))):
         result = CliRunner().invoke(main, ["identify", str(path), "--json"])
         assert result.exit_code == 0, result.output
         [match] = json.loads(result.output)
@@ -160,16 +160,16 @@ def test_tensors_of_a_checkpoint_are_found_and_other_objects_are_not_loaded(tmp_
     assert "model.state_dict()" in result.output
 
 
-def test_of_a_table_with_noise_the_convention_is_near_and_not_named(tmp_path: Path) -> None:
+def test_the_convention_of_a_noisy_table_is_near_and_not_named(tmp_path: Path) -> None:
     table = timing_signal(np.arange(5, 105), 64) + np.random.default_rng(0).normal(scale=1e-3, size=(100, 64))
-    result = CliRunner().invoke(main, ["identify", saved(tmp_path, table.astype("float32"))])
+    result = CliRunner().invoke(main, ["identify", save_table(tmp_path, table.astype("float32"))])
     assert result.exit_code == 1
     assert "from position 5: off by 0.001 of the table's own size" in result.output
-    result = CliRunner().invoke(main, ["identify", saved(tmp_path, table[::-1].astype("float32"))])
+    result = CliRunner().invoke(main, ["identify", save_table(tmp_path, table[::-1].astype("float32"))])
     assert "'gemma-audio', from position 104 on, descending: off by 0.001" in result.output
 
 
-def test_what_an_optimizer_keeps_is_no_table_of_the_model(tmp_path: Path) -> None:
+def test_variables_of_an_optimizer_are_not_tables_of_the_model(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     table = timing_signal(np.arange(50), 32)
     arrays = {"layers/dense/vars/0": random.normal(size=(32, 32)), "optimizer/vars/3": table}
@@ -198,7 +198,7 @@ def test_a_damaged_file_is_exit_code_2(name: str, tmp_path: Path) -> None:
 
 
 def test_known_timescales_in_an_unused_layout_are_told_apart_from_a_convention(tmp_path: Path) -> None:
-    path = saved(tmp_path, timing_signal(np.arange(20), 32, layout="interleaved"))
+    path = save_table(tmp_path, timing_signal(np.arange(20), 32, layout="interleaved"))
     assert "none: the timescales are of tensor2tensor" in CliRunner().invoke(main, ["identify", path]).output
 
 
@@ -215,7 +215,7 @@ def test_several_arrays_too_few_rows_and_a_missing_file_are_exit_code_2(tmp_path
     several = CliRunner().invoke(main, ["identify", str(tmp_path / "two.npz")])
     assert several.exit_code == 2
     assert "one, two" in several.output  # neither is a matrix
-    few = CliRunner().invoke(main, ["identify", saved(tmp_path, np.ones((3, 4)))])
+    few = CliRunner().invoke(main, ["identify", save_table(tmp_path, np.ones((3, 4)))])
     assert few.exit_code == 2
     assert "at least 4 rows" in few.output
     assert CliRunner().invoke(main, ["identify", str(tmp_path / "missing.npy")]).exit_code == 2
@@ -223,7 +223,7 @@ def test_several_arrays_too_few_rows_and_a_missing_file_are_exit_code_2(tmp_path
 
 @pytest.mark.slow
 def test_it_needs_neither_keras_nor_tensorflow(tmp_path: Path) -> None:
-    path = saved(tmp_path, timing_signal(np.arange(9), 8))
+    path = save_table(tmp_path, timing_signal(np.arange(9), 8))
     code = (
         "import sys; from keras_pe.cli import main\n"
         f"try: main(['identify', {path!r}])\n"
@@ -234,7 +234,7 @@ def test_it_needs_neither_keras_nor_tensorflow(tmp_path: Path) -> None:
 
 def test_a_table_too_small_to_tell_is_described_without_a_name_and_is_exit_code_1(tmp_path: Path) -> None:
     months = timing_signal(np.arange(1, 49), 2, timescales=[12 / (2 * np.pi)])
-    result = CliRunner().invoke(main, ["identify", saved(tmp_path, months)])
+    result = CliRunner().invoke(main, ["identify", save_table(tmp_path, months)])
     lines = {line[:18].strip(): line[20:] for line in result.output.splitlines()}
     assert result.exit_code == 1
     assert lines["convention"] == "not to be told: so few columns are one convention's as well as another's"

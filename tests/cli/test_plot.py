@@ -1,4 +1,4 @@
-"""`keras-pe plot` writes the picture it was asked for, or says why it cannot."""
+"""`keras-pe plot` writes the requested picture, or reports why it cannot."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def test_a_table_of_no_convention_has_no_error_to_draw(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_drawn_is_exit_code_2(tmp_path: Path, table: Path) -> None:
+def test_an_undrawable_table_is_exit_code_2(tmp_path: Path, table: Path) -> None:
     picture = tmp_path / "picture.png"
     assert run("heatmap", tmp_path / "picture.gif")[0] == 2
     assert run("error", picture)[0] == 2

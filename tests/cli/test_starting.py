@@ -1,6 +1,6 @@
 """A command starts Keras in a process of its own: without a word, and without what no command uses.
 
-A file that holds no model is told at once, without Keras.
+A file that cannot hold a model is reported at once, without Keras.
 """
 
 import os

@@ -14,7 +14,7 @@ from tests.layers.rotated import half_a_unit
 
 
 def stored_cases() -> Iterator[tuple[str, dict[str, Any], np.ndarray]]:
-    """Yields the name of each case, how it is called, and what 50 digits make of it."""
+    """Yields the name of each case, its call, and its value to 50 digits."""
     with np.load(RETURNED) as file:
         for name, case in json.loads(str(file["cases"])).items():
             yield name, case, file[name]
@@ -49,11 +49,11 @@ def returned_by(layer: Any, case: dict[str, Any], x: Any, given: Sequence[Any]) 
     return layer(x, positions=list(given) if len(given) > 1 else given[0])[0]
 
 
-def allowed(case: dict[str, Any], signal: np.ndarray, dtype: str) -> np.ndarray:
+def tolerance(case: dict[str, Any], signal: np.ndarray, dtype: str) -> np.ndarray:
     """Returns how far a value may be from what 50 digits make it."""
     size = np.abs(signal)
-    # A bias is a slope times a distance, of any size. What turns has one length, a scaling's factor. That of "xpos"
-    # is a power for each pair, which is rounded once more, as is the product with it.
+    # A bias is a slope times a distance, of any size. A rotation has one length, a scaling's factor. The factor of
+    # "xpos" is a power for each pair, which is rounded once more, as is the product with it.
     if case["arguments"].get("scaling", {}).get("rope_type") == "xpos":
         close = (EXACT + 2 * 2.0**-24) * np.tile(np.hypot(*np.split(size, 2, axis=1)), 2)
     else:

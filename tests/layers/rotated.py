@@ -4,13 +4,13 @@ import numpy as np
 
 CHANNELS = 64
 EXACT = 2.5e-7
-BITS = {"float32": None, "bfloat16": 8, "float16": 11}  # of a significand
+BITS = {"float32": None, "bfloat16": 8, "float16": 11}  # bits of a significand
 _EDGES = np.array(
     [0, 1, 255, 511, 512, 513, 4_095, 65_535, 131_071, 131_072, 2**20, 2**23 + 1, 2**24 - 1, -1, -(2**24)]
 )
 _DRAWN = np.random.default_rng(24).integers(-(2**24), 2**24, 241)
 POSITIONS = np.concatenate([_EDGES, _DRAWN]).astype("int32")[np.newaxis]
-# Of each pair the first channel is 1: turned, they are the cosines, and the others the sines.
+# The first channel of each pair is 1: rotated, they are the cosines, and the others the sines.
 UNITS = np.zeros((1, POSITIONS.shape[1], 1, CHANNELS), "float32")
 UNITS[..., : CHANNELS // 2] = 1.0
 

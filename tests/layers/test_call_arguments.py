@@ -1,4 +1,4 @@
-"""What a call of the layer may be given, on whichever backend Keras runs, and how it refuses the rest."""
+"""Arguments of a layer's call, on any backend of Keras, and refusals of invalid ones."""
 
 from collections.abc import Callable
 from typing import Any

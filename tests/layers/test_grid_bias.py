@@ -159,6 +159,6 @@ def test_float_positions_are_refused_where_a_model_is_built() -> None:
         (lambda: GridPositionBias(2, (3, 4))(tokens(2), [np.full(2, 2**29)] * 2), "Positions must be from"),
     ],
 )
-def test_what_does_not_fit_is_refused(call: Callable[[], Any], said: str) -> None:
+def test_an_invalid_argument_is_refused(call: Callable[[], Any], said: str) -> None:
     with pytest.raises((ValueError, TypeError), match=said):
         call()

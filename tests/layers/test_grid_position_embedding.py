@@ -32,7 +32,7 @@ def zeros(*shape: int) -> np.ndarray:
     return np.zeros(shape, "float32")
 
 
-def loaded(channels: int = 3, **arguments: Any) -> tuple[GridPositionEmbedding, np.ndarray]:
+def load_layer(channels: int = 3, **arguments: Any) -> tuple[GridPositionEmbedding, np.ndarray]:
     layer = GridPositionEmbedding(GRID, **{"class_tokens": 2, "combine": "replace", **arguments})
     layer.build((None, None, channels))
     table = RNG.normal(size=layer.weights[0].shape).astype("float32")
@@ -40,7 +40,7 @@ def loaded(channels: int = 3, **arguments: Any) -> tuple[GridPositionEmbedding, 
     return layer, table
 
 
-def of_any_size(layer: GridPositionEmbedding) -> Callable[[Any, Any], Any]:
+def trace_any_size(layer: GridPositionEmbedding) -> Callable[[Any, Any], Any]:
     """Returns the layer as a graph that learns the sizes of an image when it runs, where a backend has such."""
     if BACKEND == "tensorflow":
         import tensorflow as tf
@@ -62,8 +62,8 @@ def of_any_size(layer: GridPositionEmbedding) -> Callable[[Any, Any], Any]:
     "rule", [pytest.param(rule, marks=[] if rule in RULES[:1] else pytest.mark.slow, id=str(rule)) for rule in RULES]
 )
 def test_another_grid_has_the_numbers_of_the_resized_table(rule: dict[str, Any]) -> None:
-    layer, table = loaded(**rule)
-    graph = of_any_size(layer)
+    layer, table = load_layer(**rule)
+    graph = trace_any_size(layer)
     for new in NEW:
         expected = resize_position_table(table, GRID, new, class_tokens=2, **rule)
         tokens, grid = zeros(1, len(expected), 3), zeros(1, *new, 1)
@@ -73,16 +73,16 @@ def test_another_grid_has_the_numbers_of_the_resized_table(rule: dict[str, Any])
 
 
 def test_the_trained_grid_has_the_numbers_of_the_table_however_it_is_given() -> None:
-    layer, table = loaded(scale_offset=0.1)
+    layer, table = load_layer(scale_offset=0.1)
     for found in (layer(zeros(4, 37, 3)), layer(zeros(4, 37, 3), zeros(4, *GRID, 1))):
         np.testing.assert_array_equal(ops.convert_to_numpy(found), np.repeat(table[None], 4, axis=0))
     np.testing.assert_array_equal(
-        ops.convert_to_numpy(of_any_size(layer)(zeros(1, 37, 3), zeros(1, *GRID, 1)))[0], table
+        ops.convert_to_numpy(trace_any_size(layer)(zeros(1, 37, 3), zeros(1, *GRID, 1)))[0], table
     )
 
 
 def test_without_class_tokens_the_inputs_may_be_the_grid() -> None:
-    layer, table = loaded(class_tokens=0, combine="add")
+    layer, table = load_layer(class_tokens=0, combine="add")
     images = RNG.normal(size=(2, 4, 9, 3)).astype("float32")
     grown = GridPositionEmbedding.from_config(layer.get_config())
     grown(images)
@@ -111,7 +111,7 @@ def test_the_table_is_trained_by_images_of_another_size() -> None:
 
 
 def test_narrow_layers_resize_in_float32_and_round_last() -> None:
-    layer, table = loaded(dtype="mixed_bfloat16")
+    layer, table = load_layer(dtype="mixed_bfloat16")
     found = layer(zeros(1, 2 + 63, 3), zeros(1, 7, 9, 1))
     assert keras.backend.standardize_dtype(found.dtype) == "bfloat16"
     exact = resize_position_table(table, GRID, (7, 9), class_tokens=2)
@@ -159,8 +159,8 @@ def test_tokens_that_form_no_grid_are_refused(
 def test_a_graph_fails_where_a_single_token_would_be_repeated_or_no_int32_holds_the_size() -> None:
     import tensorflow as tf
 
-    layer, _ = loaded(class_tokens=0, combine="replace")
-    graph = of_any_size(layer)
+    layer, _ = load_layer(class_tokens=0, combine="replace")
+    graph = trace_any_size(layer)
     with pytest.raises(tf.errors.InvalidArgumentError):
         graph(zeros(1, 1, 3), zeros(1, 3, 2, 1))
 

@@ -70,7 +70,7 @@ def test_each_axis_starts_from_values_of_its_own() -> None:
         ({"positions": np.array([0.5, 1.0, 2.0, 3.0], "float32")}, TypeError, "`positions` must be integers"),
     ],
 )
-def test_what_has_no_row_is_refused(arguments: dict[str, Any], error: type[Exception], said: str) -> None:
+def test_a_position_without_a_row_is_refused(arguments: dict[str, Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         built()(np.zeros((2, 4, 6), "float32"), **arguments)
 

@@ -126,7 +126,11 @@ def ways() -> dict[str, Callable[[Any], Any]]:
     if BACKEND == "jax":
         import jax
 
-        return {"eager": lambda function: function, "jit": jax.jit, "vmap": lambda function: mapped(jax.vmap, function)}
+        return {
+            "eager": lambda function: function,
+            "jit": jax.jit,
+            "vmap": lambda function: vmap_over(jax.vmap, function),
+        }
     if BACKEND == "torch":
         import torch
 
@@ -143,7 +147,7 @@ def ways() -> dict[str, Callable[[Any], Any]]:
     }
 
 
-def mapped(vmap: Any, function: Any) -> Any:
+def vmap_over(vmap: Any, function: Any) -> Any:
     """Returns the function of one example, run as a batch of one."""
     return lambda *tensors: vmap(function)(*(each[None] for each in tensors))[0]
 

@@ -1,4 +1,4 @@
-"""What holds for every configuration that Hypothesis can think of, and what is refused for every invalid one."""
+"""Properties of every configuration that Hypothesis generates, and refusals of every invalid one."""
 
 import math
 from typing import Any, get_args
@@ -55,8 +55,8 @@ def test_the_signal_has_the_inputs_shape_lies_within_one_and_is_exact(config: di
 @given(st.integers(2, 1200), st.integers(1, 30), starts)
 def test_rows_are_unique(length: int, pairs: int, start: int) -> None:
     signal = signal_of({"start_index": start}, length, 2 * pairs)
-    # The wavelength of the fastest pair, 2 pi, is no whole number: two of 1,200 rows are at the least 6e-5 apart there
-    # (710 = 113 * 2 pi + 6.0e-5), which is many times the error of 2.5e-7.
+    # The wavelength of the fastest pair, 2 pi, is irrational. Two of 1,200 rows are at least 6e-5 apart there (710 =
+    # 113 * 2 pi + 6.0e-5), many times the error of 2.5e-7.
     assert len(np.unique(signal, axis=0)) == length
 
 
@@ -110,7 +110,7 @@ LENGTHS = (
 )
 CALL_WIDTHS = st.sampled_from([1, 2, 7]) if IS_JAX else widths
 
-# Of a value of at most 1, by the dtype of the outputs: half of the last of its 8, 11 or 24 bits.
+# Rounding error of a value of at most 1, by the dtype of the outputs: half of the last of its 8, 11 or 24 bits.
 ROUNDING = {"float32": 0.0, "mixed_bfloat16": 2.0**-9, "mixed_float16": 2.0**-12}
 
 

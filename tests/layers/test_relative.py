@@ -170,7 +170,7 @@ def test_it_goes_into_keras_attention_and_comes_back_from_a_file(tmp_path: Path,
         (lambda: RelativePositionBias(2, num_buckets="a"), "`num_buckets` must be a number"),
     ],
 )
-def test_what_does_not_fit_is_refused(call: Any, message: str) -> None:
+def test_an_invalid_argument_is_refused(call: Any, message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         call()
 

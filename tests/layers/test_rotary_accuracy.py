@@ -23,19 +23,19 @@ def _graph(rotate: Rotate, **arguments: Any) -> Rotate:
     return tf.function(rotate, input_signature=specs, **arguments)
 
 
-def _jitted(rotate: Rotate) -> Rotate:
+def _jit(rotate: Rotate) -> Rotate:
     import jax
 
     return jax.jit(rotate)
 
 
-def _compiled(rotate: Rotate) -> Rotate:
+def _compile(rotate: Rotate) -> Rotate:
     import torch
 
     return torch.compile(rotate, dynamic=True, backend="aot_eager")
 
 
-def _generated(rotate: Rotate) -> Rotate:
+def _generate(rotate: Rotate) -> Rotate:
     """Returns what is compiled to machine code, whose products and sums may be fused."""
     import torch
 
@@ -44,7 +44,7 @@ def _generated(rotate: Rotate) -> Rotate:
     return torch.compile(rotate, dynamic=True, backend="inductor")
 
 
-def _exported(rotate: Rotate) -> Rotate:
+def _export(rotate: Rotate) -> Rotate:
     import torch
 
     class Module(torch.nn.Module):
@@ -62,8 +62,8 @@ def _exported(rotate: Rotate) -> Rotate:
 
 FORMS: dict[str, dict[str, Callable[[Rotate], Rotate]]] = {
     "tensorflow": {"eager": lambda call: call, "graph": _graph, "XLA": lambda call: _graph(call, jit_compile=True)},
-    "jax": {"eager": lambda call: call, "jit": _jitted},
-    "torch": {"eager": lambda call: call, "compile": _compiled, "inductor": _generated, "export": _exported},
+    "jax": {"eager": lambda call: call, "jit": _jit},
+    "torch": {"eager": lambda call: call, "compile": _compile, "inductor": _generate, "export": _export},
 }
 
 

@@ -11,8 +11,8 @@ from keras import ops
 from keras_pe import RotaryPositionEncoding, rope_timescales
 from tests.layers.configurations import run
 
-# A sine and a cosine are off by 2.5e-7 each, and each of two products and their sum rounds by 2**-24 at most: for
-# channels of up to 1 the sum of both errors, and twice the half unit in the last place of a result below 2.
+# A sine and a cosine are off by 2.5e-7 each, and each of two products and their sum rounds by 2**-24 at most. For
+# channels of up to 1 this is the sum of both errors, and twice the half unit in the last place of a result below 2.
 EXACT = 2 * 2.5e-7 + 2 * 2.0**-23
 RNG = np.random.default_rng(26)
 LAYOUTS = ("halves", "interleaved", "interleaved_to_halves")
@@ -264,7 +264,7 @@ def test_masks_go_through() -> None:
         ({"max_length": 2}, (1, 3, 8), "Positions must be from 0 to 1"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments: dict[str, Any], shape: tuple[int, ...], message: str) -> None:
+def test_an_invalid_argument_is_refused(arguments: dict[str, Any], shape: tuple[int, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         RotaryPositionEncoding(**arguments)(heads(*shape))
 

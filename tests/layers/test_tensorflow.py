@@ -1,4 +1,4 @@
-"""Where TensorFlow runs the layer: graphs, XLA and input pipelines give the numbers of the eager call."""
+"""The layer in TensorFlow: graphs, XLA and input pipelines give the numbers of the eager call."""
 
 from collections import Counter
 

@@ -60,7 +60,7 @@ def test_a_model_comes_back_from_its_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.predict(given, verbose=0), model.predict(given, verbose=0))
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_an_invalid_argument_is_refused() -> None:
     for arguments in ({"num_channels": 1}, {"num_channels": 2}, {"num_channels": 8, "scale": 0.0}):
         with pytest.raises(ValueError, match="Received: "):
             TimestepEmbedding(**arguments)

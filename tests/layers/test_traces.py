@@ -1,4 +1,4 @@
-"""What one trace of the layer gives at sizes that it never saw, on each backend: the right numbers, never others."""
+"""One trace of the layer gives the right numbers at sizes that it never saw, on each backend."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +36,7 @@ def assert_right_at_every_length(run: Callable[[np.ndarray], Any], lengths: tupl
 CONFIGS = pytest.mark.parametrize("config", [{}, {"max_length": 5_000}, {"max_length": 20_000}])
 
 
-# What Keras needs to export ONNX.
+# Packages that Keras needs to export ONNX.
 ONNX_EXPORTERS = {"jax": "jax2onnx", "tensorflow": "tf2onnx", "torch": "onnxscript"}
 
 
@@ -142,7 +142,7 @@ class TestPyTorch:
     def test_it_compiles_for_inference(self, is_built: bool, max_length: int | None) -> None:
         import torch
 
-        # Where TorchDynamo meets an array of NumPy, its guard of that fails in inference mode.
+        # TorchDynamo's guard of a NumPy array fails in inference mode.
         layer = built(max_length=max_length) if is_built else SinusoidalPositionEncoding(max_length=max_length)
         compiled = torch.compile(layer, dynamic=True, backend="aot_eager")
         with torch.inference_mode():

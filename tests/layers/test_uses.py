@@ -1,4 +1,4 @@
-"""What people do with the layers beside calling them: checkpoints, variables, subclasses, other dtypes and switches."""
+"""Uses of the layers beside calls: checkpoints, variables, subclasses, other dtypes and switches."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -311,29 +311,29 @@ def test_positions_of_one_example_are_those_of_all(positions: np.ndarray) -> Non
 
 
 def test_arguments_that_cannot_fit_are_refused_where_a_model_is_built() -> None:
-    def given(*shape: int | None, dtype: str = "int32") -> keras.KerasTensor:
+    def spec(*shape: int | None, dtype: str = "int32") -> keras.KerasTensor:
         return keras.KerasTensor(shape, dtype)
 
-    inputs, grid = given(2, 5, 8, dtype="float32"), given(2, 5, 6, 8, dtype="float32")
+    inputs, grid = spec(2, 5, 8, dtype="float32"), spec(2, 5, 6, 8, dtype="float32")
     wrong: list[tuple[Any, dict[str, Any], type[Exception]]] = [
-        (inputs, {"positions": given(2, 4)}, ValueError),
-        (inputs, {"positions": given(3, 5)}, ValueError),
-        (inputs, {"positions": given(2, 5, 1)}, ValueError),
-        (inputs, {"positions": given(2, 5, dtype="bool")}, TypeError),
-        (inputs, {"start_index": given(3)}, ValueError),
-        (inputs, {"start_index": given(2, dtype="float32")}, TypeError),
+        (inputs, {"positions": spec(2, 4)}, ValueError),
+        (inputs, {"positions": spec(3, 5)}, ValueError),
+        (inputs, {"positions": spec(2, 5, 1)}, ValueError),
+        (inputs, {"positions": spec(2, 5, dtype="bool")}, TypeError),
+        (inputs, {"start_index": spec(3)}, ValueError),
+        (inputs, {"start_index": spec(2, dtype="float32")}, TypeError),
         (inputs, {"start_index": LIMIT - 2}, ValueError),
-        (grid, {"positions": given(2, 5)}, TypeError),
-        (grid, {"positions": [given(2, 5), given(2, 5)]}, ValueError),
+        (grid, {"positions": spec(2, 5)}, TypeError),
+        (grid, {"positions": [spec(2, 5), spec(2, 5)]}, ValueError),
         (grid, {"start_index": [0, 0, 0]}, ValueError),
-        (given(2, 5, 8, dtype="complex64"), {}, TypeError),
+        (spec(2, 5, 8, dtype="complex64"), {}, TypeError),
     ]
     for make in (SinusoidalPositionEncoding, lambda: LearnedPositionEmbedding(9)):
         for shape, arguments, error in wrong:
             with pytest.raises(error, match=r"`(positions|start_index|inputs)`|Positions must be"):
                 make()(shape, **arguments)
         layer = make()
-        for fitting in (given(None, 5), given(1, 5), given(2, None), given(5), given(None, None)):
+        for fitting in (spec(None, 5), spec(1, 5), spec(2, None), spec(5), spec(None, None)):
             assert layer(inputs, positions=fitting).shape == (2, 5, 8)
 
 

@@ -26,7 +26,7 @@ def test_fractions_are_exact_at_fast_rates(rate: float, dtype: str) -> None:
     positions, zeros = POSITIONS.astype(dtype), np.zeros((1, len(POSITIONS), 2), "float32")
     exact = np.array([sine_and_cosine(position, 1 / rate) for position in positions.tolist()])
     given: list[Any] = [positions]
-    if dtype == "float32" or keras.config.backend() != "jax":  # which has no tensors of 64 bits
+    if dtype == "float32" or keras.config.backend() != "jax":  # JAX has no tensors of 64 bits
         given.append(ops.convert_to_tensor(positions, dtype))
     for each in given:
         layer = SinusoidalPositionEncoding(timescales=[1 / rate], combine="replace")

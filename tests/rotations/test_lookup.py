@@ -42,7 +42,7 @@ def test_an_eager_call_copies_no_table() -> None:
         assert table.tensor() is first
 
 
-def test_what_reads_the_last_row_instead_reads_not_a_number() -> None:
+def test_a_clamped_index_reads_nan() -> None:
     past_the_end = len(ROWS) + 1
     clamped = take(append_guard(ROWS), min(past_the_end, len(ROWS)), np)
     assert np.isnan(clamped).all()

@@ -32,7 +32,7 @@ def test_slopes_are_those_of_the_authors_and_of_others_by_name() -> None:
     np.testing.assert_allclose(alibi_slopes(12, "paper"), 2.0 ** (-8 * np.arange(1, 13) / 12), rtol=1e-15)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_an_invalid_argument_is_refused() -> None:
     for call in (
         lambda: alibi_slopes(0),
         lambda: alibi_slopes(4, "bloom"),  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What each column of a signal holds."""
+"""Content of each column of a signal."""
 
 import numpy as np
 import pytest

@@ -137,6 +137,6 @@ def test_a_narrow_table_is_rounded_once() -> None:
         (lambda t: resize_position_table(t.astype(complex), (3, 4), (4, 4)), TypeError, "`table` must be real floats"),
     ],
 )
-def test_what_does_not_fit_is_refused(call: Callable[[Any], Any], error: type[Exception], said: str) -> None:
+def test_an_invalid_argument_is_refused(call: Callable[[Any], Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         call(np.zeros((12, 2)))

@@ -226,7 +226,7 @@ AXIAL = {**VISION, "rope_parameters": {"rope_type": "axial", "rope_theta": 1e4}}
         ({"model_type": "qwen3_vl", "text_config": {"model_type": "qwen3_vl_text", "rope_parameters": {
             "rope_theta": 5e6, "rope_type": "default", "mrope_section": [24, 20, 20], "mrope_interleaved": True}}},
          {"base": 5e6, "sections": (24, 20, 20), "shared_rates": True, "interleave_sections": True}),
-        # Of these the code takes turns without a word in the configuration.
+        # The code uses these without a word in the configuration.
         ({"model_type": "cosmos3_edge_text", "rope_parameters": {"mrope_section": [24, 20, 20]}},
          {"base": 1e8, "sections": (24, 20, 20), "shared_rates": True, "interleave_sections": True}),
         ({"model_type": "hy_v4_vl", "rope_theta": 1e4, "rope_parameters": {"mrope_section": [12, 10, 10]}},
@@ -341,7 +341,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("config", "message"), REFUSED)
-def test_what_is_not_known_is_refused_by_its_name(config: dict[str, Any], message: str) -> None:
+def test_an_unknown_parameter_is_refused_by_its_name(config: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         rope_arguments(config)
 

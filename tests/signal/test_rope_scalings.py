@@ -10,8 +10,8 @@ from keras_pe import rope_timescales
 from keras_pe.signal.rope_parameters import rope_arguments
 from tests.golden.rope_scalings import RETURNED
 
-# Hugging Face's rates are powers and up to five operations in float32. Where a theta's power is taken, the exponent's
-# rounding (2**-24) counts times the logarithm of the base, ln(1e6) = 14.
+# Hugging Face's rates are powers and up to five operations in float32. In a power of theta the exponent's rounding
+# (2**-24) counts times the logarithm of the base, ln(1e6) = 14.
 FLOAT32 = (14 + 5) * 2.0**-24
 
 
@@ -121,7 +121,7 @@ def test_llama_3_may_have_no_blend() -> None:
     np.testing.assert_allclose(rope_timescales("llama3", 128, 5e5, **scaling).timescales, expected, rtol=1e-12)
 
 
-def test_what_a_scaling_does_without_is_said() -> None:
+def test_ignored_parameters_of_a_scaling_are_reported() -> None:
     with pytest.warns(UserWarning, match="'linear' does without 'finetuned'"):
         rope_arguments({"rope_type": "linear", "factor": 2.0, "finetuned": True})
 

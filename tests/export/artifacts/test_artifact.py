@@ -56,7 +56,7 @@ def test_a_file_cut_anywhere_is_refused(artifact: Any, tmp_path: Path) -> None:
             read_artifact(tmp_path / "cut.onnx")
 
 
-def test_what_is_no_artifact_is_refused(tmp_path: Path) -> None:
+def test_another_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a folder without saved_model"):
         read_artifact(tmp_path)
     with pytest.raises(FileNotFoundError, match="There is no artifact"):
@@ -135,7 +135,7 @@ def test_a_litert_file_is_read_without_its_interpreter_whatever_it_holds(artifac
         for place in rng.integers(8, len(content), 40):
             broken[place] = rng.integers(256)
         (tmp_path / "broken.tflite").write_bytes(broken)
-        with contextlib.suppress(ValueError):  # a byte of a weight is no fault
+        with contextlib.suppress(ValueError):  # a changed byte of a weight is still a valid file
             read_artifact(tmp_path / "broken.tflite")
     (tmp_path / "cut.tflite").write_bytes(content[:100])
     with pytest.raises(ValueError, match="is not a whole LiteRT file"):

@@ -1,4 +1,4 @@
-"""What an artifact says of a file: operators, parameters, bytes and multiplications of each layer."""
+"""Contents of a file by layer: operators, parameters, bytes and multiplications."""
 
 from pathlib import Path
 

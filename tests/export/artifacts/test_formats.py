@@ -1,4 +1,4 @@
-"""A format is told from the content, wherever the file stands and whatever it is called."""
+"""A format is detected from the content, wherever the file is and whatever its name is."""
 
 import shutil
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_each_format_is_told_whatever_it_is_called(made: dict[Format, Path]) -> 
     assert {format: Format.detect(path) for format, path in made.items()} == {format: format for format in Format}
 
 
-def test_what_is_none_of_them_is_none(made: dict[Format, Path], tmp_path: Path) -> None:
+def test_another_file_has_no_format(made: dict[Format, Path], tmp_path: Path) -> None:
     for name, content in {"empty": b"", "byte": b"\x08", "text": b"\x08\x01 a text", "zip": b"PK\x03\x04"}.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "cut").write_bytes(made[Format.ONNX].read_bytes()[:-1])

@@ -11,7 +11,7 @@ from keras_pe.export.artifacts.onnx_model import WireFormatError, fields, header
 
 
 @pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 2**31, 2**63])
-def test_what_is_written_is_read(value: int) -> None:
+def test_a_written_value_is_read(value: int) -> None:
     content = header(7, 3) + b"abc" + varint(2 << 3) + varint(value)
     found = list(fields(io.BytesIO(content), len(content)))
     assert found == [(7, 2, 0, 2, 5), (2, 0, 5, 6, len(content))]
@@ -22,7 +22,7 @@ def test_what_is_written_is_read(value: int) -> None:
     [b"\xff" * 10_000_000, b"\x80" * 9, b"\x3a\x05abc", b"\x0b", b"\x3a"],
     ids=["endless number", "cut number", "cut content", "wire type", "no length"],
 )
-def test_what_is_no_message_is_refused(content: bytes) -> None:
+def test_other_bytes_are_refused(content: bytes) -> None:
     with pytest.raises(WireFormatError):
         list(fields(io.BytesIO(content), len(content)))
 

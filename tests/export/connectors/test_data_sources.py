@@ -85,7 +85,7 @@ def test_a_data_set_without_rows_is_refused() -> None:
         list(shards_of(source))
 
 
-def test_what_a_pipeline_raises_is_told() -> None:
+def test_an_error_of_a_pipeline_is_reported() -> None:
     data = tf.data.Dataset.from_tensor_slices({"x": X}).batch(4)
     broken = data.map(lambda batch: {"x": tf.debugging.check_numerics(tf.math.log(-batch["x"]), "not a number")})
     with pytest.raises(DataError, match="must be readable"):
@@ -110,7 +110,7 @@ class Table:
 
 
 def open_table(data: object) -> DataSource | None:
-    """What such a package registers."""
+    """Entry point of another package."""
     if not isinstance(data, Table):
         return None
     return DataSource("a table", ("x",), lambda locator, most, columns: iter([{"x": data.rows}]), rows=len(data.rows))

@@ -1,4 +1,4 @@
-"""A child process: it ends with its parent, tells before it answers, and is given up where it is out of step."""
+"""A child process ends with its parent, reports before it answers, and is ended if it is out of step."""
 
 import colorsys
 import contextlib
@@ -30,7 +30,7 @@ child.ask("compute")
 
 
 class Held:
-    """What stands in the child."""
+    """The object in the child."""
 
     def pid(self) -> int:
         return os.getpid()
@@ -119,7 +119,7 @@ def is_there(pid: int) -> bool:
 def test_a_child_that_computes_ends_with_a_parent_that_is_killed_and_its_folder_goes_with_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where nobody else makes rooms meanwhile
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # no other test makes directories there
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": str(tmp_path)}
     (tmp_path / "keras-pe-demo").mkdir()  # a user's own
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, env=paths)
@@ -222,7 +222,7 @@ def test_a_child_sees_the_current_folder_where_its_parent_does_and_looks_there_l
     assert "No module named 'own'" in run("-P").stderr
 
 
-def test_what_cannot_be_sent_is_the_callers_error_and_the_child_ends() -> None:
+def test_an_unpicklable_argument_is_the_callers_error_and_the_child_ends() -> None:
     with Child(f"{__name__}:Held") as child:
         assert child.ask("count", 1) == 1
         with pytest.raises((AttributeError, TypeError)):
@@ -243,7 +243,7 @@ def test_a_folder_in_use_stays_and_goes_at_the_end() -> None:
 @pytest.mark.quick_rows(1)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("end", ["close", "kill", "a crash", "an error of ours"])
-def test_what_a_child_has_started_ends_with_it_in_whatever_session(end: str) -> None:
+def test_descendants_of_a_child_end_with_it_in_whatever_session(end: str) -> None:
     with contextlib.suppress(ZeroDivisionError), Child(f"{__name__}:Held") as child:
         pids = child.ask("starts", list(STARTS))
         assert len(pids) == len(STARTS)
@@ -279,11 +279,11 @@ def test_a_child_needs_no_call_that_macos_has_only_since_python_3_13(monkeypatch
 def test_a_folder_whose_file_system_grants_no_locks_is_made_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    def refused(descriptor: int, *, blocking: bool = True) -> bool:
+    def refuse_lock(descriptor: int, *, blocking: bool = True) -> bool:
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("keras_pe.export.processes.process.lock_descriptor", refused)
+    monkeypatch.setattr("keras_pe.export.processes.process.lock_descriptor", refuse_lock)
     with Room() as one, Room() as other:
         assert sorted(tmp_path.iterdir()) == sorted([one.path, other.path])
     assert not list(tmp_path.iterdir())

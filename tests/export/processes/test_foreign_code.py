@@ -16,13 +16,13 @@ class OwnError(BaseException):
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), SystemExit("done"), GeneratorExit(), OwnError("skipped")])
-def test_what_is_no_exception_becomes_one(error: BaseException) -> None:
+def test_a_base_exception_becomes_an_exception(error: BaseException) -> None:
     with pytest.raises(ForeignExitError, match=type(error).__name__), foreign_code():
         raise error
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("a rule"), MemoryError()])
-def test_what_is_the_users_or_an_exception_stays(error: BaseException) -> None:
+def test_an_interrupt_or_an_exception_stays(error: BaseException) -> None:
     with pytest.raises(type(error)), foreign_code():
         raise error
 

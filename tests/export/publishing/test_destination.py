@@ -57,7 +57,7 @@ def test_a_destination_within_a_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", list(Format))
 @pytest.mark.parametrize("content", [b"", b"my notes", None])
-def test_what_is_no_artifact_is_never_overwritten(tmp_path: Path, format: Format, content: bytes | None) -> None:
+def test_another_file_is_never_overwritten(tmp_path: Path, format: Format, content: bytes | None) -> None:
     place = tmp_path / "precious"
     if content is None:
         place.mkdir()
@@ -87,7 +87,7 @@ def test_a_name_that_says_another_format_is_refused(tmp_path: Path, name: str, f
 @pytest.mark.parametrize("format", list(Format))
 @pytest.mark.parametrize("name", ["m", "m.pb", "encoder-1.5"])
 def test_a_name_that_says_no_format_is_taken(tmp_path: Path, name: str, format: Format) -> None:
-    """The export that is asked for says it already."""
+    """The requested export reports the fault before."""
     assert check_destination(tmp_path / name, format) == tmp_path / name
 
 

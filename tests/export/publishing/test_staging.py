@@ -67,13 +67,13 @@ def test_an_error_while_writing_leaves_the_old_file_and_no_litter(tmp_path: Path
     assert _litter(tmp_path) == []
 
 
-def test_what_a_killed_run_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+def test_remains_of_a_killed_run_are_removed_by_the_next_one(tmp_path: Path) -> None:
     left, other = tmp_path / ".m.onnx.00000000.partial", tmp_path / ".n.onnx.11111111.partial"
     left.mkdir(), other.mkdir()
     (tmp_path / ".m.onnx.lock").touch()
     with staging(tmp_path / "m.onnx"):
         assert not left.exists()
-        assert other.exists()  # of another destination
+        assert other.exists()  # it has another destination
     assert _litter(tmp_path) == [other.name]
 
 
@@ -113,7 +113,7 @@ def test_a_folder_is_replaced_where_the_file_system_cannot_exchange(
     test_a_folder_is_replaced_in_one_step(tmp_path)
 
 
-def test_what_a_run_that_was_killed_between_two_steps_had_put_aside_is_brought_back(tmp_path: Path) -> None:
+def test_files_that_a_killed_run_moved_aside_are_restored(tmp_path: Path) -> None:
     (tmp_path / ".model.previous").mkdir()
     (tmp_path / ".model.previous" / "saved_model.pb").write_text("old")
     with staging(tmp_path / "model"):
@@ -131,7 +131,7 @@ def test_a_folder_whose_exchange_fails_stays(tmp_path: Path, monkeypatch: pytest
     assert _litter(tmp_path) == []
 
 
-def test_what_is_published_is_on_the_disk_before_it_has_its_name(
+def test_a_published_file_is_on_the_disk_before_it_has_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []

@@ -1,4 +1,4 @@
-"""What a user accepts: what makes no sense is refused, and what is accepted is said."""
+"""Accepted differences: contradictory ones are refused, and accepted ones are reported."""
 
 import re
 
@@ -24,7 +24,7 @@ from keras_pe.export.records import Allowance
         ({"allow_changed": float("nan")}, "`allow_changed` must be a share, from 0 to 1. Received: nan"),
     ],
 )
-def test_what_makes_no_sense_is_refused(given, said):
+def test_a_contradictory_allowance_is_refused(given, said):
     with pytest.raises(ValueError, match=re.escape(said)):
         Allowance(**given)
 

@@ -24,8 +24,8 @@ class Misoptimizing(OnnxRuntime):
         Args:
             path: The file.
             fault: The optimization at fault.
-            level: Of optimization; there is no fault where it is "disabled".
-            disabled_optimizers: Those to leave out.
+            level: Level of optimization; "disabled" has no fault.
+            disabled_optimizers: Optimizers to leave out.
             options: The others of `OnnxRuntime`.
         """
         super().__init__(path, level, disabled_optimizers=disabled_optimizers, **options)
@@ -37,7 +37,7 @@ class Misoptimizing(OnnxRuntime):
 
 
 class WrongWhenLong(OnnxRuntime):
-    """Returns one too much of everything for long inputs, where nothing of the inside is asked for."""
+    """Returns one too much of everything for long inputs, unless inner tensors are requested."""
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         is_long = any(array.ndim > 1 and array.shape[1] > LONGEST_RIGHT for array in inputs.values())

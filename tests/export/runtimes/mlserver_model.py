@@ -12,8 +12,8 @@ DATATYPES = {"float": "FP32", "double": "FP64", "int32": "INT32", "int64": "INT6
 class OnnxModel(MLModel):
     async def load(self) -> bool:
         self.session = onnxruntime.InferenceSession(await get_model_uri(self._settings))
-        self.inputs = [described(argument) for argument in self.session.get_inputs()]
-        self.outputs = [described(argument) for argument in self.session.get_outputs()]
+        self.inputs = [describe(argument) for argument in self.session.get_inputs()]
+        self.outputs = [describe(argument) for argument in self.session.get_outputs()]
         return True
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
@@ -25,7 +25,7 @@ class OnnxModel(MLModel):
         )
 
 
-def described(argument: onnxruntime.NodeArg) -> MetadataTensor:
+def describe(argument: onnxruntime.NodeArg) -> MetadataTensor:
     shape = [dim if isinstance(dim, int) else -1 for dim in argument.shape]
     datatype = DATATYPES[argument.type.removeprefix("tensor(").removesuffix(")")]
     return MetadataTensor(name=argument.name, datatype=datatype, shape=shape)

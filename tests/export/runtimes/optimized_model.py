@@ -1,4 +1,4 @@
-"""A model to whose file ONNX Runtime applies a fusion, and a rule among those that go under one name."""
+"""A model in whose file ONNX Runtime applies a fusion, and a rule among several of one name."""
 
 from pathlib import Path
 

@@ -67,7 +67,7 @@ def open_inference(path: Path, *, status: int = 200) -> Iterator[str]:
 
     Args:
         path: The file.
-        status: Of the answer to each inference: above 200 the server refuses it.
+        status: Status of the answer to each inference: above 200 the server refuses it.
     """
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     about = [

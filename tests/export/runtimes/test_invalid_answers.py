@@ -1,4 +1,4 @@
-"""A runtime of somebody's own that returns no arrays by name is told so, and no cause in the file is looked for."""
+"""A custom runtime that does not return arrays by name is refused, and the file is not diagnosed."""
 
 from pathlib import Path
 

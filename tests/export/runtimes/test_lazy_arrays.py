@@ -1,4 +1,4 @@
-"""Named arrays that are read when they are asked for."""
+"""Named arrays that are read on access."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""TensorFlow in a child process: lent again while it is sound, and without what it does not need."""
+"""TensorFlow in a child process: reused while it is sound, and without needless imports."""
 
 import contextlib
 import os
@@ -116,5 +116,5 @@ def test_the_process_that_is_kept_can_be_ended() -> None:
 
 
 @pytest.mark.parametrize("lent", [tensorflow_process, onnxruntime_process])
-def test_what_lends_a_process_may_be_named_to_another_process(lent: object) -> None:
+def test_a_lender_can_be_named_to_another_process(lent: object) -> None:
     assert pickle.loads(pickle.dumps(lent)) is lent

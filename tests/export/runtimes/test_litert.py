@@ -23,7 +23,7 @@ def _model() -> keras.Model:
     return keras.Model([x, context], {"score": keras.layers.Dense(5, name="score")(hidden), "hidden": hidden})
 
 
-def _unsigned(file: Any) -> None:
+def _remove_signatures(file: Any) -> None:
     file.signatureDefs, file.metadata = None, None
 
 
@@ -45,7 +45,7 @@ def _hold_flex_operator(file: Any) -> None:
         code.customCode = b"FlexErf"
 
 
-def _edited(path: Path, target: Path, edit: Callable[[Any], None]) -> Path:
+def _edit(path: Path, target: Path, edit: Callable[[Any], None]) -> Path:
     content = path.read_bytes()
     file = schema.ModelT.InitFromPackedBuf(content, 0)
     edit(file)
@@ -55,11 +55,11 @@ def _edited(path: Path, target: Path, edit: Callable[[Any], None]) -> Path:
     return target
 
 
-@pytest.mark.parametrize("edit", [_unsigned, _predict, _two])
+@pytest.mark.parametrize("edit", [_remove_signatures, _predict, _two])
 def test_a_file_is_run_under_any_signature_and_without_one(
     edit: Callable[[Any], None], artifact: Any, tmp_path: Path
 ) -> None:
-    path = _edited(artifact(_model, "litert").path, tmp_path / "edited.tflite", edit)
+    path = _edit(artifact(_model, "litert").path, tmp_path / "edited.tflite", edit)
     runtime = LiteRTRuntime(str(path))
     assert (
         {spec.name for spec in read_artifact(path).inputs} == {spec.name for spec in runtime.inputs} == {"x", "context"}
@@ -77,11 +77,11 @@ def test_a_file_is_run_under_any_signature_and_without_one(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("edit", [_unsigned, _predict, _two])
+@pytest.mark.parametrize("edit", [_remove_signatures, _predict, _two])
 def test_a_check_matches_such_a_file_by_name_and_place(
     edit: Callable[[Any], None], artifact: Any, tmp_path: Path
 ) -> None:
-    path = _edited(artifact(_model, "litert").path, tmp_path / "edited.tflite", edit)
+    path = _edit(artifact(_model, "litert").path, tmp_path / "edited.tflite", edit)
     report = check_parity(_model(), path)
     assert report.passed, str(report)
     assert not any(each.by_order for result in report.results for each in result.names)
@@ -89,7 +89,7 @@ def test_a_check_matches_such_a_file_by_name_and_place(
 
 @pytest.mark.slow
 def test_operators_of_tensorflow_are_told_once_with_the_way_out(artifact: Any, tmp_path: Path) -> None:
-    path = _edited(artifact(_model, "litert").path, tmp_path / "edited.tflite", _hold_flex_operator)
+    path = _edit(artifact(_model, "litert").path, tmp_path / "edited.tflite", _hold_flex_operator)
     (result,) = check_parity(_model(), path, runtimes="litert").results
     (finding,) = result.findings
     assert finding.cause is Cause.NOT_LOADED

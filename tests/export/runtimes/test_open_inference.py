@@ -1,4 +1,4 @@
-"""MLServer's answers are those of the model that it serves, to the last bit."""
+"""MLServer's answers are those of the served model, to the last bit."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +43,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
 
 
 @pytest.mark.slow
-def test_what_the_server_returns_is_what_its_runtime_returns(served: tuple[Path, str]) -> None:
+def test_the_server_returns_the_answer_of_its_runtime(served: tuple[Path, str]) -> None:
     path, address = served
     (spec,) = find_runtimes([address])
     random = np.random.default_rng(1)

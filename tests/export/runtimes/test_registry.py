@@ -37,7 +37,7 @@ def test_an_unknown_name_is_refused_with_the_nearest():
 
 
 @pytest.mark.parametrize("names", [3, b"onnxruntime", [3], ["onnxruntime", None]])
-def test_what_is_neither_a_name_nor_a_spec_is_refused(names):
+def test_another_object_than_a_name_or_a_spec_is_refused(names):
     with pytest.raises(TypeError, match=r"^`runtimes` must be names or specs of runtimes\. Received: runtimes="):
         find_runtimes(names)
 
@@ -50,7 +50,7 @@ def test_a_runtime_that_is_not_installed_is_an_error_by_name_and_a_line_in_the_r
     assert default_runtimes() == (missing,)
 
 
-def test_what_is_slow_or_rarely_shipped_to_runs_only_when_it_is_named():
+def test_a_slow_or_rare_runtime_runs_only_by_name():
     named = {"keras[xla]", "onnx_reference", "openvino"}
     assert not named & {spec.name for spec in default_runtimes()}
     assert {spec.name for spec in find_runtimes(["keras[xla]", "onnx_reference"])} <= named

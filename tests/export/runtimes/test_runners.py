@@ -1,4 +1,4 @@
-"""What every runner promises, wherever its runtime is: whatever happens there is one of three errors."""
+"""Promises of every runner, wherever its runtime is: any failure there is one of three errors."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ MODEL = """<ir_version: 9, opset_import: ["": 18]>
 
 
 class Scripted:
-    """A runtime that does as it is told, when it is told."""
+    """A runtime that fails on command."""
 
     version = "scripted 1"
 
@@ -59,7 +59,7 @@ class Scripted:
 
 
 class UnutterableError(Exception):
-    """Fails when it is asked what it says."""
+    """Fails when its version is read."""
 
     def __str__(self) -> str:
         raise ZeroDivisionError
@@ -81,7 +81,7 @@ def in_child(when: str, what: str, folder: Path) -> Iterator[Runner]:
 
 @contextlib.contextmanager
 def elsewhere(when: str, what: str, folder: Path) -> Iterator[Runner]:
-    """ONNX Runtime in another installation: what it refuses, it refuses by itself."""
+    """ONNX Runtime in another installation, which raises its own refusals."""
     model = onnx.parser.parse_model(MODEL).SerializeToString()
     (folder / "model.onnx").write_bytes(model if when == "run" else b"\x08\x07broken")
     with Worker(*named_runtimes(f"onnxruntime@{sys.executable}"), timeout=60) as own:
@@ -126,7 +126,7 @@ def served(when: str, what: str, folder: Path) -> Iterator[Runner]:
         server.shutdown()
 
 
-# What each place can be told, and what becomes of it.
+# Commands of each place, and their results.
 REFUSES = {"refuse": RuntimeRefusedError, "babble": RuntimeRefusedError}
 LEAVES = {**REFUSES, "exit": RuntimeRefusedError}
 PLACES: dict[Any, dict[str, type[RuntimeFailedError]]] = {
@@ -164,7 +164,7 @@ def test_whatever_happens_in_a_runtime_is_one_of_three_errors(place: Any, tmp_pa
         ("run", "strange", r"must return a mapping of names .*Received: tuple \(TensorInfo\(name='x', "),
     ],
 )
-def test_what_a_runtime_cannot_mean_is_refused_with_the_rule(when: str, what: str, said: str, tmp_path: Path) -> None:
+def test_an_invalid_answer_is_refused_with_the_rule(when: str, what: str, said: str, tmp_path: Path) -> None:
     with in_process(when, what, tmp_path) as runner:
         if when == "run":
             runner.load()

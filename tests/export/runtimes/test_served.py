@@ -1,4 +1,4 @@
-"""What is said where a server is not there, refuses, or answers with something else than JSON."""
+"""Errors if a server is missing, refuses, or answers with something else than JSON."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a runtime says of an input: every dimension is a size or a name, whatever the runtime calls one that is open."""
+"""Declared inputs of a runtime: every dimension is a size or a name, whatever the runtime calls an open one."""
 
 import numpy as np
 import pytest

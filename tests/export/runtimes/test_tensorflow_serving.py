@@ -90,7 +90,7 @@ def test_one_output_or_several_come_back_by_name_and_type(address: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_an_answer_lacks_is_named(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_part_of_an_answer_is_named(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (spec,) = find_runtimes([address])
     with Worker(spec, timeout=60) as worker:
         worker.load(None)

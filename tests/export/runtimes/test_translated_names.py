@@ -9,7 +9,7 @@ def test_names_are_put_in_the_order_in_which_they_are_counted():
     assert in_order(["output_10", "output_2", "output_1", "a", "2"]) == ["2", "a", "output_1", "output_2", "output_10"]
 
 
-def test_what_an_artifact_takes_and_returns_has_the_models_names():
+def test_inputs_and_outputs_of_an_artifact_have_the_models_names():
     names = Names({"x": "args_0"}, {"y": "output_0"})
     arrays = {name: np.zeros(size) for size, name in enumerate(("x", "other"))}
     assert {name: array.size for name, array in names.to_artifact(arrays).items()} == {"args_0": 0, "other": 1}

@@ -88,7 +88,7 @@ def test_a_refusal_is_an_answer_and_the_next_question_is_answered(worker):
     assert worker.run({"x": np.ones(5)})["y"].size == 5
 
 
-def test_what_cannot_be_loaded_is_a_refusal(worker):
+def test_an_unloadable_artifact_is_a_refusal(worker):
     with pytest.raises(RuntimeRefusedError, match="FileNotFoundError"):
         worker.load("missing")
 

@@ -1,4 +1,4 @@
-"""Reports to render: one that passes, one that fails in every way a report can show, one that compared nothing."""
+"""Reports to render: one passes, one fails in every way that a report shows, one compared nothing."""
 
 import dataclasses
 

@@ -13,7 +13,7 @@ from tests.export.parity.presentation.samples import FAILING, PASSING
 PLACES = ("onnxruntime[all]", "onnxruntime_node", "onnxruntime_web[wasm]", "litert", "openvino")
 
 
-def shipped(failing: str):
+def ship(failing: str):
     """A report of two artifacts in five places, one of which fails."""
     passed, failed = PASSING.results[0], dataclasses.replace(FAILING.results[0], findings=(), layers=(), proof=None)
     results = [
@@ -39,7 +39,7 @@ def cells(report):
 
 
 def test_artifacts_go_down_and_runtimes_across_with_verdict_and_error_in_each_cell():
-    (header, first, second), at_fault = cells(shipped("openvino"))
+    (header, first, second), at_fault = cells(ship("openvino"))
     assert header == ("artifact", *PLACES)
     assert [row[0] for row in (first, second)] == ["a.onnx", "b.onnx"]
     assert first[1] == "passed 1.7e-07", "the error of the sample, rounded to float32"
@@ -66,8 +66,8 @@ def test_one_artifact_needs_no_matrix():
     assert "Artifacts and runtimes" not in PASSING.render("markdown")
 
 
-def test_what_is_wider_than_the_terminal_is_continued_below_with_the_artifacts_again():
-    table = table_of(shipped("litert"))
+def test_a_wide_table_continues_below_with_the_artifacts_again():
+    table = table_of(ship("litert"))
     document = dataclasses.replace(PASSING.document(), overview=table, tables=(), parts=(), remarks=())
     shown = render_text(document, 60).split("\n\n")[1:]
     assert len(shown) > 1
@@ -81,7 +81,7 @@ def test_what_is_wider_than_the_terminal_is_continued_below_with_the_artifacts_a
 
 @pytest.mark.slow
 def test_the_terminal_and_the_page_show_it():
-    report = shipped("openvino")
+    report = ship("openvino")
     shown, page = str(report), report.render("html")
     assert max(map(len, shown.splitlines())) <= 100
     assert "<h2>Artifacts and runtimes</h2>" in page
@@ -95,10 +95,10 @@ def test_nodes_that_another_provider_than_the_cpu_got_are_counted_in_a_remark():
     one = dataclasses.replace(PASSING.results[0], runtime="onnxruntime_web[webgpu]", providers=placed)
     other = dataclasses.replace(one, providers={"CPUExecutionProvider": 15})
 
-    def said(result):
+    def sentence(result):
         return [each.text for each in remarks(dataclasses.replace(PASSING, results=(result,), cases=()))]
 
-    assert said(one) == [
+    assert sentence(one) == [
         "onnxruntime_web[webgpu]: 3 nodes on CPUExecutionProvider, 12 nodes on WebGpuExecutionProvider"
     ]
-    assert said(other) == []
+    assert sentence(other) == []

@@ -1,10 +1,10 @@
-"""What is asked of every page, whatever it reports."""
+"""Promises of every HTML page, whatever it reports."""
 
 import re
 
 
 def assert_colors_come_from_the_page(text: str) -> None:
-    """Asserts that no picture has a color of its own, and that the page has those that pictures ask for, twice."""
+    """Asserts that pictures use only colors of the page, which defines each twice."""
     (style,) = re.findall("<style>.*?</style>", text, flags=re.DOTALL)
     pictures = re.findall("<svg.*?</svg>", text, flags=re.DOTALL)
     for svg in pictures:

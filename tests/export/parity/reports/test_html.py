@@ -100,7 +100,7 @@ def test_failing_runtimes_are_open_and_passing_ones_are_not(name, expected):
 
 
 @pytest.mark.slow
-def test_of_a_passing_report_it_is_the_artifact_that_is_open_and_not_the_model_itself():
+def test_a_passing_report_opens_the_artifact_and_not_the_model_itself():
     model = dataclasses.replace(PASSING.results[0], artifact="", format="keras", runtime="keras[graph]")
     report = dataclasses.replace(PASSING, results=(model, *PASSING.results))
     details = [attributes for tag, attributes in Page(report.render("html")).elements if tag == "details"]

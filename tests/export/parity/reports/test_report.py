@@ -42,7 +42,7 @@ def test_an_unknown_suffix_is_refused_with_those_that_are_known(tmp_path):
 
 
 @pytest.mark.parametrize(("write", "name"), [(write_report, "report.md"), (write_bundle, "failures.npz")])
-def test_what_is_no_report_is_refused(tmp_path, write, name):
+def test_another_object_is_refused(tmp_path, write, name):
     with pytest.raises(TypeError, match=r"^`report` must be of type \w+\. Received: report='passed'"):
         write("passed", tmp_path / name)
 

@@ -18,11 +18,11 @@ def test_nothing_in_a_million_is_fewer_than_three_in_a_million() -> None:
     assert upper_bound(0, 1_000_000) == pytest.approx(2.9957e-6, rel=1e-4)
 
 
-def test_where_all_rows_fail_nothing_is_excluded() -> None:
+def test_no_rate_is_excluded_if_all_rows_fail() -> None:
     assert upper_bound(7, 7) == 1.0
 
 
 @pytest.mark.parametrize(("events", "trials", "confidence"), [(-1, 3, 0.9), (4, 3, 0.9), (1, 3, 0.0), (1, 3, 1.0)])
-def test_what_is_no_rate_is_refused(events: int, trials: int, confidence: float) -> None:
+def test_an_invalid_rate_is_refused(events: int, trials: int, confidence: float) -> None:
     with pytest.raises(ValueError, match="Received"):
         upper_bound(events, trials, confidence)

@@ -1,4 +1,4 @@
-"""What is found on the machine, and what is said of what is not."""
+"""Programs on the machine are located, and missing ones are reported."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def package(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def test_what_is_missing_is_said_with_the_command_that_brings_it(bare, monkeypatch):
+def test_a_missing_program_is_reported_with_its_command(bare, monkeypatch):
     with pytest.raises(ImportError, match=r"'onnxruntime_node' needs Node\. Install it with: apt-get install nodejs"):
         find_runtimes(["onnxruntime_node"])
     program(bare / "node")
