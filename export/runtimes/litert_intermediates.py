@@ -34,7 +34,7 @@ class InspectedLiteRT:
         for number in computed:
             name = (graph.tensors[number].name or b"").decode()
             self._computed[f"{name};{number}" if name in self._computed else name] = number
-        self._interpreter = lru_cache(maxsize=_HELD)(self._made)
+        self._interpreter = lru_cache(maxsize=_HELD)(self._make_interpreter)
 
     def __call__(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
         """Returns every tensor that is computed, in the order of computation, then the outputs by name."""
@@ -54,7 +54,7 @@ class InspectedLiteRT:
     def _model(self) -> Any:
         return schema.ModelT.InitFromObj(schema.Model.GetRootAs(self._content, 0))
 
-    def _made(self, replaced: tuple[int, ...]) -> Interpreter:
+    def _make_interpreter(self, replaced: tuple[int, ...]) -> Interpreter:
         """Returns an interpreter that takes some of the tensors as inputs."""
         import flatbuffers
 
@@ -63,7 +63,7 @@ class InspectedLiteRT:
             model = self._model()
             graph = model.subgraphs[0]
             for number in replaced:
-                _make_input(graph, number)
+                _make_interpreter(graph, number)
             builder = flatbuffers.Builder(len(content))
             builder.Finish(model.Pack(builder), b"TFL3")
             content = bytes(builder.Output())
@@ -76,8 +76,8 @@ class InspectedLiteRT:
             )
 
 
-def _make_input(graph: Any, number: int) -> None:
-    """Makes a computed tensor an input of a graph; what computed it writes to a tensor that nothing reads."""
+def _make_interpreter(graph: Any, number: int) -> None:
+    """Makes a computed tensor an input of a graph; its producer then writes to an unused tensor."""
     tensor = graph.tensors[number]
     unread = schema.TensorT()
     unread.__dict__.update({**vars(tensor), "name": (tensor.name or b"") + b"/computed"})
