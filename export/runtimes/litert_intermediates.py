@@ -63,7 +63,7 @@ class InspectedLiteRT:
             model = self._model()
             graph = model.subgraphs[0]
             for number in replaced:
-                _make_interpreter(graph, number)
+                _make_input(graph, number)
             builder = flatbuffers.Builder(len(content))
             builder.Finish(model.Pack(builder), b"TFL3")
             content = bytes(builder.Output())
@@ -76,7 +76,7 @@ class InspectedLiteRT:
             )
 
 
-def _make_interpreter(graph: Any, number: int) -> None:
+def _make_input(graph: Any, number: int) -> None:
     """Makes a computed tensor an input of a graph; its producer then writes to an unused tensor."""
     tensor = graph.tensors[number]
     unread = schema.TensorT()
