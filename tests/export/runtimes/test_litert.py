@@ -76,6 +76,21 @@ def test_a_file_is_run_under_any_signature_and_without_one(
             np.testing.assert_allclose(found, truth["score" if found.shape[-1] == 5 else "hidden"], rtol=0, atol=4e-6)
 
 
+@pytest.mark.parametrize("edit", [_remove_signatures, _predict])
+def test_tensor_inside_a_file_is_read_and_replaced(edit: Callable[[Any], None], artifact: Any, tmp_path: Path) -> None:
+    runtime = LiteRTRuntime(str(_edit(artifact(_model, "litert").path, tmp_path / "edited.tflite", edit)))
+    arrays = np.random.default_rng(0).normal(size=(2, 3, 6, 4)).astype("float32")
+    inputs = dict(zip(("x", "context"), arrays, strict=True))
+    score = max(runtime.run(inputs).items(), key=lambda pair: pair[1].shape[-1])
+    inside = runtime.intermediates(inputs, {})
+    np.testing.assert_allclose(inside[score[0]], score[1], rtol=0, atol=4e-6)
+    first = next(name for name, array in inside.items() if array.shape == arrays[0].shape)
+    zeros = runtime.intermediates(inputs, {first: np.zeros_like(arrays[0])})
+    assert not zeros[first].any()
+    assert not np.array_equal(zeros[score[0]], inside[score[0]])
+    np.testing.assert_array_equal(runtime.intermediates(inputs, {})[score[0]], inside[score[0]])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("edit", [_remove_signatures, _predict, _two])
 def test_a_check_matches_such_a_file_by_name_and_place(
