@@ -74,7 +74,8 @@ class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
         self.downscale_freq_shift = float(downscale_freq_shift)
         self.scale = float(check_number("scale", scale))
         self.max_period = float(check_number("max_period", max_period))
-        self._held = SimpleNamespace(encoding=self._make_encoding())
+        # TorchDynamo would trace the timescales' NumPy if `call` made them.
+        self._held = SimpleNamespace(encoding=self._make_encoding(), reach=self._axis.reach)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor as plain values."""
@@ -90,7 +91,8 @@ class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
     def call(self, timesteps: Any) -> Any:
         timesteps = open_positions(read_variables(timesteps))
         check_positions_dtype("timesteps", _first(timesteps).dtype)
-        check_values_reach(timesteps, None, *self._axis.reach, self.name)
+        low, high = self._held.reach
+        check_values_reach(timesteps, None, low, high, self.name)
         signal = self._held.encoding.signal(None, resolve_positions(timesteps, None, None))
         return keras.ops.cast(signal, self.compute_dtype)
 

@@ -8,7 +8,17 @@ import keras
 import numpy as np
 import pytest
 
-from keras_pe import RelativePositionEmbedding, RotaryPositionEncoding, SinusoidalPositionEncoding, timing_signal
+from keras_pe import (
+    AlibiBias,
+    FourierFeatures,
+    LearnedPositionEmbedding,
+    RelativePositionBias,
+    RelativePositionEmbedding,
+    RotaryPositionEncoding,
+    SinusoidalPositionEncoding,
+    TimestepEmbedding,
+    timing_signal,
+)
 
 CHANNELS = 16
 # Within, at and past the first rows of the table, and past the first multiple of them.
@@ -130,6 +140,39 @@ class TestPyTorch:
         compiled = torch.compile(lambda x, p: layer(x, positions=p), fullgraph=True, dynamic=True, backend="aot_eager")
         # A product and a sum may be rounded at once.
         np.testing.assert_allclose(compiled(x, given), expected, rtol=0, atol=4 * 2.0**-23)
+
+    @pytest.mark.parametrize(
+        ("layer", "shape"),
+        [
+            (AlibiBias(4), (2, 8, 16)),
+            (FourierFeatures(np.ones((1, 8))), (2, 9, 16)),
+            (LearnedPositionEmbedding(32), (2, 8, 16)),
+            (RelativePositionBias(4), (2, 8, 16)),
+            (RotaryPositionEncoding(), (2, 8, 4, 16)),
+            (TimestepEmbedding(16), (2,)),
+        ],
+        ids=lambda value: type(value).__name__ if isinstance(value, keras.Layer) else "",
+    )
+    def test_a_layer_that_is_built_compiles_without_a_break_in_the_graph(
+        self, layer: keras.Layer, shape: tuple[int, ...]
+    ) -> None:
+        import torch
+
+        layer.build(shape)
+        x = torch.rand(shape)
+        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+        np.testing.assert_allclose(compiled(x).detach(), layer(x).detach(), rtol=0, atol=4 * 2.0**-23)
+
+    @pytest.mark.parametrize(
+        "layer", [RotaryPositionEncoding(), SinusoidalPositionEncoding(), LearnedPositionEmbedding(9)]
+    )
+    def test_a_layer_takes_meta_tensors_inside_their_device(self, layer: keras.Layer) -> None:
+        import torch
+
+        shape = (2, 8, 4, 16) if isinstance(layer, RotaryPositionEncoding) else (2, 8, 16)
+        with keras.device("meta"):
+            found = layer(torch.empty(shape, device="meta"))
+        assert found.is_meta
 
     def test_it_compiles_without_a_break_in_the_graph(self) -> None:
         import torch

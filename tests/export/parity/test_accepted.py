@@ -10,7 +10,16 @@ from onnx import numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
-from keras_pe.export import Acceptance, Cause, assert_parity, check_dataset, check_parity, export_onnx
+from keras_pe.export import (
+    Acceptance,
+    Cause,
+    assert_parity,
+    check_dataset,
+    check_parity,
+    export_onnx,
+    export_saved_model,
+)
+from keras_pe.export.artifacts.litert_file import quantized_constants
 from keras_pe.export.records import Allowance
 
 pytestmark = pytest.mark.slow
@@ -100,6 +109,44 @@ WRITERS = {
     "int8 QOperator": _static(QuantFormat.QOperator),
     "int4": _int4,
 }
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A small network, and the folder with its SavedModel and rows for a calibration."""
+    folder = tmp_path_factory.mktemp("litert")
+    keras.utils.set_random_seed(0)
+    x = keras.Input((16,), name="x")
+    hidden = keras.layers.Dense(64, "relu", bias_initializer="random_normal", name="hidden")(x)
+    model = keras.Model(x, keras.layers.Dense(3, bias_initializer="random_normal", name="out")(hidden))
+    export_saved_model(model, folder / "saved")
+    return model, folder, np.random.default_rng(0).normal(size=(200, 16)).astype(np.float32)
+
+
+@pytest.mark.parametrize("is_static", [False, True], ids=["dynamic", "full integer"])
+@pytest.mark.parametrize("damage", [0, 2], ids=["sound", "two steps"])
+def test_an_int8_weight_of_a_litert_file_is_compared_by_the_steps_of_its_scale(saved, is_static, damage):
+    import tensorflow as tf
+
+    model, folder, rows = saved
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(folder / "saved"))
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if is_static:
+        converter.representative_dataset = lambda: ([row[np.newaxis]] for row in rows)
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+    content, file = converter.convert(), folder / "int8.tflite"
+    file.write_bytes(content)
+    (numbers, steps) = next(each for each in quantized_constants(file).values() if each[0].shape == (64, 16))
+    stored = np.rint(numbers / steps).astype(np.int8)
+    damaged = stored.copy()
+    damaged[3] -= (damage * np.sign(stored[3])).astype(np.int8)
+    assert content.count(stored.tobytes()) == 1
+    file.write_bytes(content.replace(stored.tobytes(), damaged.tobytes()))
+    report = check_parity(model, file, inputs={"x": rows[:40]}, precision="int8", diagnosis_seconds=10)
+    assert report.passed == report.results[-1].is_accepted == (damage == 0), str(report)
+    if damage:
+        (finding,) = report.findings
+        assert (finding.cause, finding.layer) == (Cause.CHANGED_VALUES, "hidden")
 
 
 @pytest.fixture(scope="module")
