@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -75,8 +75,13 @@ class NumericEdit:
     def edit(self, numbers: Mapping[str, float]) -> Edit:
         """Returns the edit for numbers that were found."""
         said = self.said({name: f"{value:.6g}" for name, value in numbers.items()})
-        compute = self.compute
-        return Edit(self.cause(numbers), said, lambda fault: compute(fault, numbers), self.is_output, place=self.place)
+        values = tuple(OtherValue(name, self.start[name], value) for name, value in numbers.items())
+        compute = partial(_at_numbers, self, numbers)
+        return Edit(self.cause(numbers), said, compute, self.is_output, parameters=values, place=self.place)
+
+
+def _at_numbers(edit: NumericEdit, numbers: Mapping[str, float], fault: LayerFault) -> Array | None:
+    return edit.compute(fault, numbers)
 
 
 Edits = Iterator[Edit | NumericEdit]
@@ -92,11 +97,13 @@ class Proposal:
         cause: What that is called.
         template: How it is said, with the array's name in braces.
         change: Makes it of what the array should be.
+        numbers: The numbers of the change, such as an axis, by name.
     """
 
     cause: Cause
     template: str
     change: Callable[[Array], Array]
+    numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
 NEUTRAL = (
@@ -112,7 +119,12 @@ FIRST_ROW = Proposal(
     lambda array: np.broadcast_to(array[:1], array.shape),
 )
 CLIPPED = tuple(
-    Proposal(Cause.CLIPPED_INPUT, f"{{}} cut at {low:g} and {high:g}", partial(np.clip, a_min=low, a_max=high))
+    Proposal(
+        Cause.CLIPPED_INPUT,
+        f"{{}} cut at {low:g} and {high:g}",
+        partial(np.clip, a_min=low, a_max=high),
+        {"low": low, "high": high},
+    )
     for low, high in _LIMITS
 )
 
@@ -122,13 +134,14 @@ def exchanged_axes(array: Array) -> Iterator[Proposal]:
     for one, other in itertools.combinations(range(array.ndim), 2):
         if array.shape[one] == array.shape[other]:
             swapped = partial(np.swapaxes, axis1=one, axis2=other)
-            yield Proposal(Cause.TRANSPOSED_AXES, f"axes {one} and {other} of {{}} exchanged", swapped)
+            said = f"axes {one} and {other} of {{}} exchanged"
+            yield Proposal(Cause.TRANSPOSED_AXES, said, swapped, {"axes": (one, other)})
 
 
 def backwards(array: Array, first_axis: int = 0, cause: Cause = Cause.REVERSED_VALUES) -> Iterator[Proposal]:
     """An array that runs backwards along an axis."""
     for axis in range(first_axis, array.ndim):
-        yield Proposal(cause, f"{{}} reversed along axis {axis}", partial(np.flip, axis=axis))
+        yield Proposal(cause, f"{{}} reversed along axis {axis}", partial(np.flip, axis=axis), {"axis": axis})
 
 
 def powers(array: Array) -> Iterator[Proposal]:
@@ -141,13 +154,14 @@ def powers(array: Array) -> Iterator[Proposal]:
 def stepped(last: int) -> Iterator[Proposal]:
     """Integers that are counted from one more or less, up to the last that is taken."""
     for step, said in ((1, "plus"), (-1, "minus")):
-        yield Proposal(Cause.SHIFTED_INPUT, f"{{}} {said} 1", partial(_stepped, step=step, last=last))
+        change = partial(_stepped, step=step, last=last)
+        yield Proposal(Cause.SHIFTED_INPUT, f"{{}} {said} 1", change, {"step": step})
 
 
 def through(functions: Mapping[str, Callable[[Any], Any]], cause: Cause) -> Iterator[Proposal]:
     """An array through each of some functions of tensors."""
     for name, function in functions.items():
-        yield Proposal(cause, f"{{}} through {name}", of_arrays(function))
+        yield Proposal(cause, f"{{}} through {name}", of_arrays(function), {"function": name})
 
 
 def _stepped(array: Array, step: int, last: int) -> Array:
@@ -176,7 +190,8 @@ class Place:
         """Yields the edit of each proposal."""
         for proposal in proposals:
             said = f"{self.how} {proposal.template.format(self.name)}".lstrip()
-            yield self.edit(proposal.cause, said, partial(self._changed, proposal))
+            parameters = tuple(OtherValue(name, None, value) for name, value in proposal.numbers.items())
+            yield replace(self.edit(proposal.cause, said, partial(self._changed, proposal)), parameters=parameters)
 
     def _changed(self, proposal: Proposal, fault: LayerFault) -> Array:
         return proposal.change(self.get(fault))

@@ -16,7 +16,7 @@ from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
 from keras_pe.export.progress import OutOfTimeError
-from keras_pe.export.results import Array, Cause, Finding
+from keras_pe.export.results import Array, Cause, Finding, OtherValue
 
 _EXPLAINS = 0.02  # an edit explains a difference if it leaves at most this much of it
 _MOVED = 1e-3  # of a number: below that it has stayed what it was
@@ -214,7 +214,8 @@ class _Search:
                     size = float(np.mean(rates)) ** -power
                     said = edit.said({name: " / ".join((dimension, f"{size:.6g}")[::power])})
                     compute = partial(_with_share, edit, name, dimension, size, power)
-                    yield Edit(Cause.FROZEN_LENGTH, said, compute, edit.is_output)
+                    values = (OtherValue(dimension, None, size),)
+                    yield Edit(Cause.FROZEN_LENGTH, said, compute, edit.is_output, parameters=values)
 
     def _found(self, edit: NumericEdit, difference: _Difference) -> Iterator[dict[str, float]]:
         """Yields the numbers that fit, those that have moved, first as one would write them."""

@@ -63,7 +63,8 @@ class WeightFault:
     def finding(self) -> Finding:
         """The cause, with the weight and its numbers."""
         folded = " Both with the normalization folded into it." if self.is_folded else ""
-        return Finding(self.change.cause, f"Weight {self.weight!r}: {self.change}{folded}", self.layer)
+        said = f"Weight {self.weight!r}: {self.change}{folded}"
+        return Finding(self.change.cause, said, self.layer, parameters=self.change.values)
 
 
 @dataclass(frozen=True)

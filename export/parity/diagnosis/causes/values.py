@@ -54,7 +54,7 @@ def changed_outputs(probe: Probe) -> Iterator[Finding]:
         changes = [find_change(*pair, _slack(pair[0]), OF_OUTPUTS) for pair in telling]
         broken = (each for each in changes if each is not None and each.cause is Cause.NOT_A_NUMBER)
         if (change := next(broken, None)) is not None:
-            yield Finding(change.cause, str(change), probe.layer, name)
+            yield Finding(change.cause, str(change), probe.layer, name, parameters=change.values)
             continue
         change = changes[0]
         if change is None or change.cause in _NOT_OF_OUTPUTS:
@@ -63,7 +63,7 @@ def changed_outputs(probe: Probe) -> Iterator[Finding]:
         if not all(change.agrees(each) or holds(change, *pair, _slack(pair[0]), OF_OUTPUTS) for each, pair in rest):
             continue
         cause = Cause.START_INDEX_OFF if change.cause is Cause.SHIFTED_ROWS else change.cause
-        yield Finding(cause, str(change), output=name)
+        yield Finding(cause, str(change), output=name, parameters=change.values)
 
 
 def half_precision(probe: Probe) -> Iterator[Finding]:

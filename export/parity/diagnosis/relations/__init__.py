@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_pe.export.comparison.compare import absolute_difference
 from keras_pe.export.comparison.law import largest
-from keras_pe.export.results import Array, Cause
+from keras_pe.export.results import Array, Cause, OtherValue
 
 ROUNDING = 2.0**-21
 """Of the largest value: what is left when something else is explained."""
@@ -33,12 +33,22 @@ class Change:
     def __str__(self) -> str:
         return self.template.format(**self.parameters, **self.facts)
 
+    @property
+    def values(self) -> tuple[OtherValue, ...]:
+        """The parameters as a finding keeps them: the model has none of them."""
+        return tuple(OtherValue(name, None, _plain(value)) for name, value in self.parameters.items())
+
     def agrees(self, other: "Change | None") -> bool:
         """Whether another case shows the same change: of one cause, with equal parameters, factors to a thousandth."""
         if other is None or other.cause != self.cause or other.parameters.keys() != self.parameters.keys():
             return False
         pairs = ((value, other.parameters[name]) for name, value in self.parameters.items())
         return all(np.isclose(a, b, rtol=1e-3, atol=0) if isinstance(a, float) else a == b for a, b in pairs)
+
+
+def _plain(value: Any) -> Any:
+    """Returns a number of NumPy as one of Python, and a list as a tuple."""
+    return tuple(value) if isinstance(value, list) else value.item() if isinstance(value, np.generic) else value
 
 
 Relation = Callable[[Array, Array, float], Change | None]

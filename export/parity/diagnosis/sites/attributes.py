@@ -14,7 +14,6 @@ from keras_pe.export.results import Cause, OtherValue
 
 _CAUSES = {
     "layout": Cause.WRONG_LAYOUT,
-    "start_index": Cause.START_INDEX_OFF,
     "endpoint": Cause.OTHER_CONVENTION,
     "max_timescale": Cause.OTHER_CONVENTION,
     "min_timescale": Cause.OTHER_CONVENTION,
@@ -31,7 +30,6 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "interpolation": ("nearest", "bilinear", "bicubic", "lanczos3"),
     "merge_mode": ("sum", "mul", "concat", "ave"),
     "data_format": ("channels_last", "channels_first"),
-    "start_index": tuple(k for size in range(1, 9) for k in (size, -size)),
     "axis": tuple(range(-1, 4)),
     "max_value": (None, 6.0, 1.0),
     "threshold": (0.0, 0.01, 0.1, 0.5, 1.0),

@@ -288,9 +288,8 @@ def _told(first: LayerFault, said: str, seen: Callable[[LayerFault], tuple[Array
         agrees = is_silent or change.agrees(other) or holds(change, *seen(fault), fault.tolerance, OF_OUTPUTS)
         return fault.actual if agrees else None
 
-    is_start = change.cause is Cause.SHIFTED_ROWS and _is_position(first)
-    cause = Cause.START_INDEX_OFF if is_start else change.cause
-    yield Edit(cause, f"{said}: {str(change)[:1].lower()}{str(change)[1:-1]}", same, is_output=True)
+    text = f"{said}: {str(change)[:1].lower()}{str(change)[1:-1]}"
+    yield Edit(change.cause, text, same, is_output=True, parameters=change.values)
 
 
 def rounded_inside(dtypes: Sequence[str]) -> Site:
@@ -309,9 +308,3 @@ def _near(fault: LayerFault) -> Array | None:
         return None
     error, largest = distance(fault.actual, fault.expected), np.abs(fault.expected.astype(np.float64)).max(initial=0.0)
     return fault.actual if error <= max(_OF_HALF * largest, fault.tolerance) else None
-
-
-def _is_position(fault: LayerFault) -> bool:
-    from keras_pe.layers.base import PositionLayer
-
-    return isinstance(fault.call.layer, PositionLayer)

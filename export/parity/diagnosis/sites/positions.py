@@ -16,7 +16,7 @@ from keras_pe.export.results import Array, Cause, OtherValue
 from keras_pe.signal.formula import Float64Array
 
 _OTHER = Cause.attribute("positions")
-_NEAR = [k for size in range(1, 5) for k in (size, -size)]  # offsets that are tried where no positions are shown
+_NEAR = [k for size in range(1, 9) for k in (size, -size)]  # offsets that are tried where no positions are shown
 _SHOWN_POSITIONS = 4
 
 _FEWEST_ROWS = 4  # that tell a schedule
@@ -70,6 +70,13 @@ _RULES = (
         lambda p, k: p + k,
         lambda ours, theirs: float(np.median(theirs - ours)),
         _NEAR,
+    ),
+    _Rule(
+        Cause.START_INDEX_OFF,
+        "from position {:g}, whatever start it is given,",
+        lambda p, k: p - p[:, :1] + k,
+        lambda ours, theirs: float(theirs.flat[0]),
+        (),
     ),
     _Rule(
         Cause.CLAMPED_TABLE,
@@ -133,8 +140,9 @@ def other_positions(fault: LayerFault) -> Edits:
                     cause, said = _OF_STEPS.get(cause, cause), said.replace("position", "time step")
                 if cause is Cause.START_INDEX_OFF and _counts_from_its_start(fault):
                     start = fault.call.layer.start_index
-                    parameters = (OtherValue("start_index", start, start + int(number)),)
-                    said = f"with start_index={start + int(number)} instead of {start}"
+                    other = start + int((changed(ours) - ours).flat[0])
+                    parameters = (OtherValue("start_index", start, other),)
+                    said = f"with start_index={other} instead of {start}"
                 yield Edit(cause, said, partial(_elsewhere, changed), parameters=parameters)
 
 
@@ -284,13 +292,8 @@ def other_schedules(fault: LayerFault) -> Edits:
     table: Array = signal_of(fault, fault.actual)[0]
     if len(table) < _FEWEST_ROWS or not table.any():
         return
-    is_given = len(fault.call.inputs) > 1
     for match in keras_pe.conventions.identify(table):
         names = " or ".join(match.conventions or match.timescales_of) or "timescales of its own"
-        if is_given and np.allclose(match.timescales, layer.get_config()["timescales"] or match.timescales):
-            said = f"from position {match.start_index}, whatever start it is given,"
-            change = {"start_index": match.start_index}
-            yield Edit(Cause.START_INDEX_OFF, said, partial(_alone, change))
         said = f"as {names} encodes, from position {match.start_index},"
         yield Edit(Cause.OTHER_CONVENTION, said, partial(_alone, {**_USUAL, **match.layer_arguments()}))
 
