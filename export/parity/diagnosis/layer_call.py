@@ -4,7 +4,7 @@ import copy
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,54 +17,99 @@ _STEPS = 2  # of a recurrence: what it keeps from one to the next shows in the s
 
 
 @dataclass(frozen=True)
-class LayerFault:
-    """One call of a layer whose output the artifact gets wrong although what it is given is right.
+class Sighting:
+    """Where the wrong output of a call shows in the artifact.
 
     Attributes:
-        call: What Keras gave the layer, and what it returned.
-        index: Which of its outputs is wrong.
-        tolerance: What is allowed.
-        location: The artifact's tensor that holds it, and how; None where none was found.
-        actual: What that tensor held, in the shape of Keras' output; None where it has no such values.
-        held_in: The tensor that is named for the output, where that is of another size, and
-        held: what it holds.
-        loose: What the layer was given that the code of the layer around it has computed.
-        before: What was there before of a shape that it is given, by the layer or input that it came from.
-        reordered: Returns what it was given, by its number, as tensors of the artifact hold it in other orders, each
-            under their name.
-        unsure: Layers that it was given from, whose outputs the exporter has named no tensor for: one that holds the
-            same may stand beside the way. They may be at fault in its place.
-        through: The layer in whose output it shows: for one of these, or where no tensor can be its own.
-        is_folded: Whether that is a normalization which an exporter has folded into the layer's weights.
-        absent: The layers before it of which the artifact has nothing: what explains this one may explain that.
-        sources: The layer or input that each array comes from which the layer is given; empty where none is known.
+        kind: "direct" in a tensor for the output itself, "downstream" in the output of a layer after it, "folded" in
+            the output of a normalization which an exporter has folded into the layer's weights.
+        location: The artifact's tensor that holds the output, and how; None if there is none.
+        actual: The values of that tensor in the shape of Keras' output; None if it has no such values.
+        held_in: The tensor that is named for the output but has another size.
+        held: The values of that tensor.
+        through: The layer in whose output the fault shows; None if direct.
+    """
+
+    kind: Literal["direct", "downstream", "folded"] = "direct"
+    location: TensorMatch | None = None
+    actual: Array | None = None
+    held_in: str | None = None
+    held: Array | None = None
+    through: "LayerFault | None" = None
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is known around a call.
+
+    Attributes:
+        loose: The arrays given to the layer that the code of the layer around it has computed.
+        before: Earlier arrays of a shape that the layer is given, by the layer or input that they came from.
+        reordered: Returns an input, by its number, as tensors of the artifact hold it in other orders, by their names.
+        sources: The layer or input that each array comes from which the layer is given; empty if unknown.
+        made_by: The calls that returned the inputs, by the number of the input.
+        calls: The paths of all calls of the layer, in their order.
+        sizes: The dynamic dimensions of the case, by name.
         sound_weights: The paths of the weights that the artifact is known to hold as the model does.
         constants: Returns the rows of floats that the artifact stores and that are short enough for a list.
-        sizes: The dynamic dimensions of the case, by name.
-        calls: The paths of all calls of the layer, in their order.
-        made_by: The calls that returned what it was given, by the number of the input.
+    """
+
+    loose: tuple[Array, ...] = ()
+    before: Mapping[str, Array] = field(default_factory=dict)
+    reordered: Callable[[int], Mapping[str, Array]] = lambda number: {}
+    sources: tuple[str, ...] = ()
+    made_by: Mapping[int, LayerCall] = field(default_factory=dict)
+    calls: tuple[str, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    sound_weights: frozenset[str] = frozenset()
+    constants: Callable[[], Sequence[Array]] = tuple
+
+
+@dataclass(frozen=True)
+class LayerFault:
+    """One call of a layer whose output the artifact gets wrong although the inputs of the call are right.
+
+    Attributes:
+        call: The arguments that Keras gave the layer, and the outputs.
+        index: The number of the wrong output.
+        tolerance: The difference that is allowed.
+        sighting: Where the output shows in the artifact.
+        around: The call's surroundings.
+        unsure: Layers before this one that may be at fault in its place: the exporter has named no tensor for their
+            outputs, and a tensor of the same values may stand beside the way.
+        absent: The layers before this one of which the artifact has nothing: the cause of this fault may explain that.
     """
 
     call: LayerCall
     index: int
     tolerance: float
-    location: TensorMatch | None = None
-    actual: Array | None = None
-    held_in: str | None = None
-    held: Array | None = None
-    loose: tuple[Array, ...] = ()
-    before: Mapping[str, Array] = field(default_factory=dict)
-    reordered: Callable[[int], Mapping[str, Array]] = lambda number: {}
+    sighting: Sighting = Sighting()
+    around: Surroundings = Surroundings()
     unsure: "tuple[LayerFault, ...]" = ()
-    through: "LayerFault | None" = None
-    is_folded: bool = False
     absent: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    sound_weights: frozenset[str] = frozenset()
-    constants: Callable[[], Sequence[Array]] = tuple
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    calls: tuple[str, ...] = ()
-    made_by: Mapping[int, LayerCall] = field(default_factory=dict)
+
+    def seen(self, **changes: Any) -> "LayerFault":
+        """Returns the fault with another sighting: `location`, `actual`, `through`, ..."""
+        return replace(self, sighting=replace(self.sighting, **changes))
+
+    def amid(self, **changes: Any) -> "LayerFault":
+        """Returns the fault with other surroundings: `sizes`, `before`, ..."""
+        return replace(self, around=replace(self.around, **changes))
+
+    @property
+    def actual(self) -> Array | None:
+        """The artifact's values in the shape of Keras' output; None if it has no such values."""
+        return self.sighting.actual
+
+    @property
+    def location(self) -> TensorMatch | None:
+        """The artifact's tensor that holds the output."""
+        return self.sighting.location
+
+    @property
+    def through(self) -> "LayerFault | None":
+        """The layer in whose output the fault shows; None if in the layer's own."""
+        return self.sighting.through
 
     @property
     def expected(self) -> Array:
@@ -79,7 +124,7 @@ class LayerFault:
     @property
     def folded(self) -> "LayerFault | None":
         """The normalization in the layer's weights."""
-        return self.through if self.is_folded else None
+        return self.through if self.sighting.kind == "folded" else None
 
     @property
     def layers(self) -> set[str]:
@@ -191,7 +236,7 @@ def first_steps(fault: LayerFault) -> LayerFault | None:
         return None
     outputs = (fault.expected[:, :_STEPS],)
     begun = replace(fault.call, arguments=(inputs[0][:, :_STEPS], *inputs[1:]), outputs=outputs)
-    return replace(fault, call=begun, actual=fault.actual[:, :_STEPS])
+    return replace(fault, call=begun).seen(actual=fault.actual[:, :_STEPS])
 
 
 def given(fault: LayerFault) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.stored_weights import is_foldable
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, Surroundings
 from keras_pe.export.parity.diagnosis.output_locations import OutputLocations
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import (
@@ -148,12 +148,13 @@ class _Walk:
                 return True
             if named:
                 (name,) = named
-                self._add(output, replace(self._fault(output), held_in=name, held=tensors.arrays[name]))
+                self._add(output, self._fault(output).seen(held_in=name, held=tensors.arrays[name]))
                 return False
             self._absent.append(output)
             return True
         actual = tensors.in_shape(found.match, output.array.shape)
-        fault = replace(self._fault(output, found.match), actual=actual, unsure=self._unsure(output, found.match))
+        fault = self._fault(output, found.match).seen(actual=actual)
+        fault = replace(fault, unsure=self._unsure(output, found.match))
         fault = _with_surroundings(fault, output, self._case, tensors)
         return self._put(output, fault, output.array, found.match)
 
@@ -170,8 +171,8 @@ class _Walk:
         sizes = self._case.probe.sizes(self._case.inputs)
         calls = dict.fromkeys(each.call.path for each in self._outputs if each.call.layer is output.call.layer)
         sources = tuple(map(partial(self._source, output.number), output.call.inputs))
-        found = LayerFault(output.call, output.index, output.tolerance, match, sizes=sizes, calls=tuple(calls))
-        return replace(found, sources=sources)
+        around = Surroundings(sizes=sizes, calls=tuple(calls), sources=sources)
+        return LayerFault(output.call, output.index, output.tolerance, Sighting(location=match), around)
 
     def _source(self, number: int, given: Array) -> str:
         """Returns the layer before an output, or the input of the model, that an array comes from."""
@@ -187,9 +188,10 @@ class _Walk:
         if location is None or not location.mends_more_than([after[0].number]):
             return False
         actual = self._artifact.tensors.in_shape(location.match, after[0].array.shape)
-        through = replace(self._fault(after[0], location.match), actual=actual)
+        through = self._fault(after[0], location.match).seen(actual=actual)
         fault = self._fault(output, location.match if is_folded else None)
-        return self._put(output, replace(fault, through=through, is_folded=is_folded), after[0].array, location.match)
+        fault = fault.seen(kind="folded" if is_folded else "downstream", through=through)
+        return self._put(output, fault, after[0].array, location.match)
 
     def _put(self, output: RecordedOutput, fault: LayerFault, array: Array, match: TensorMatch) -> bool:
         self._add(output, fault)
@@ -232,7 +234,7 @@ class _Walk:
     def _proof(self) -> Proof | None:
         if not self._artifact.replaced:
             return None
-        shown = [fault if fault.is_folded else fault.through or fault for _, fault in self._faults]
+        shown = [fault if fault.folded else fault.through or fault for _, fault in self._faults]
         layers = dict.fromkeys(fault.call.path for fault in shown if fault.tensor is not None)
         return Proof(tuple(layers), *self._artifact.outputs_pass())
 
@@ -281,21 +283,15 @@ class _Case(RecordedCase):
         except RuntimeFailedError as error:
             self.probe.note("the inside of another case", error)
             return None
-        actual, location = None, None if fault.is_folded else fault.location
+        actual, location = None, None if fault.folded else fault.location
         if location is not None:
             actual = tensors.arrays.get(location.tensor)
             is_sized = actual is not None and actual.size == output.array.size
             actual = tensors.in_shape(location, output.array.shape) if is_sized else None
-        found = replace(
-            fault,
-            call=output.call,
-            tolerance=output.tolerance,
-            actual=actual,
-            held=None if fault.held_in is None else tensors.arrays.get(fault.held_in),
-            through=through,
-            unsure=(),
-            sizes=self.probe.sizes(self.inputs),
-        )
+        named = fault.sighting.held_in
+        held = None if named is None else tensors.arrays.get(named)
+        found = replace(fault, call=output.call, tolerance=output.tolerance, unsure=())
+        found = found.seen(actual=actual, held=held, through=through).amid(sizes=self.probe.sizes(self.inputs))
         return _with_surroundings(found, output, self, tensors)
 
     def _tensors(self, before: Sequence[LayerFault]) -> Tensors:
@@ -341,7 +337,7 @@ def _with_surroundings(fault: LayerFault, output: RecordedOutput, case: Recorded
     nearest = dict(itertools.islice(before, MOST_BEFORE))
     makers = {number: case.makers.get(content_key(array)) for number, array in enumerate(output.call.inputs)}
     made_by = {number: maker for number, maker in makers.items() if maker is not None}
-    return replace(fault, loose=output.loose_inputs, before=nearest, reordered=reordered, made_by=made_by)
+    return fault.amid(loose=output.loose_inputs, before=nearest, reordered=reordered, made_by=made_by)
 
 
 def _is_number(array: Array) -> bool:

@@ -79,10 +79,10 @@ class Probe:
     def calls_at_fault(self, fault: LayerFault) -> str:
         """Returns a sentence on which calls of a shared layer are at fault; none where every one is."""
         wrong = {each.call.path for each in self.faults if each.call.layer is fault.call.layer}
-        numbers = [str(number) for number, path in enumerate(fault.calls, 1) if path in wrong]
-        if len(numbers) in (0, len(fault.calls)):
+        numbers = [str(number) for number, path in enumerate(fault.around.calls, 1) if path in wrong]
+        if len(numbers) in (0, len(fault.around.calls)):
             return ""
-        return f" It is wrong in call {' and '.join(numbers)} of {len(fault.calls)} alone."
+        return f" It is wrong in call {' and '.join(numbers)} of {len(fault.around.calls)} alone."
 
     def failing(self) -> list[tuple[CaseResult, Expectation, Arrays]]:
         """Returns the cases that failed with an answer on both sides."""

@@ -15,7 +15,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.model.rebuild import float64_allowed
 from keras_pe.export.model.watch.recording import LayerCall, record_calls, replaced_output, state_left_alone
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as_tensor
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, Surroundings, as_array, as_tensor
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.tensor_search import Tensors
 from keras_pe.export.results import Array, CaseStatus, Problem, RunStatus
@@ -307,7 +307,8 @@ class _OutsideCase(RecordedCase):
         actual = {name: self._answer[name] for name in expected}
         call = LayerCall(layer.name, layer, (), {}, (), (_in_a_row(expected),), 0)
         tolerance = max((each.tolerance for each in self._comparisons), default=0.0)
-        return LayerFault(call, 0, tolerance, actual=_in_a_row(actual), sizes=self.probe.sizes(self.inputs))
+        around = Surroundings(sizes=self.probe.sizes(self.inputs))
+        return LayerFault(call, 0, tolerance, Sighting(actual=_in_a_row(actual)), around)
 
     def fault(self, fault: LayerFault, call: LayerCall) -> LayerFault:
         """Returns a layer as if it were the one at fault."""
@@ -317,8 +318,9 @@ class _OutsideCase(RecordedCase):
         through = replace(self.model, call=whole)
         makers = {number: self.makers.get(content_key(array)) for number, array in enumerate(call.inputs)}
         made_by = {number: maker for number, maker in makers.items() if maker is not None}
-        before, sizes = self._nearest(call), self.model.sizes
-        return replace(fault, call=call, through=through, sizes=sizes, before=before, made_by=made_by)
+        before, sizes = self._nearest(call), self.model.around.sizes
+        found = replace(fault, call=call).seen(kind="downstream", through=through)
+        return found.amid(sizes=sizes, before=before, made_by=made_by)
 
     def _nearest(self, call: LayerCall) -> dict[str, Array]:
         """Returns the nearest outputs before a call in the shape of one of its inputs, by the path of their call."""

@@ -3,7 +3,7 @@
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -48,7 +48,7 @@ def explain(probe: Probe, fault: LayerFault, sites: Sequence[Site] | None = None
         sites: What is tried, in this order; what the layer's output shows where it is not given.
     """
     sites = sites_seen(Seen.LAYER) if sites is None else sites
-    difference = _Difference(replace(fault, sound_weights=probe.sound_weights, constants=probe.constants))
+    difference = _Difference(fault.amid(sound_weights=probe.sound_weights, constants=probe.constants))
     if not difference.apart > 0 or (difference.seen.actual is not None and difference.apart == np.inf):
         return None
     search = _Search(probe, difference)
@@ -68,7 +68,7 @@ class _Difference:
 
     def __init__(self, fault: LayerFault) -> None:
         self.fault, self.seen = fault, fault.through or fault
-        self.actual = self.seen.held if self.seen.actual is None else self.seen.actual
+        self.actual = self.seen.sighting.held if self.seen.actual is None else self.seen.actual
         self.apart = 0.0 if self.actual is None else distance(self.actual, self.seen.expected)
         self.tolerance = self.seen.tolerance
         self.allowed = self.tolerance if self.apart == np.inf else max(_EXPLAINS * self.apart, self.tolerance)
@@ -204,8 +204,8 @@ class _Search:
         fits = [
             (each, [found[name] for found in self._found(edit, each)][-1:]) for each in (self.first, *self.others())
         ]
-        known = [(each.fault.sizes, numbers[0]) for each, numbers in fits if numbers]
-        for dimension in self.first.fault.sizes:
+        known = [(each.fault.around.sizes, numbers[0]) for each, numbers in fits if numbers]
+        for dimension in self.first.fault.around.sizes:
             if len({sizes[dimension] for sizes, _ in known}) < _MANY_SIZES:
                 continue
             for power in (1, -1):
@@ -251,7 +251,7 @@ def _with_share(
     edit: NumericEdit, name: str, dimension: str, size: float, power: int, fault: LayerFault
 ) -> Array | None:
     """Returns what an edit gives with a number that is the share of one size in another."""
-    return edit.compute(fault, {name: (fault.sizes[dimension] / size) ** power})
+    return edit.compute(fault, {name: (fault.around.sizes[dimension] / size) ** power})
 
 
 def fitted(

@@ -152,10 +152,10 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
 
 def _following(fault: LayerFault, faults: Sequence[LayerFault]) -> list[LayerFault]:
     """Returns the other shared layers that are wrong in the same call, or in the same model that is shared."""
-    if len(fault.calls) < 2:
+    if len(fault.around.calls) < 2:
         return []
     number, container = fault.call.path.partition("#")[2], fault.layer.rpartition("/")[0]
-    others = (each for each in faults if each.layer != fault.layer and len(each.calls) > 1)
+    others = (each for each in faults if each.layer != fault.layer and len(each.around.calls) > 1)
     return [
         each
         for each in others
@@ -181,12 +181,12 @@ def _explain_whole(fault: LayerFault, probe: Probe) -> Explanation | None:
     It is the layer by itself, or one before it that is known by chance alone, then what the values say by themselves,
     then what the layer is given.
     """
-    before = [replace(each, through=fault) for each in fault.unsure]
+    before = [each.seen(kind="downstream", through=fault) for each in fault.unsure]
     own = {getattr(layer, "compute_dtype", None) for layer in all_layers(probe.reference.model)}
     halves = [name for name in probe.runner.float_dtypes() if name in HALF] if own.isdisjoint(HALF) else []
     of_layer, of_inputs = sites_seen(Seen.LAYER), sites_seen(Seen.INPUTS)
     of_values = (*([rounded_inside(halves)] if halves else ()), *sites_seen(Seen.VALUES))
-    joined = None if fault.is_folded else fault.through
+    joined = None if fault.folded else fault.through
     whole, before = (fault, before) if fault.folded is None else (fault.folded, [fault.folded, *before])
     tries = [*((each, of_layer) for each in (fault, *before)), (whole, of_values), (fault, of_inputs)]
     if joined is not None:  # what joins a branch that was left out is more telling than what the branch became

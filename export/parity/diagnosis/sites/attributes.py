@@ -218,7 +218,7 @@ def _stored_lists(fault: LayerFault, name: str, value: Any) -> Iterator[tuple[st
     own = np.asarray(value) if _is_of_numbers(value) else np.zeros(0)
     if own.ndim != 1 or not own.size:
         return
-    for row in fault.constants():
+    for row in fault.around.constants():
         is_of_bins = name == "bin_boundaries" and bool((np.diff(row) > 0).all())
         if (is_of_bins or row.shape == own.shape) and not np.array_equal(row, own.astype(row.dtype)):
             numbers = [float(str(number)) for number in row]  # as short as the type of the row writes it

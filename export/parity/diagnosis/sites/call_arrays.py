@@ -33,7 +33,7 @@ def altered_inputs(fault: LayerFault) -> Edits:
         if array.dtype.kind == "f":
             yield place.scaled(Cause.SCALED_INPUT)
         yield from place.edits(_input_proposals(fault, array))
-        for tensor in itertools.islice(fault.reordered(number), _MOST_REORDERED):
+        for tensor in itertools.islice(fault.around.reordered(number), _MOST_REORDERED):
             said, other = f"given {name} in another order", partial(_reordered, number, tensor)
             yield place.edit(Cause.REORDERED_INPUT, said, other)
         yield from _taken_instead(place, fault, array)
@@ -44,7 +44,7 @@ def other_sources(fault: LayerFault) -> Edits:
     begins elsewhere."""
     for number, array in enumerate(fault.call.inputs if len(fault.call.inputs) > 1 else ()):
         place = _input_place(lambda fault: fault.call.inputs, number, f"input {number}")
-        for path, output in fault.before.items():
+        for path, output in fault.around.before.items():
             if output.shape == array.shape and not np.array_equal(output, array):
                 said = f"given the output of {path!r} in the place of {place.name}"
                 yield place.edit(Cause.OTHER_INPUT, said, partial(_before, path))
@@ -65,9 +65,9 @@ def exchanged_inputs(fault: LayerFault) -> Edits:
 
 def other_inputs(fault: LayerFault) -> Edits:
     """Yields what the code of the layer around this one computes for it, left out, or with another activation."""
-    for number, loose in enumerate(fault.loose):
-        place = _input_place(lambda fault: fault.loose, number, "what the code around it computes")
-        for path in (path for path, output in fault.before.items() if output.shape == loose.shape):
+    for number, loose in enumerate(fault.around.loose):
+        place = _input_place(lambda fault: fault.around.loose, number, "what the code around it computes")
+        for path in (path for path, output in fault.around.before.items() if output.shape == loose.shape):
             said = f"the output of {path!r} in the place of {place.name},"
             yield place.edit(Cause.OPERATION_LEFT_OUT, f"given {said}", partial(_before, path))
             for name, function in activations().items():
@@ -96,12 +96,12 @@ def _input_proposals(fault: LayerFault, array: Array) -> Iterator[Proposal]:
 
 
 def _reordered(number: int, tensor: str, fault: LayerFault) -> Array:
-    return fault.reordered(number)[tensor]
+    return fault.around.reordered(number)[tensor]
 
 
 def _taken_instead(place: Place, fault: LayerFault, array: Array) -> Edits:
     """Yields what a layer may have been given instead: what others returned, one of its steps, or their mean."""
-    for path, output in fault.before.items():
+    for path, output in fault.around.before.items():
         for said, part in _OF_STEPS.items():
             is_whole = output.shape == array.shape
             if is_whole == (said == "the output") and not (is_whole and np.array_equal(output, array)):
@@ -110,7 +110,7 @@ def _taken_instead(place: Place, fault: LayerFault, array: Array) -> Edits:
 
 
 def _before(path: str, fault: LayerFault, part: Callable[[Array], Array] = lambda output: output) -> Array:
-    return part(fault.before[path])
+    return part(fault.around.before[path])
 
 
 def _is_recurrent(layer: Any) -> bool:
@@ -130,14 +130,16 @@ def lost_weights(fault: LayerFault) -> Edits:
 
     Of these alone the outputs tell whose they are: what is done to a weight may be done to that of the next layer.
     """
-    if fault.sound_weights:
-        yield from _others(fault, [each for each in _variables(fault) if each.path not in fault.sound_weights])
+    if fault.around.sound_weights:
+        yield from _others(fault, [each for each in _variables(fault) if each.path not in fault.around.sound_weights])
 
 
 def _others(fault: LayerFault, variables: Iterable[Any]) -> Edits:
     for variable in variables:
         place, values = _weight_place(variable), _values(variable)
-        is_sound = variable.path in fault.sound_weights  # what looks changed in it is done to what it is multiplied by
+        is_sound = (
+            variable.path in fault.around.sound_weights
+        )  # what looks changed in it is done to what it is multiplied by
         yield from place.edits(_weight_proposals(variable.path, values, is_sound))
         if not is_sound:
             yield place.scaled(Cause.SCALED_VALUES)

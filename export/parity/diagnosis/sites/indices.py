@@ -30,7 +30,7 @@ _MOST_WORDS = 256  # of a vocabulary: two edits are tried for each
 
 def other_indices(fault: LayerFault) -> Edits:
     """Yields the rows of a table for other indices, with the layer that computes the indices as the one to be named."""
-    for maker in fault.made_by.values():
+    for maker in fault.around.made_by.values():
         shown, own = _rows_shown(fault), fault.call.inputs[0]
         if (
             maker.outputs[0].dtype.kind not in "iu"
@@ -88,8 +88,8 @@ def _counts(fault: LayerFault) -> Array | None:
 def other_vocabularies(fault: LayerFault) -> Edits:
     """Yields a lookup, or what is given its indices, with a word that is lost or unknown, or with words in another
     order."""
-    if fault.made_by and fault.through is None:
-        for number, maker in fault.made_by.items():
+    if fault.around.made_by and fault.through is None:
+        for number, maker in fault.around.made_by.items():
             for edit in _vocabulary_edits(maker.layer, partial(_input_array, number), _with_input):
                 yield replace(edit, layer=maker.path.partition("#")[0])
     yield from _vocabulary_edits(fault.call.layer, lambda f: f.expected, lambda f, _, array: array)

@@ -60,7 +60,7 @@ def other_operations(fault: LayerFault) -> Edits:
 def _alone(fault: LayerFault, number: int) -> str:
     """Returns in words that one of several inputs is all that is left, and which ones are not read."""
     count = len(fault.call.inputs)
-    sources = fault.sources or ("",) * count
+    sources = fault.around.sources or ("",) * count
     named = [f"input {each} ({source!r})" if source else f"input {each}" for each, source in enumerate(sources)]
     others = " and ".join(named[:number] + named[number + 1 :])
     return f"{named[number]} of {count} alone, and does not read {others}"
@@ -80,7 +80,7 @@ def added_operations(fault: LayerFault) -> Edits:
 
 def repeated_operations(fault: LayerFault) -> Edits:
     """Yields what the layer is given after the layer before it has worked on its own output once more."""
-    for number, maker in fault.made_by.items():
+    for number, maker in fault.around.made_by.items():
         array = fault.call.inputs[number]
         if array.dtype.kind != "f":
             continue
@@ -120,7 +120,7 @@ def _layer_once_more(fault: LayerFault) -> Compute | None:
 
 def _given_again(number: int, again: Compute, fault: LayerFault) -> Array | None:
     """Returns what the layer makes of an input that the layer before it has worked on once more."""
-    maker = fault.made_by.get(number)
+    maker = fault.around.made_by.get(number)
     array = None if maker is None else again(replace(fault, call=maker, index=0))
     given_now = fault.call.inputs[number]
     return None if array is None or array.shape != given_now.shape else with_inputs(fault, [(given_now, array)])
