@@ -34,7 +34,8 @@ from keras_pe.export.parity.covered import (
     with_damage,
     with_enough_compared,
 )
-from keras_pe.export.parity.diagnosis.diagnose import compare_runtimes, diagnose, is_alike
+from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_alike
+from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.parity_report import ParityReport, make_report, untaken
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Progress, Stopwatch, check_seconds, telling

@@ -9,8 +9,9 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeFailedError
+from keras_pe.export.parity.diagnosis.foldings import told_foldings
 from keras_pe.export.parity.diagnosis.rounded_weights import rounded_weights
-from keras_pe.export.parity.diagnosis.weights import stored_weights, told_foldings
+from keras_pe.export.parity.diagnosis.weights import stored_weights
 from keras_pe.export.results import (
     Array,
     CaseStatus,

@@ -1,6 +1,5 @@
 """From runtimes that failed to where and why: the layers at fault, the proof, the causes, what several say together."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -18,13 +17,12 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import first_case
-from keras_pe.export.parity.diagnosis.relations import close, distance, distance_where_finite
+from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.relations.detection import few_rows, few_values, find_change
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
 from keras_pe.export.progress import Budget
-from keras_pe.export.results import Cause, Comparison, Finding, LayerResult, Problem, RuntimeResult
+from keras_pe.export.results import Cause, Comparison, Finding, LayerResult, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
-from keras_pe.export.runtimes.runtime import RuntimeName, Version
 
 Detector = Callable[[Probe], Iterable[Finding]]
 
@@ -55,7 +53,6 @@ _LAST: tuple[tuple[Detector, ...], ...] = (
     (behavior.refused_cases,),
     (compiled_otherwise,),
 )
-_ALIKE = 1e-3  # of a difference, by which two places that fail alike may differ
 _STEPS_OFF = 8  # of 256 in the range of an output: what rounded factors leave in a sum
 _ROUNDED = "Its output is off by a few steps of 8 bits at most: what it is computed from is stored in integers."
 _SAID = 3  # refusals: one brings others after it
@@ -214,97 +211,3 @@ def _trace(probe: Probe) -> Iterable[LayerTrace]:
     expectation = first_case(probe)
     if expectation is not None and isinstance(probe.reference, KerasReference):
         yield trace_faults(probe, probe.reference, expectation)
-
-
-def is_alike(one: RuntimeResult, other: RuntimeResult) -> bool:
-    """Whether two places fail in the same cases, by the same amounts to a thousandth, with the same arrays."""
-    if one.passed or (one.status, one.error, len(one.cases)) != (other.status, other.error, len(other.cases)):
-        return False
-    for mine, theirs in zip(one.cases, other.cases, strict=True):
-        if (mine.status, bool(mine.error)) != (theirs.status, bool(theirs.error)):
-            return False
-        if [each.output for each in mine.comparisons] != [each.output for each in theirs.comparisons]:
-            return False
-        if not all(map(_is_off_alike, mine.comparisons, theirs.comparisons)):
-            return False
-    return _has_same_answer(one, other)
-
-
-def _is_off_alike(one: Comparison, other: Comparison) -> bool:
-    """Whether two comparisons of one output have one verdict, and differ from the truth by the same amounts."""
-    facts = ((each.passed, each.problem, each.actual_shape, each.actual_dtype) for each in (one, other))
-    if len(set(facts)) > 1:
-        return False
-    if one.problem is Problem.NONFINITE:
-        shares = one.fraction_out_of_tolerance, other.fraction_out_of_tolerance
-        return one.worst_index == other.worst_index and math.isclose(*shares, rel_tol=_ALIKE)
-    pairs = ((one.max_abs_diff, other.max_abs_diff), (one.rms, other.rms))
-    return all(_is_near(*pair, one.tolerance) for pair in pairs)
-
-
-def _is_near(one: float, other: float, tolerance: float) -> bool:
-    """Whether two differences are equal, or apart by no more than rounding; an infinity is near itself alone."""
-    return one == other or (math.isfinite(one) and abs(one - other) <= tolerance + _ALIKE * min(one, other))
-
-
-def _has_same_answer(one: RuntimeResult, other: RuntimeResult) -> bool:
-    """Whether two places returned the same arrays in the worst case of both, if that is one case."""
-    mine, theirs = one.recording, other.recording
-    if mine is None or theirs is None or mine.case != theirs.case:
-        return True
-    if mine.actual.keys() != theirs.actual.keys():
-        return False
-    compared = [each for case in one.cases if case.name == mine.case for each in case.comparisons]
-    for each in (each for each in compared if each.problem in (None, Problem.NONFINITE)):
-        expected, actual = mine.expected[each.output], mine.actual[each.output]
-        off = distance_where_finite(expected, actual)
-        if not close(actual, theirs.actual[each.output], each.tolerance + _ALIKE * off):
-            return False
-    return True
-
-
-def compare_runtimes(results: Sequence[RuntimeResult]) -> list[RuntimeResult]:
-    """Returns the results, with the causes that only show when places are compared with each other."""
-    return [
-        result if result.passed else _with_served_file(_with_release(result, results), results) for result in results
-    ]
-
-
-def _with_release(result: RuntimeResult, results: Sequence[RuntimeResult]) -> RuntimeResult:
-    """Adds that another release of the same runtime passes with the same file."""
-    family = RuntimeName.parse(result.runtime).family
-    for other in results:
-        is_same = (other.artifact, RuntimeName.parse(other.runtime).family) == (result.artifact, family)
-        if is_same and other.passed and _release(other) not in ("", _release(result)) and result.version:
-            evidence = (
-                f"{_release(other)} passes on the same file and inputs, where {_release(result)} does not: "
-                "what lies between the two releases changes the answer."
-            )
-            layer = next((each.layer for each in result.findings if each.layer), None)
-            return replace(result, findings=(Finding(Cause.OTHER_RELEASE, evidence, layer), *_known(result)))
-    return result
-
-
-def _with_served_file(result: RuntimeResult, results: Sequence[RuntimeResult]) -> RuntimeResult:
-    """Adds to what a server returns the place and causes of the file that returns the same here."""
-    if result.format != "served":
-        return result
-    for other in results:
-        if other.format not in ("served", "keras") and is_alike(result, other):
-            evidence = (
-                f"The server is off as {other.runtime} is with {other.artifact}, in the same cases by the same "
-                "amounts: the fault is in the file, not in the server."
-            )
-            layer = next((each.layer for each in other.findings if each.layer), None)
-            findings = (Finding(Cause.SERVED_FILE, evidence, layer), *_known(other))
-            return replace(result, findings=findings, layers=other.layers, proof=other.proof)
-    return result
-
-
-def _known(result: RuntimeResult) -> tuple[Finding, ...]:
-    return tuple(finding for finding in result.findings if finding.cause is not Cause.UNKNOWN)
-
-
-def _release(result: RuntimeResult) -> str:
-    """Returns the package, without a variant, and its version."""
-    return str(Version.parse(result.version).package_release)

@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_pe.export.model.watch.operations import CodePlace
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, of_arrays
-from keras_pe.export.parity.diagnosis.relations.detection import cause_of_factor
+from keras_pe.export.parity.diagnosis.relations.scaling import cause_of_factor
 from keras_pe.export.results import Array, Cause, OtherValue
 
 Compute = Callable[[LayerFault], Array | None]

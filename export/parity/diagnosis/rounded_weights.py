@@ -11,7 +11,8 @@ import numpy as np
 from keras_pe.export.comparison.law import EPSILON, is_float
 from keras_pe.export.model.stored_weights import Folding
 from keras_pe.export.parity.diagnosis.relations import Change, all_but, factors
-from keras_pe.export.parity.diagnosis.relations.detection import OF_ROUNDED, find_change, said_rows
+from keras_pe.export.parity.diagnosis.relations.detection import OF_ROUNDED, find_change
+from keras_pe.export.parity.diagnosis.relations.scaling import said_rows
 from keras_pe.export.parity.diagnosis.weight_matching import forms_of
 from keras_pe.export.parity.diagnosis.weights import (
     WeightFault,

@@ -8,10 +8,11 @@ import numpy as np
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.errors import RuntimeFailedError, sentence
-from keras_pe.export.model.sizes.dimensions import SizeRange, sizes_in_words
+from keras_pe.export.model.sizes.dimensions import sizes_in_words
+from keras_pe.export.parity.diagnosis.causes.dimension_tests import dimensions, is_close
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.relations import distance
-from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Comparison, Finding, RunStatus
+from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Finding, RunStatus
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CANDIDATES = 12  # each takes one to three runs of the model and of the artifact
@@ -95,7 +96,7 @@ def cast_out_of_range(probe: Probe) -> Iterator[Finding]:
     for _, expectation, _ in rows:
         fair = {name: _folded(array, ranges.get(name)) for name, array in expectation.case.inputs.items()}
         actual, expected = probe.ask(fair), probe.expect(fair)
-        if actual is None or expected is None or not all(map(_is_close, compare_outputs(expected, actual))):
+        if actual is None or expected is None or not all(map(is_close, compare_outputs(expected, actual))):
             return
     names = " and ".join(dict.fromkeys(dtype for each in beyond for dtype in each))
     written = ", ".join(f"{name!r}: ({low:.6g}, {high:.6g})" for name, (low, high) in ranges.items())
@@ -180,7 +181,7 @@ def frozen_size(probe: Probe) -> Iterator[Finding]:
     wrong = [case for case in probe.run.result.cases if case.error or any(c.problem for c in case.comparisons)]
     if len(wrong) < 2:
         return
-    for dimension, size in itertools.product(_dimensions(probe), _frozen_candidates(probe)):
+    for dimension, size in itertools.product(dimensions(probe), _frozen_candidates(probe)):
         if size not in dimension.taken or not dimension.agrees_at(size):
             continue
         others = dimension.neighbors(size)
@@ -192,7 +193,7 @@ def frozen_size(probe: Probe) -> Iterator[Finding]:
 
 def clamped_size(probe: Probe) -> Iterator[Finding]:
     """A table that ends: right up to a size, other numbers from there on."""
-    for dimension in _dimensions(probe):
+    for dimension in dimensions(probe):
         ends = dimension.ends()
         if ends is None:
             continue
@@ -226,11 +227,6 @@ def _share_dynamic_rows(probe: Probe) -> bool:
     return len(first) == 1 and isinstance(first.pop(), str)
 
 
-def _is_close(compared: Comparison) -> bool:
-    """Whether two outputs are alike: without a float64 rebuild the tolerance is flat, and a fault is far larger."""
-    return compared.passed or compared.max_abs_diff < _CLOSE
-
-
 def _first_row_moves(one: Arrays | None, two: Arrays | None) -> float:
     if one is None or two is None:
         return 0.0
@@ -258,68 +254,3 @@ def _frozen_candidates(probe: Probe) -> list[int]:
             found += map(int, constant.ravel())
     seen = [size for size in dict.fromkeys(found) if 1 < size <= _LARGEST]
     return [*dict.fromkeys([*seen[:_MOST_CANDIDATES], *_SMALL])]
-
-
-def _dimensions(probe: Probe) -> list["_Dimension"]:
-    return [_Dimension(probe, name) for name in probe.sizes(probe.run.expectations[0].case.inputs)]
-
-
-class _Dimension:
-    """A dynamic dimension: where the artifact agrees along it, all others as in the first case."""
-
-    def __init__(self, probe: Probe, name: str) -> None:
-        self._name, self._probe = name, probe
-        known = probe.reference.dimensions.get(name)
-        self.taken = known.sizes if known else SizeRange()
-
-    def said(self, size: int) -> str:
-        """Returns a size in words."""
-        return sizes_in_words({self._name: size})
-
-    def draw(self, size: int, seed: int = 0) -> Arrays:
-        """Returns inputs of a size."""
-        first = self._probe.sizes(self._probe.run.expectations[0].case.inputs)
-        return self._probe.draw({**first, self._name: size}, seed)
-
-    def agrees_at(self, size: int, seed: int = 0) -> bool:
-        """Whether the artifact agrees at a size."""
-        inputs = self.draw(size, seed)
-        actual, expected = self._probe.ask(inputs), self._probe.expect(inputs)
-        if actual is None or expected is None:
-            return False
-        return all(map(_is_close, compare_outputs(expected, actual)))
-
-    def _parts_at(self, size: int, seed: int) -> bool:
-        """Whether the model takes a size and the artifact does not agree there."""
-        is_taken = self._probe.expect(self.draw(size, seed)) is not None
-        return is_taken and not self.agrees_at(size, seed)
-
-    def neighbors(self, size: int) -> list[int]:
-        """Returns the sizes before and after one, of those that the model takes."""
-        below, above = (other for other in range(size - 1, 0, -1) if other in self.taken), self.taken.near(size + 1)
-        return [*itertools.islice(below, 1), *([above] if above > size else [])]
-
-    def ends(self) -> tuple[int, int] | None:
-        """Returns the last size that agrees and the first that does not; None where they do not part so."""
-        good, bad = self._split()
-        if not good or not bad or max(good) > min(bad):
-            return None
-        between = [size for size in range(max(good) + 1, min(bad)) if size in self.taken]
-        sizes = [max(good), *between, min(bad)]
-        low, high = 0, len(sizes) - 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.agrees_at(sizes[middle]) else (low, middle)
-        # It is the size, and not a value that happens to come with it, if other values part at the same place.
-        last, first = sizes[low], sizes[high]
-        is_size = all(self.agrees_at(last, seed) and self._parts_at(first, seed) for seed in (1, 2))
-        return (last, first) if is_size else None
-
-    def _split(self) -> tuple[set[int], set[int]]:
-        """Returns the sizes at which a case agrees, and those at which none does."""
-        good, bad = set[int](), set[int]()
-        for result, expectation in zip(self._probe.run.result.cases, self._probe.run.expectations, strict=False):
-            if result.status != CaseStatus.SKIPPED and expectation.outputs is not None:
-                size = self._probe.sizes(expectation.case.inputs)[self._name]
-                (good if result.status == CaseStatus.PASSED else bad).add(size)
-        return good, bad - good

@@ -9,19 +9,20 @@ from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.layer_paths import is_within
 from keras_pe.export.parity.diagnosis.causes.operations import operations_at_fault
+from keras_pe.export.parity.diagnosis.foldings import possible_foldings, told_foldings
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_weights
+from keras_pe.export.parity.diagnosis.outside_view import OutsideView
 from keras_pe.export.parity.diagnosis.probe import Probe
-from keras_pe.export.parity.diagnosis.recorded_cases import OutsideView, calls_of, content_key, rank, telling_case
+from keras_pe.export.parity.diagnosis.recorded_cases import calls_of, content_key, rank, telling_case
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.search import Explanation, explain
 from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
-from keras_pe.export.parity.diagnosis.sites.operations import other_operations, rounded_inside
+from keras_pe.export.parity.diagnosis.sites.operations import other_operations
+from keras_pe.export.parity.diagnosis.sites.told_values import rounded_inside
 from keras_pe.export.parity.diagnosis.weights import (
     WeightComparison,
     WeightFault,
     compare_weights,
-    possible_foldings,
-    told_foldings,
 )
 from keras_pe.export.results import HALF, Array, Cause, Finding, RunStatus
 

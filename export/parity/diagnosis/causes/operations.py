@@ -97,7 +97,7 @@ class _Code:
             others = (each for each in self._suspects.puts if each is not put)
             actual = self._with({name: array for each in others for name, array in each.items()})
             site = operations_at([place], self._tapes)
-            explained = explain(alone, replace(self._fault, actual=actual), (site,))
+            explained = explain(alone, self._fault.seen(actual=actual), (site,))
             is_exact &= explained is not None and explained.is_exact
             found.setdefault(place, self._unknown(place) if explained is None else explained.finding)
         by_line = {(each.file, each.line): each for each in reversed(found.values())}

@@ -1,11 +1,11 @@
 """The search for what has become of an array: the simplest relation that leaves nothing but rounding."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from keras_pe.export.comparison.compare import absolute_difference
-from keras_pe.export.parity.diagnosis.relations import ROUNDING, Change, Relation, all_but, factors, is_same
+from keras_pe.export.parity.diagnosis.relations import ROUNDING, Change, Relation, all_but, is_same
 from keras_pe.export.parity.diagnosis.relations.placement import (
     ends_at_row,
     other_layout,
@@ -22,80 +22,24 @@ from keras_pe.export.parity.diagnosis.relations.quantization import (
     to_short_float,
     with_scales_of_others,
 )
+from keras_pe.export.parity.diagnosis.relations.scaling import (
+    all_one_value,
+    said_rows,
+    scaled,
+    scaled_by_index,
+    scaled_within_rows,
+    values_out,
+)
 from keras_pe.export.results import Array, Cause
 
 _FEW = 0.02  # of the values, but at least one
 _FEW_ROWS = 0.1  # of an axis, but at least one
 _LEAST_IN_ROW = 3  # values, for a row to be more than a value
 _LEAST_CUT = 3  # values: fewer may have changed alike by chance
-_MOST_NAMED = 5
-_ON_ONE_FACTOR = 4  # values at least: fewer are multiples of others by chance
 _AT_ONCE = 2**24  # values that are widened together; several copies of them are taken
 
 UNEXPLAINED = frozenset({Cause.CHANGED_VALUES, Cause.OTHER_SHAPE})
 """What is said of a change where no relation holds for all values."""
-
-
-def all_one_value(one: Array, other: Array, _: float) -> Change | None:
-    """An array that is zero, or another number, throughout."""
-    if not other.any():
-        text = "It is zero throughout; the model's values go up to {largest:.3g}."
-        return Change(Cause.MISSING_VALUES, text, {}, {"largest": np.abs(one).max()})
-    if one.size > 1 and np.ptp(other) == 0 and np.ptp(one) > 0:
-        return Change(Cause.MISSING_VALUES, "It is {value:.6g} throughout.", {"value": float(other.flat[0])})
-    return None
-
-
-def scaled(one: Array, other: Array, tolerance: float) -> Change | None:
-    """An array times a number, such as -1."""
-    factor = factors(one, other, all_but(None, one)).item()
-    if np.count_nonzero(one) < 2 or factor == 0 or not is_same(factor * one, other, tolerance):
-        return None
-    cause = cause_of_factor(factor)
-    if cause is Cause.FLIPPED_SIGN:
-        return Change(cause, "Its values have the other sign.")
-    return Change(cause, "Its values are {factor:.7g} times those of the model.", {"factor": factor})
-
-
-def cause_of_factor(factor: float) -> Cause:
-    """Returns what values times a number are called, of which float32 tells six digits."""
-    return Cause.FLIPPED_SIGN if abs(factor + 1) < 1e-6 else Cause.SCALED_VALUES
-
-
-def scaled_by_index(one: Array, other: Array, tolerance: float) -> Change | None:
-    """An array times a number for each index of one of its axes."""
-    return _scaled_along(range(one.ndim if one.ndim > 1 else 0), one, other, tolerance)
-
-
-def scaled_within_rows(one: Array, other: Array, tolerance: float) -> Change | None:
-    """The same of an output, whose first axis is the batch: a number for each of its rows would be no cause."""
-    return _scaled_along(range(1, one.ndim), one, other, tolerance)
-
-
-def _scaled_along(candidates: Iterable[int], one: Array, other: Array, tolerance: float) -> Change | None:
-    for axis in candidates:
-        axes = all_but(axis, one)
-        found = factors(one, other, axes)
-        if one.size >= _ON_ONE_FACTOR * found.size and is_same(found * one, other, tolerance):
-            rows = np.flatnonzero(_out(one, other, tolerance).any(axis=axes))
-            own = found.ravel()[rows]
-            numbers = "numbers of their own, {least:.6g} to {most:.6g}"
-            if len(rows) == found.size:
-                text = f"All {{count:,}} indices of axis {{axis}} are multiplied by {numbers}."
-            elif len(rows) > 1:
-                text = f"{{rows}} are multiplied by {numbers}; the others agree."
-            else:
-                text = "{rows} is multiplied by {least:.6g}; the others agree."
-            facts = {"rows": said_rows(axis, rows, found.size), "count": len(rows)}
-            facts |= {"least": own.min(), "most": own.max()}
-            return Change(Cause.SCALED_VALUES, text, {"axis": axis}, facts)
-    return None
-
-
-def _out(one: Array, other: Array, tolerance: float) -> Array:
-    """Returns which values are others, by more than rounding."""
-    out: Array = np.abs(one - other) > max(tolerance, ROUNDING * np.abs(one).max(initial=0.0))
-    return out
 
 
 def offset(one: Array, other: Array, tolerance: float) -> Change | None:
@@ -126,7 +70,7 @@ def clipped(one: Array, other: Array, tolerance: float) -> Change | None:
 
 def few_values(one: Array, other: Array, tolerance: float) -> Change | None:
     """A few values that are others."""
-    out = _out(one, other, tolerance)
+    out = values_out(one, other, tolerance)
     places = np.argwhere(out)
     if not 1 <= len(places) <= max(1, _FEW * out.size):
         return None
@@ -140,7 +84,7 @@ def few_values(one: Array, other: Array, tolerance: float) -> Change | None:
 
 def few_rows(one: Array, other: Array, tolerance: float) -> Change | None:
     """The values at a few indices of an axis that are others: which these are, and what has become of them."""
-    out = _out(one, other, tolerance)
+    out = values_out(one, other, tolerance)
     found = rows_of(out)
     if found is None:
         return None
@@ -165,14 +109,6 @@ def rows_of(out: Array) -> tuple[int, Array] | None:
         if is_few and (best is None or len(rows) / out.shape[axis] < len(best[1]) / out.shape[best[0]]):
             best = axis, rows
     return best
-
-
-def said_rows(axis: int, rows: Array, size: int) -> str:
-    """Returns in words which rows these are."""
-    if len(rows) == 1:
-        return f"Index {rows[0]} of axis {axis} (1 of {size:,})"
-    named = ", ".join(map(str, rows[:_MOST_NAMED])) + (", ..." if len(rows) > _MOST_NAMED else "")
-    return f"Indices {named} of axis {axis} ({len(rows):,} of {size:,})"
 
 
 _OF_ROWS: tuple[Relation, ...] = (all_one_value, scaled, offset)

@@ -27,7 +27,6 @@ from keras_pe.export.parity.diagnosis.sites.operations import (
     other_operations,
     repeated_activation,
     repeated_operations,
-    told_values,
 )
 from keras_pe.export.parity.diagnosis.sites.pixels import other_paddings, other_places
 from keras_pe.export.parity.diagnosis.sites.positions import (
@@ -36,6 +35,7 @@ from keras_pe.export.parity.diagnosis.sites.positions import (
     other_schedules,
 )
 from keras_pe.export.parity.diagnosis.sites.scalings import any_rates
+from keras_pe.export.parity.diagnosis.sites.told_values import told_values
 
 
 class Seen(Flag):

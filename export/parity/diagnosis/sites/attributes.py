@@ -42,7 +42,7 @@ _OF_EVERY_AXIS = {
     "size": (1, 2, 3, 4),
 }
 _OF_WINDOWS = ("strides", "padding", "dilation_rate", "pool_size")  # of which two may differ at once
-_UNTRIED = {"name", "dtype", "trainable", "seed", "quantization_config", "autocast", "sparse"}
+_UNTRIED = {"name", "start_index", "dtype", "trainable", "seed", "quantization_config", "autocast", "sparse"}
 _UNTRIED |= {"dropout", "rate", "recurrent_dropout", "momentum"}  # which show in training alone
 _MOST_REPORTED = 64  # numbers of a list
 _MOST_TOGETHER = 4  # numbers of a layer that are fitted together
@@ -238,9 +238,7 @@ def _other_numbers(value: Any) -> Iterator[tuple[str, Any]]:
 def _plain_values(name: str, value: Any) -> Iterator[Any]:
     if name in _UNTRIED or name.endswith(("_initializer", "_regularizer", "_constraint")):
         return
-    if name == "start_index" and isinstance(value, int):
-        yield from (value + k for k in _CHOICES[name])
-    elif isinstance(value, bool):
+    if isinstance(value, bool):
         yield not value
     elif name in ("padding", "cropping") and isinstance(value, list | tuple):
         yield from _on_other_sides(value)

@@ -9,7 +9,7 @@ from keras_pe.export.parity.diagnosis.edits import Edits
 from keras_pe.export.parity.diagnosis.inside_calls import again
 from keras_pe.export.parity.diagnosis.layer_call import as_array
 from keras_pe.export.parity.diagnosis.operation_edits import EditedOperation, changed_operand, fits, with_operands
-from keras_pe.export.parity.diagnosis.relations.detection import cause_of_factor
+from keras_pe.export.parity.diagnosis.relations.scaling import cause_of_factor
 from keras_pe.export.results import Cause
 
 UNARY = (

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.edits import FIRST_ROW, Compute, Edit, Edits, Site, output_called, through
+from keras_pe.export.parity.diagnosis.edits import FIRST_ROW, Compute, Edit, Edits, output_called, through
 from keras_pe.export.parity.diagnosis.layer_call import (
     LayerFault,
     as_array,
@@ -18,8 +18,6 @@ from keras_pe.export.parity.diagnosis.layer_call import (
     with_attributes,
     with_inputs,
 )
-from keras_pe.export.parity.diagnosis.relations import Change, distance
-from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change, holds
 from keras_pe.export.parity.diagnosis.sites.attributes import activations, other_axes
 from keras_pe.export.parity.diagnosis.sites.call_arrays import exchanged_weights
 from keras_pe.export.results import Array, Cause
@@ -234,77 +232,3 @@ def other_directions(fault: LayerFault) -> Edits:
 
 def _from_the_other_end(fault: LayerFault) -> Array:
     return with_attributes(fault, {"go_backwards": not fault.call.layer.go_backwards})
-
-
-def told_values(fault: LayerFault) -> Edits:
-    """Yields what has become of an output, or of what it adds to an input, where that shows in its values."""
-    if fault.actual is None:
-        return
-    yield from _told(fault, "other values", _output)
-    yield output_called("what it should").scaled(Cause.SCALED_VALUES)
-    for number, array in enumerate(fault.call.inputs):
-        if array.shape == fault.expected.shape and array.dtype.kind == "f":
-            name = "its input" if len(fault.call.inputs) == 1 else f"input {number}"
-            yield from _told(fault, f"something else added to {name}", partial(_added, number))
-
-
-def _output(fault: LayerFault) -> tuple[Array, Array]:
-    assert fault.actual is not None
-    return fault.expected, fault.actual
-
-
-def _added(number: int, fault: LayerFault) -> tuple[Array, Array]:
-    """Returns what is added to an input, as it should be and as it is, once where it is the same for the whole batch:
-    a table of positions is."""
-    added = [array.astype(np.float64) - fault.call.inputs[number] for array in _output(fault)]
-    is_repeated = all(np.ptp(array, axis=0).max(initial=0.0) <= fault.tolerance for array in added)
-    expected, actual = (array[:1] for array in added) if is_repeated else added
-    return expected, actual
-
-
-def _told(first: LayerFault, said: str, seen: Callable[[LayerFault], tuple[Array, Array]]) -> Edits:
-    """Yields the edit that is a change of some values, seen in one case, wherever it is seen again.
-
-    Args:
-        first: The case.
-        said: What the artifact holds, before the change is said.
-        seen: Returns the values that are looked at, as they should be and as they are.
-    """
-
-    def found(fault: LayerFault) -> Change | None:
-        return find_change(*seen(fault), fault.tolerance, OF_OUTPUTS)
-
-    change = found(first)
-    if change is None or change.cause in UNEXPLAINED:
-        return
-
-    def same(fault: LayerFault) -> Array | None:
-        if fault.actual is None or distance(fault.actual, fault.expected) <= fault.tolerance:
-            return fault.actual
-        other = found(fault)
-        # Fewer values may not be enough to show it.
-        is_fewer = seen(fault)[0].size < seen(first)[0].size
-        is_silent = is_fewer and (other is None or other.cause in UNEXPLAINED)
-        agrees = is_silent or change.agrees(other) or holds(change, *seen(fault), fault.tolerance, OF_OUTPUTS)
-        return fault.actual if agrees else None
-
-    text = f"{said}: {str(change)[:1].lower()}{str(change)[1:-1]}"
-    yield Edit(change.cause, text, same, is_output=True, parameters=change.values)
-
-
-def rounded_inside(dtypes: Sequence[str]) -> Site:
-    """Returns the site of an artifact that computes in short floats."""
-
-    def in_short_floats(fault: LayerFault) -> Edits:
-        """Yields what it should hold, as near as short floats are."""
-        said = f"tensors of {' and '.join(dtypes)}, and is off by no more than their rounding"
-        yield Edit(Cause.HALF_PRECISION, said, _near, is_output=True)
-
-    return in_short_floats
-
-
-def _near(fault: LayerFault) -> Array | None:
-    if fault.actual is None:
-        return None
-    error, largest = distance(fault.actual, fault.expected), np.abs(fault.expected.astype(np.float64)).max(initial=0.0)
-    return fault.actual if error <= max(_OF_HALF * largest, fault.tolerance) else None

@@ -2,147 +2,56 @@
 
 import inspect
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from keras_pe.conventions.positions import NEAR, POSITION_RULES, PositionRule
+from keras_pe.export.parity.diagnosis.call_positions import positions_given
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as_tensor, call, given, with_attributes
-from keras_pe.export.parity.diagnosis.turns import positions_given, positions_shown, rates_of, signal_of, turns_of
+from keras_pe.export.parity.diagnosis.turns import positions_shown, rates_of, signal_of, turns_of
 from keras_pe.export.results import Array, Cause, OtherValue
 from keras_pe.signal.formula import Float64Array
 
 _OTHER = Cause.attribute("positions")
-_NEAR = [k for size in range(1, 9) for k in (size, -size)]  # offsets that are tried where no positions are shown
 _SHOWN_POSITIONS = 4
 
 _FEWEST_ROWS = 4  # that tell a schedule
 _USUAL = {"min_timescale": 1.0, "max_timescale": 1.0e4, "endpoint": True}
-
-
-@dataclass(frozen=True)
-class _Rule:
-    """A way in which an artifact may take other positions than the model.
-
-    Attributes:
-        cause: What that is called.
-        said: The change in words, with the number in braces.
-        apply: Returns the positions of the artifact, `(batch, length)`, from those of the model and a number.
-        fit: Returns the number from the positions of the model and those that the artifact shows; None if there is no
-            such number.
-        tried: Numbers that are tried if the artifact shows no positions; `(0.0,)` for a rule without a number.
-    """
-
-    cause: Cause
-    said: str
-    apply: Callable[[Float64Array, float], Float64Array]
-    fit: Callable[[Float64Array, Float64Array], float | None] = lambda ours, theirs: 0.0
-    tried: Sequence[float] = (0.0,)
-
-
-def _ratio(ours: Float64Array, theirs: Float64Array) -> float | None:
-    return float((ours * theirs).sum() / (ours * ours).sum()) if ours.any() else None
-
-
-def _last_taken(ours: Float64Array, theirs: Float64Array) -> float | None:
-    return float(theirs.max()) if (theirs < ours).any() else None
-
-
-def _first_taken(ours: Float64Array, theirs: Float64Array) -> float | None:
-    return float(theirs.min()) if (theirs > ours).any() else None
-
-
-def _wrap(ours: Float64Array, theirs: Float64Array) -> float | None:
-    fallen = (ours - theirs)[theirs < ours]
-    return float(fallen.min()) if fallen.size and fallen.min() > 0 else None
-
-
+_CAUSES = {
+    "direction": Cause.FLIPPED_SIGN,
+    "start": Cause.START_INDEX_OFF,
+    "end": Cause.CLAMPED_TABLE,
+    "example": Cause.REPEATED_ROW,
+    "other": _OTHER,
+}
 _OF_STEPS = {Cause.CLAMPED_TABLE: Cause.CLIPPED_INPUT, Cause.START_INDEX_OFF: Cause.SHIFTED_INPUT}
-_TABLE_ENDS = (*range(1, 16), *(2**k - 1 for k in range(5, 18)))
-_RULES = (
-    _Rule(Cause.FLIPPED_SIGN, "turning the other way round", lambda p, _: -p),
-    _Rule(
-        Cause.START_INDEX_OFF,
-        "with positions offset by {:g}",
-        lambda p, k: p + k,
-        lambda ours, theirs: float(np.median(theirs - ours)),
-        _NEAR,
-    ),
-    _Rule(
-        Cause.START_INDEX_OFF,
-        "from position {:g}, whatever start it is given,",
-        lambda p, k: p - p[:, :1] + k,
-        lambda ours, theirs: float(theirs.flat[0]),
-        (),
-    ),
-    _Rule(
-        Cause.CLAMPED_TABLE,
-        "with each position beyond {0:g} taken for {0:g}",
-        np.minimum,
-        _last_taken,
-        _TABLE_ENDS,
-    ),
-    _Rule(_OTHER, "with the position times {:g}", lambda p, k: p * k, _ratio, (2.0, 0.5)),
-    _Rule(_OTHER, "with each position below {0:g} taken for {0:g}", np.maximum, _first_taken, (0.0, 1.0)),
-    _Rule(
-        _OTHER,
-        "with the position of the first element for all elements of an example",
-        lambda p, _: np.broadcast_to(p[:, :1], p.shape),
-    ),
-    _Rule(
-        _OTHER,
-        "with the position of the last element for all elements of an example",
-        lambda p, _: np.broadcast_to(p[:, -1:], p.shape),
-    ),
-    _Rule(
-        Cause.REPEATED_ROW,
-        "with the positions of the first example for all examples",
-        lambda p, _: np.broadcast_to(p[:1], p.shape),
-    ),
-    _Rule(_OTHER, "with the positions in reverse order", lambda p, _: p[:, ::-1]),
-    _Rule(_OTHER, "with positions rounded down", lambda p, _: np.floor(p)),
-    _Rule(_OTHER, "with positions rounded to the nearest integer", lambda p, _: np.rint(p)),
-    _Rule(
-        _OTHER,
-        "with positions counted from 0 again after every {:g}",
-        np.mod,
-        _wrap,
-        (4.0, 8.0, 16.0, 32.0, 64.0, 128.0),
-    ),
-    _Rule(
-        _OTHER,
-        "with position {:g} everywhere",
-        lambda p, k: np.full_like(p, k),
-        lambda ours, theirs: float(theirs.flat[0]) if np.ptp(theirs) == 0 else None,
-        (0.0, 1.0),
-    ),
-)
 
 
 def other_positions(fault: LayerFault) -> Edits:
     """Yields this package's layer at other positions: by each rule, then at whatever positions the artifact shows."""
     if _argument(fault) is None:
+        yield from _other_starts(fault, NEAR)
         return
     ours, theirs = _given(fault), _shown(fault)
     if ours is None:
+        yield from _other_starts(fault, NEAR)
         yield from _exchanged_axes(fault)
         return
-    for rule in _RULES:
+    for rule in POSITION_RULES:
         for number in rule.tried if theirs is None else _numbers(rule, ours, theirs):
             changed = partial(_moved, rule, number)
             parameters = _parameters(fault, ours, changed(ours))
             if parameters:
-                cause, said = rule.cause, rule.said.format(number)
+                cause, said = _CAUSES[rule.kind], rule.said.format(number)
                 if parameters[0].name == "timesteps":
                     cause, said = _OF_STEPS.get(cause, cause), said.replace("position", "time step")
-                if cause is Cause.START_INDEX_OFF and _counts_from_its_start(fault):
-                    start = fault.call.layer.start_index
-                    other = start + int((changed(ours) - ours).flat[0])
-                    parameters = (OtherValue("start_index", start, other),)
-                    said = f"with start_index={other} instead of {start}"
+                if cause is Cause.START_INDEX_OFF:
+                    yield from _other_starts(fault, [int((changed(ours) - ours).flat[0])])
                 yield Edit(cause, said, partial(_elsewhere, changed), parameters=parameters)
 
 
@@ -158,13 +67,23 @@ def any_positions(fault: LayerFault) -> Edits:
         yield Edit(_OTHER, said, _at_positions_shown, parameters=(each,))
 
 
+def _other_starts(fault: LayerFault, offsets: Iterable[int]) -> Edits:
+    """Yields a layer with its `start_index` moved, if the positions of the call are counted from that."""
+    if _counts_from_its_start(fault):
+        start = fault.call.layer.start_index
+        for other in (start + offset for offset in offsets):
+            said, parameters = f"with start_index={other} instead of {start}", OtherValue("start_index", start, other)
+            compute = partial(with_attributes, change={"start_index": other})
+            yield Edit(Cause.START_INDEX_OFF, said, compute, parameters=(parameters,))
+
+
 def _counts_from_its_start(fault: LayerFault) -> bool:
     """Whether the positions of a call are counted from the integer that the layer is configured with."""
     is_given = any(given(fault).get(name) is not None for name in ("positions", "start_index"))
     return isinstance(getattr(fault.call.layer, "start_index", None), int) and not is_given
 
 
-def _numbers(rule: _Rule, ours: Float64Array, theirs: Float64Array) -> list[float]:
+def _numbers(rule: PositionRule, ours: Float64Array, theirs: Float64Array) -> list[float]:
     """Returns the number of a rule that leads from the model's positions to the artifact's, if there is one."""
     ours = np.broadcast_to(ours, theirs.shape)
     number = rule.fit(ours, theirs)
@@ -175,7 +94,7 @@ def _numbers(rule: _Rule, ours: Float64Array, theirs: Float64Array) -> list[floa
     return [number] if np.allclose(led, theirs, rtol=1e-5, atol=1e-2) else []
 
 
-def _moved(rule: _Rule, number: float, positions: Float64Array) -> Float64Array:
+def _moved(rule: PositionRule, number: float, positions: Float64Array) -> Float64Array:
     return rule.apply(positions, number)
 
 
@@ -248,10 +167,10 @@ def _exchanged_axes(fault: LayerFault) -> Edits:
         said = f"with the positions of axes {one} and {other} in each other's places"
         parameters = (OtherValue(f"axes of {name}", tuple(range(len(positions))), tuple(order)),)
         yield Edit(_OTHER, said, partial(_on_axes, order=order), parameters=parameters)
-    for rule in _RULES:
+    for rule in POSITION_RULES:
         for number in rule.tried[:2]:
             changed = partial(_moved, rule, number)
-            yield Edit(rule.cause, rule.said.format(number), partial(_on_axes, change=changed))
+            yield Edit(_CAUSES[rule.kind], rule.said.format(number), partial(_on_axes, change=changed))
 
 
 def _on_axes(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.comparison.compare import compare_outputs
-from keras_pe.export.parity.diagnosis.diagnose import compare_runtimes, is_alike
+from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_alike
 from keras_pe.export.results import CaseResult, Cause, Finding, Recording, RuntimeResult
 
 OLDER = "onnxruntime@/older/bin/python"

@@ -14,7 +14,8 @@ from onnx import numpy_helper
 from keras_pe.export import check_parity, export_litert, export_onnx
 from keras_pe.export.model.stored_weights import Folding, is_foldable, kernel_of
 from keras_pe.export.model.watch.recording import record_calls
-from keras_pe.export.parity.diagnosis.weights import compare_weights, folded_weights, possible_foldings
+from keras_pe.export.parity.diagnosis.foldings import folded_weights, possible_foldings
+from keras_pe.export.parity.diagnosis.weights import compare_weights
 
 
 def _trained(model: keras.Model) -> keras.Model:

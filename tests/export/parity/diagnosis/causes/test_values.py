@@ -36,14 +36,32 @@ class Given(InProcessRunner):
         return self.answer
 
 
-def _causes(expected, actual):
+def _findings(expected, actual):
     case = Case("case", {"x": np.ones((2, 5), np.float32)}, "given")
     expectations = [Expectation(case, expected)]
     runner = Given(actual)
     reference = StoredReference("stored", case, expected)
     run = run_cases(runner, runner.spec, None, reference, expectations)
     assert not run.result.passed
-    return [finding.cause for finding in find_causes(Probe(run, runner, reference))]
+    return find_causes(Probe(run, runner, reference))
+
+
+def _causes(expected, actual):
+    return [finding.cause for finding in _findings(expected, actual)]
+
+
+@pytest.mark.parametrize(("actual", "numbers"), [
+    (SIGNAL + 0.25, {"by": 0.25}),
+    (3 * NOISE, {"factor": 3.0}),
+    (NOISE.transpose(1, 0, 2), {"axes": (1, 0, 2)}),
+    (NOISE[:, ::-1], {"axes": "1"}),
+    (timing_signal(np.arange(20) + 1, 16)[None].astype("f4"), {"axis": 1, "k": 1}),
+])  # fmt: skip
+def test_a_finding_keeps_the_numbers_of_the_change_that_it_was_found_with(actual, numbers):
+    (finding,) = _findings({"y": SIGNAL if actual.shape == SIGNAL.shape else NOISE}, {"y": actual})
+    found = {each.name: each.artifact for each in finding.parameters}
+    assert found == {name: pytest.approx(n, rel=1e-5) if isinstance(n, float) else n for name, n in numbers.items()}
+    assert all(each.model is None for each in finding.parameters)
 
 
 @pytest.mark.parametrize(("expected", "actual", "cause"), [

@@ -1,0 +1,115 @@
+"""A fault as it is in the other cases, and what is known around its call."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+
+from keras_pe.export.comparison.law import STRICT, is_float
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.errors import RuntimeFailedError
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.recorded_cases import (
+    MOST_BEFORE,
+    RecordedCase,
+    RecordedOutput,
+    content_key,
+)
+from keras_pe.export.parity.diagnosis.tensor_search import Tensors
+from keras_pe.export.results import Array
+from keras_pe.export.runtimes.runtime import Arrays
+
+_SLACK = 4.0  # for values of which no noise is known
+
+
+def in_other_cases(
+    cases: Sequence["OtherCase"], faults: Sequence[LayerFault], fault: LayerFault
+) -> Iterator[LayerFault]:
+    """Yields a fault as it is in each other case; none in which the model does not make that call."""
+    path = (fault.through or fault).call.path
+    paths = [{each.call.path, (each.through or each).call.path} for each in faults]
+    place = next((number for number, own in enumerate(paths) if path in own), 0)
+    for case in cases:
+        found = case.fault(fault, faults[:place])
+        if found is not None:
+            yield found
+
+
+class OtherCase(RecordedCase):
+    """What Keras and the artifact compute in one case."""
+
+    def __init__(self, probe: Probe, reference: KerasReference, expectation: Expectation) -> None:
+        super().__init__(probe, reference, expectation)
+        self._runs: dict[int, Tensors] = {}
+
+    def fault(self, fault: LayerFault, before: Sequence[LayerFault]) -> LayerFault | None:
+        output = _find(self.outputs, fault.call.path, fault.index)
+        through = None if fault.through is None else self.fault(fault.through, before)
+        if output is None or (through is None) != (fault.through is None):
+            return None
+        try:
+            tensors = self._tensors(before)
+        except RuntimeFailedError as error:
+            self.probe.note("the inside of another case", error)
+            return None
+        actual, location = None, None if fault.folded else fault.location
+        if location is not None:
+            actual = tensors.arrays.get(location.tensor)
+            is_sized = actual is not None and actual.size == output.array.size
+            actual = tensors.in_shape(location, output.array.shape) if is_sized else None
+        named = fault.sighting.held_in
+        held = None if named is None else tensors.arrays.get(named)
+        found = replace(fault, call=output.call, tolerance=output.tolerance, unsure=())
+        found = found.seen(actual=actual, held=held, through=through).amid(sizes=self.probe.sizes(self.inputs))
+        return with_surroundings(found, output, self, tensors)
+
+    def _tensors(self, before: Sequence[LayerFault]) -> Tensors:
+        """Returns the artifact's tensors, with Keras' own outputs in the place of those of the layers before."""
+        if len(before) not in self._runs:
+            self._runs[len(before)] = self.run_inside(self._replaced(before) if before else {})
+        return self._runs[len(before)]
+
+    def _replaced(self, faults: Sequence[LayerFault]) -> Arrays:
+        plain, replaced = self._tensors(()), dict[str, Array]()
+        for fault in faults:
+            shown = fault.through or fault
+            output = _find(self.outputs, shown.call.path, shown.index)
+            if output is not None and shown.location is not None:
+                replaced |= plain.in_place_of(shown.location, output.array)
+        return replaced
+
+
+def _find(outputs: Sequence[RecordedOutput], path: str, index: int) -> RecordedOutput | None:
+    """Returns an output of a call; that of an outer call that returns the very same as an inner one as its own."""
+    for output in outputs:
+        if output.call.path == path and output.index == index:
+            return output
+        for container in output.containers:
+            if (container[0].path, container[1]) == (path, index):
+                return output.as_of(*container)
+    return None
+
+
+def with_surroundings(fault: LayerFault, output: RecordedOutput, case: RecordedCase, tensors: Tensors) -> LayerFault:
+    """Returns a fault with what the layer may have been given in the place of its inputs."""
+    shapes = {array.shape for array in output.call.inputs if _is_number(array)}
+    nearest_first = [(each.call.path, each.array) for each in reversed(case.outputs[: output.number])]
+    known = [*nearest_first, *(pair for pair in case.inputs.items() if _is_number(pair[1]))]
+    before = (pair for pair in known if {pair[1].shape, (*pair[1].shape[:1], *pair[1].shape[2:])} & shapes)
+
+    @cache
+    def reordered(number: int) -> Mapping[str, Array]:
+        array = output.call.inputs[number]
+        is_telling = is_float(array.dtype) and array.size > 1
+        return tensors.reordered(array, _SLACK * STRICT.flat_tolerance(array)) if is_telling else {}
+
+    nearest = dict(itertools.islice(before, MOST_BEFORE))
+    makers = {number: case.makers.get(content_key(array)) for number, array in enumerate(output.call.inputs)}
+    made_by = {number: maker for number, maker in makers.items() if maker is not None}
+    return fault.amid(loose=output.loose_inputs, before=nearest, reordered=reordered, made_by=made_by)
+
+
+def _is_number(array: Array) -> bool:
+    return is_float(array.dtype) or array.dtype.kind in "iu"

@@ -1,0 +1,28 @@
+"""Edits keep the numbers that they change, and a fault keeps few fields."""
+
+from dataclasses import fields
+
+import numpy as np
+
+from keras_pe.export.parity.diagnosis.edits import CLIPPED, NumericEdit, exchanged_axes, output_called
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.results import Cause, OtherValue
+
+
+def test_a_fitted_number_is_kept_beside_that_of_the_model() -> None:
+    fitted = NumericEdit(
+        {"epsilon": 1e-3}, lambda fault, numbers: None, lambda numbers: Cause.attribute("epsilon"), lambda said: ""
+    )
+    assert fitted.edit({"epsilon": 0.1}).parameters == (OtherValue("epsilon", 1e-3, 0.1),)
+
+
+def test_a_change_of_an_array_is_kept_with_its_axes_and_limits() -> None:
+    place = output_called("the output")
+    swapped, *_ = place.edits(exchanged_axes(np.zeros((2, 3, 3))))
+    assert swapped.parameters == (OtherValue("axes", None, (1, 2)),)
+    first, *_ = place.edits(CLIPPED)
+    assert first.parameters == (OtherValue("low", None, 0.0), OtherValue("high", None, 1.0))
+
+
+def test_a_fault_has_few_fields() -> None:
+    assert len(fields(LayerFault)) <= 8
