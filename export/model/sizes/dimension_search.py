@@ -20,6 +20,7 @@ Takes = Callable[[Sequence[PartialShape]], bool]
 # The first sizes: of short texts and small images, one that is odd, of encoders and their skip connections, of images
 # in patches, of short tables, and of frames of sound.
 FIRST = (24, 67, 96, 224, 6, 4096)
+_SHORTEST = 2  # a size of 1 is broadcast to any other
 _BATCH = 5  # unlike every first size: else the two would be taken to agree
 _OTHER_BATCHES = (12, 1)  # for a model that takes pairs of rows, or groups, or one row alone
 _APART = ((True, True), (False, True), (False, False))  # whether batches are, and other dimensions
@@ -48,7 +49,7 @@ def find_dimensions(
         examples: Shapes that the model is known to take, which come before the first sizes.
         runs: Shapes at which the model runs, and whether it does at others: dimensions are then held to be independent
             only if it runs with them apart.
-        weight_sizes: The sizes of the model's weights, which come after the first sizes.
+        weight_sizes: The sizes of the model's weights, which come after the first sizes and before those of tables.
 
     Raises:
         UnknownSizesError: If the model takes no sizes that were asked for.
@@ -56,7 +57,7 @@ def find_dimensions(
     ranks = sorted({len(shape) for shape in shapes if shape and shape[0] is None})
     for least_rank in (0, *(rank + 1 for rank in ranks)):
         try:
-            search = _Search(shapes, takes, given, examples, runs, weight_sizes, least_rank)
+            search = _Search(shapes, takes, given, examples, runs, weight_sizes, table_sizes, least_rank)
             break
         except UnknownSizesError as error:
             if error.__cause__ or least_rank > max(ranks, default=0):
@@ -91,6 +92,7 @@ class _Search:
         examples: Sequence[Sequence[StaticShape]],
         runs: tuple[Sequence[StaticShape], Takes] | None,
         weight_sizes: Sequence[int],
+        table_sizes: Callable[[], Sequence[int]],
         least_rank: int,
     ) -> None:
         """Finds the first sizes. The first axis of an input of fewer axes than `least_rank` is no batch."""
@@ -109,7 +111,7 @@ class _Search:
         self._all_batches = {*self._batches, *itertools.chain(*named_batches)}
         self._axes = [*self._batches, *self._others, *itertools.chain(*self._named.values())]
         self._runs = runs[1] if runs else takes
-        self._base = self._at(runs[0]) if runs else self._first_taken(weight_sizes, examples)
+        self._base = self._at(runs[0]) if runs else self._first_taken(weight_sizes, table_sizes, examples)
 
     def groups(self, batches_apart: bool, others_apart: bool) -> dict[str, tuple[Kind, list[Axis]]]:
         """Returns the kind of each dimension and its axes, by name."""
@@ -152,7 +154,12 @@ class _Search:
         """Returns the axes that are no batches and have no given size."""
         return [axis for axis in self._axes if axis not in self._all_batches and axis not in fixed]
 
-    def _first_taken(self, weight_sizes: Sequence[int], examples: Sequence[Sequence[StaticShape]]) -> dict[Axis, int]:
+    def _first_taken(
+        self,
+        weight_sizes: Sequence[int],
+        table_sizes: Callable[[], Sequence[int]],
+        examples: Sequence[Sequence[StaticShape]],
+    ) -> dict[Axis, int]:
         """Returns a size for each dynamic axis."""
         for example in examples:
             if self._takes(example):
@@ -160,15 +167,19 @@ class _Search:
         for base in self._bases(weight_sizes):
             if self._takes(self._static(base)):
                 return base
+        for base in self._bases((_SHORTEST, *table_sizes())):  # a table may be shorter than every first size
+            if self._takes(self._static(base)):
+                return base
         raise UnknownSizesError
 
-    def _bases(self, weight_sizes: Sequence[int]) -> Iterator[dict[Axis, int]]:
-        """Yields sizes to ask for, equal ones but for batches."""
+    def _bases(self, more: Sequence[int]) -> Iterator[dict[Axis, int]]:
+        """Yields sizes to ask for, the first ones and more; all are equal but for batches."""
         for fixed in self._given_sizes():
             batches = [axis for axis in self._axes if axis in self._all_batches and axis not in fixed]
             free = self._free(fixed)
             first = FIRST if free else FIRST[:1]
-            asked = [(_BATCH, size) for size in (*first, *(weight_sizes if free else ())) if size != _BATCH]
+            sizes = (*first, *(more if free else ()))
+            asked = [(_BATCH if size != _BATCH else _OTHER_BATCHES[0], size) for size in sizes]
             for batch, size in (*asked, *itertools.product(_OTHER_BATCHES if batches else (), first)):
                 yield dict.fromkeys(batches, batch) | dict.fromkeys(free, size) | fixed
 

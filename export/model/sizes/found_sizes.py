@@ -33,7 +33,8 @@ class _Start(NamedTuple):
 
 # Kernels and layers may refuse sizes that shapes allow. One matrix of zeros is inverted, and three are not.
 _START, _START_ALONE = _Start(3, 11), _Start(1, 11)
-_STARTS = (_Start(3, 67, "least"), _Start(3, 2, "most"), _Start(3, 257, "least"))
+_STARTS = (_Start(3, 67, "least"), _Start(3, 2, "most"), _Start(3, 257, "least"), _Start(3, 4099, "least"))
+_LARGEST_SIDE = 512  # of an image: of two longer sides, memory would not hold the activations
 # Batch, length and multiple of the least length at which outputs are measured. What ends at a table is as long as the
 # table at both large lengths, and at the least length no more.
 _ROWS = ((5, 67, 3), (7, 211, 7), (2, 1, 1))
@@ -177,7 +178,7 @@ class _Calls:
         """Returns sizes at which the model does not raise, and what it returns; the ranges end there if need be."""
         dimensions = named.dimensions
         lengths = {name for name, own in dimensions.items() if own.kind is not Kind.BATCH and name not in self._given}
-        if start.bound and not lengths:
+        if start.bound and (not lengths or (len(lengths) > 1 and start.length > _LARGEST_SIDE)):
             return None
         sizes = spread(dimensions, start.batch, start.length)
         try:
