@@ -20,7 +20,6 @@ Takes = Callable[[Sequence[PartialShape]], bool]
 # The first sizes: of short texts and small images, one that is odd, of encoders and their skip connections, of images
 # in patches, of short tables, and of frames of sound.
 FIRST = (24, 67, 96, 224, 6, 4096)
-_SHORTEST = 2  # a size of 1 is broadcast to any other
 _BATCH = 5  # unlike every first size: else the two would be taken to agree
 _OTHER_BATCHES = (12, 1)  # for a model that takes pairs of rows, or groups, or one row alone
 _APART = ((True, True), (False, True), (False, False))  # whether batches are, and other dimensions
@@ -167,7 +166,8 @@ class _Search:
         for base in self._bases(weight_sizes):
             if self._takes(self._static(base)):
                 return base
-        for base in self._bases((_SHORTEST, *table_sizes())):  # a table may be shorter than every first size
+        # A table may be shorter than every first size, and its last row may stand for all positions out of reach.
+        for base in self._bases([size - short for size in table_sizes() for short in (0, 1)]):
             if self._takes(self._static(base)):
                 return base
         raise UnknownSizesError
