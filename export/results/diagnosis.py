@@ -171,9 +171,9 @@ class Finding:
         layer: The path of the Keras layer where the fault is, where that is known.
         output: The output that shows it, where it is one.
         absent: The layers of which the artifact has nothing, as follows from the cause.
-        parameters: The numbers that the cause was found with: parameters of the layer that have other values in the
-            artifact, or the numbers of a change, such as its factor or axis, which the model has none of.
-        file: The file of the user's code where the fault is; None if it is in no operation of a user's code.
+        parameters: The numbers that the cause was found with. These are parameters of the layer with other values in
+            the artifact, or the numbers of a change, such as its factor or axis.
+        file: The file of the user's code where the fault is; None if the fault is not in an operation of such code.
         line: The line in that file. None with a file: the fault is between two operations that the evidence names.
         operation: The expression on that line, such as "ops.square(size)".
     """
