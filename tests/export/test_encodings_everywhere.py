@@ -11,7 +11,7 @@ import pytest
 from keras_pe.export import export_litert, export_onnx, export_saved_model
 from keras_pe.export.runtimes.runner import Worker
 from tests.export.runtimes.external.present import need
-from tests.layers.far import allowed, inputs_of, layer_of, positions_of, returned_by, stored_cases
+from tests.layers.far import inputs_of, layer_of, positions_of, returned_by, stored_cases, tolerance
 
 # Of fractions a runtime takes sines, which WebGPU promises to 2**-11 only.
 CASES = [each for each in stored_cases() if all(positions.dtype == "int32" for positions in positions_of(each[1]))]
@@ -57,4 +57,4 @@ def test_encodings_arrive_exact(
             returned = worker.run(every[1])
             for number, (name, case, signal) in enumerate(CASES):
                 off = np.abs(returned[f"y{number}"].astype(np.float64) - signal)
-                assert (off <= allowed(case, signal, "float32")).all(), name
+                assert (off <= tolerance(case, signal, "float32")).all(), name
