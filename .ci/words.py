@@ -26,7 +26,7 @@ DONE = (
     ),
     *(f"keras_pe/{name}" for name in ("cli", "demo", "layers", "rotations", "signal")),
     *(f"export/{name}" for name in ("artifacts", "connectors", "processes", "publishing", "results", "runtimes")),
-    *(f"export/parity/{name}" for name in ("presentation", "reports", "statistics")),
+    *(f"export/parity/{name}" for name in ("data", "dataset", "presentation", "reports", "statistics")),
     *(f"tests/{name}" for name in ("benchmarks", "cli", "demo", "layers", "rotations", "signal")),
     *(f"tests/export/{name}" for name in ("artifacts", "connectors", "processes", "publishing", "results", "runtimes")),
     *(f"tests/export/parity/{name}" for name in ("presentation", "reports", "statistics")),

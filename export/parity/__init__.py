@@ -1,1 +1,1 @@
-"""Does the artifact say what the model says? Runs both, compares, and names the layer and the cause of a difference."""
+"""Runs a model and its exported artifact, compares their outputs, and names the layer and the cause of a difference."""

@@ -1,6 +1,6 @@
-"""JSON's plain values with arrays among them as one `.npz` file: equal content, in equal order, gives equal bytes.
+"""Reads and writes one `.npz` file of JSON values and arrays. Equal content in equal order gives equal bytes.
 
-The arrays are members that are named after their place, such as `failures/0/actual/y`; `manifest.json` has the rest.
+Each array is a member named by its path in the content, such as `failures/0/actual/y`. `manifest.json` has the rest.
 """
 
 import io
@@ -19,7 +19,7 @@ from keras_pe.export.zip_files import check_entries, read_text
 MANIFEST = "manifest.json"
 _NULS = "trailing_nuls"
 
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the time of writing is no part of what is written
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a constant time of writing, so that equal content gives equal bytes
 
 
 def write_archive(path: Path | IO[bytes], content: Mapping[str, Any], script: str = "") -> None:
@@ -42,10 +42,10 @@ def write_archive(path: Path | IO[bytes], content: Mapping[str, Any], script: st
 
 
 def read_archive(path: Path | IO[bytes]) -> dict[str, Any]:
-    """Returns what was written; sequences are lists.
+    """Returns the content of an archive; sequences are lists.
 
     Raises:
-        ValueError: If it is not whole, or no such file.
+        ValueError: If the file is damaged or is not an archive.
     """
     try:
         with zipfile.ZipFile(path) as file:
@@ -55,7 +55,7 @@ def read_archive(path: Path | IO[bytes]) -> dict[str, Any]:
                 if found.keys() - {_NULS} != {"array", "dtype"} or not isinstance(found["dtype"], str):
                     return found
                 stored = np.lib.format.read_array(io.BytesIO(file.read(f"{found['array']}.npy")), allow_pickle=False)
-                return _restored(stored, found["dtype"], found.get(_NULS, ()))
+                return _restore(stored, found["dtype"], found.get(_NULS, ()))
 
             read: dict[str, Any] = json.loads(read_text(file, MANIFEST), object_hook=with_array)
             return read
@@ -64,7 +64,7 @@ def read_archive(path: Path | IO[bytes]) -> dict[str, Any]:
 
 
 def _without_arrays(value: Any, place: str, arrays: dict[str, Array]) -> Any:
-    """Returns a value with each array's name in its place."""
+    """Returns a value in which a reference replaces each array; adds the arrays to `arrays`."""
     if isinstance(value, np.ndarray | np.generic):
         arrays[place] = np.asarray(value)
         return {"array": place, "dtype": value.dtype.name, **_trailing_nuls(arrays[place])}
@@ -76,14 +76,14 @@ def _without_arrays(value: Any, place: str, arrays: dict[str, Array]) -> Any:
 
 
 def _storable(array: Array) -> Array:
-    """Returns an array of a type that a NumPy file keeps: bytes, or else texts."""
+    """Returns an array of a type that a NumPy file can store: objects as bytes or texts, bfloat16 as integers."""
     if array.dtype.kind == "O":
         return array.astype("S") if all(isinstance(text, bytes) for text in array.flat) else as_texts(array).astype("U")
     return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
 
 
 def _trailing_nuls(array: Array) -> dict[str, list[list[int]]]:
-    """Returns the NULs at the end of each text, which NumPy's types for texts drop: pairs of place and count."""
+    """Returns the count of NULs at the end of each text, by its index. NumPy's text types drop such NULs."""
     if array.dtype.kind != "O":
         return {}
     lengths = [len(text) - len(text.rstrip(b"\0" if isinstance(text, bytes) else "\0")) for text in array.flat]
@@ -91,7 +91,7 @@ def _trailing_nuls(array: Array) -> dict[str, list[list[int]]]:
     return {_NULS: counts} if counts else {}
 
 
-def _restored(array: Array, dtype: str, nuls: Iterable[tuple[int, int]]) -> Array:
+def _restore(array: Array, dtype: str, nuls: Iterable[tuple[int, int]]) -> Array:
     if dtype == "object":
         texts = array.astype(object)
         for place, length in nuls:

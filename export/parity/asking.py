@@ -1,4 +1,4 @@
-"""The references of a check, one for each interface that an artifact has, and what each answers to its cases."""
+"""The references of a check, one for each interface of an artifact, and their answers to the cases."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,13 +20,13 @@ from keras_pe.export.results import Cause, Finding, RuntimeResult
 
 @dataclass(frozen=True)
 class Asked:
-    """A reference, and what it has answered.
+    """A reference and its answers.
 
     Attributes:
-        reference: The model as some artifacts have it.
-        expectations: Its answers.
-        differences: What these artifacts take or return otherwise than the model, which nobody has accepted.
-        borders: How many borders stand around the caller's model in the reference.
+        reference: The model with the interface of some artifacts.
+        expectations: The answers of the reference.
+        differences: Differences between the interfaces of the artifacts and the model that the user has not accepted.
+        borders: Number of input/output adapters around the caller's model in the reference.
     """
 
     reference: Reference
@@ -47,18 +47,18 @@ def ask_references(
     *,
     has_cases: bool = False,
 ) -> dict[Path | None, Asked]:
-    """Returns what each artifact is measured against, by its path; under None that of the model itself and of a server.
+    """Returns the reference of each artifact by its path. The key None has the reference of the model and of a server.
 
     Args:
-        open_reference: Takes a model, and by name the interface and the artifacts that have it.
-        choose_cases: Takes an open reference.
+        open_reference: A function of a model. Its keywords are the interface and the artifacts that have it.
+        choose_cases: A function that returns the cases of an open reference.
         model: As in `check_parity`.
         paths: The artifacts.
         border: As in `check_parity`.
         stack: Closes the references.
-        watch: Measures how long it takes.
+        watch: Measures the duration of each stage.
         precision: As in `check_parity`.
-        has_cases: Whether the cases are the user's own, whose batch an artifact may fix.
+        has_cases: Whether the user chose the cases. An artifact may fix the batch of such cases.
 
     Raises:
         ValueError: If a border does not fit the model, or cannot be read.
@@ -87,7 +87,7 @@ def ask_references(
     asked_of: dict[Interface, Asked] = {}
     for number, (interface, reference) in enumerate(references.items()):
         cases = choose_cases(reference)
-        answers = reference.answer(_named(cases, f" ({number + 1})") if number else cases)
+        answers = reference.answer(_with_suffix(cases, f" ({number + 1})") if number else cases)
         borders = border_depth(reference.model) - border_depth(model)
         differences = interface.differences
         if has_cases:
@@ -99,7 +99,7 @@ def ask_references(
 
 
 def measured_against(asked: Mapping[Path | None, Asked]) -> str:
-    """Returns what differences are measured against, in one sentence, with the sizes that each artifact fixes."""
+    """Returns one sentence that names the reference and the sizes that each artifact fixes."""
     fixed = {path.name: each.reference.fixed for path, each in asked.items() if path and each.reference.fixed}
     said = [f"{name} at {sizes_in_words(sizes)} only" for name, sizes in fixed.items()]
     remark = f"; {', '.join(said)}: the artifact fixes the size" if said else ""
@@ -107,11 +107,11 @@ def measured_against(asked: Mapping[Path | None, Asked]) -> str:
 
 
 def as_of_model(result: RuntimeResult, asked: Asked) -> RuntimeResult:
-    """Returns a result with the paths of layers as the caller's model has them, and with what nobody has accepted.
+    """Returns a result with the paths of layers in the caller's model and with the differences of the interface.
 
     Args:
-        result: Of an artifact that the reference was compared with.
-        asked: The reference.
+        result: The result of an artifact.
+        asked: The reference that the artifact was compared with.
     """
     prefix = f"{asked.reference.name}/" * asked.borders
 
@@ -129,15 +129,15 @@ def as_of_model(result: RuntimeResult, asked: Asked) -> RuntimeResult:
 
 
 def _sharing(interfaces: Mapping[Path, Interface]) -> list[tuple[Interface, list[Path]]]:
-    """Returns each interface with the artifacts that have it."""
+    """Returns each interface with the artifacts that share it."""
     found: dict[Interface, list[Path]] = {}
     for path, interface in interfaces.items():
         found.setdefault(interface, []).append(path)
     return list(found.items())
 
 
-def _named(cases: Iterable[Case], suffix: str) -> tuple[Case, ...]:
-    """Returns cases under names that those of another reference do not have."""
+def _with_suffix(cases: Iterable[Case], suffix: str) -> tuple[Case, ...]:
+    """Returns cases with a suffix in their names, which keeps the names unique among several references."""
     return tuple(
         replace(case, name=case.name + suffix, repeats=None if case.repeats is None else case.repeats + suffix)
         for case in cases

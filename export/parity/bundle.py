@@ -1,8 +1,8 @@
-"""A replay bundle: one `.npz` file with the arrays of every failure, and in it `manifest.json`, which describes them.
+"""A replay bundle: one `.npz` file with the arrays of every failure and a description in `manifest.json`.
 
-`python BUNDLE` runs the failures with NumPy and the runtime alone, by the script that a bundle holds as `__main__.py`.
-The arrays are `arrays/K/NAME`, where each K is one set of inputs or outputs, stored once however many failures have it.
-In the manifest a failure says by their numbers what it was fed, in this order, what was expected, and what came back.
+`python BUNDLE` runs the failures by the script `__main__.py` in the bundle. It needs NumPy and the runtime only.
+The arrays are `arrays/K/NAME`. Each K is one set of inputs or outputs, which several failures may share.
+A failure in the manifest lists its inputs in order, its expected outputs and its actual outputs by their K.
 """
 
 import os
@@ -23,19 +23,19 @@ from keras_pe.export.runtimes.runtime import RuntimeName
 
 _VERSION = 4
 
-_Stored = dict[int, tuple[int, Mapping[str, Array]]]  # a number, and the arrays that it stands for, by their identity
+_Stored = dict[int, tuple[int, Mapping[str, Array]]]  # maps the id() of a set of arrays to its number and the set
 
 
 @dataclass(frozen=True)
 class RecordedFailure:
-    """One runtime that failed.
+    """The failure of one runtime.
 
     Attributes:
-        runtime: Its name.
-        places: Where the artifact may be: where it was as seen from the bundle, and where it was on that machine.
-        hashes: SHA-256 of each of the artifact's files, by name.
-        recording: What it was fed, what was expected and what came back.
-        findings: The causes that were found.
+        runtime: The name of the runtime.
+        places: Paths where the artifact may be: relative to the bundle, and absolute on the recording machine.
+        hashes: SHA-256 of each file of the artifact, by name.
+        recording: The inputs, the expected outputs and the actual outputs.
+        findings: The detected causes.
     """
 
     runtime: str
@@ -47,15 +47,15 @@ class RecordedFailure:
 
 @dataclass(frozen=True)
 class Bundle:
-    """What `read_bundle` returns.
+    """The content of a replay bundle.
 
     Attributes:
         model: The reference of the check.
-        reference: What the differences were measured against.
-        allowance: What the user accepts beside that.
+        reference: Description of the reference of the differences.
+        allowance: Differences that the user accepts beyond rounding.
         seed: The seed of the sweep.
-        versions: The packages that took part.
-        failures: At least one.
+        versions: Versions of the packages that took part.
+        failures: The failures, at least one.
     """
 
     model: str
@@ -67,24 +67,24 @@ class Bundle:
 
 
 def check_bundle_path(path: Path) -> None:
-    """Raises ValueError unless the name is one for a bundle."""
+    """Raises ValueError unless the name of a bundle ends in `.npz`."""
     if path.suffix != ".npz":
         raise ValueError(f"A replay bundle's name must end in .npz. Received: {path}.")
 
 
 def write_bundle(report: CheckResults, path: str | os.PathLike[str]) -> None:
-    """Writes what it takes to run the report's failures again, without the model.
+    """Writes a file that replays the report's failures without the model.
 
     Args:
-        report: A report that has not passed, as `check_parity` returned it.
-        path: An `.npz` file. It is written beside this place and renamed.
+        report: A report of `check_parity` that has not passed.
+        path: An `.npz` file. The bundle is written to a temporary file beside this path and then renamed.
 
     Raises:
-        TypeError: If it is no such report.
-        ValueError: If no artifact failed, or the name does not end in `.npz`. A failure of the compiled model itself is
-            not an artifact's: the model is what a bundle does without.
-        ImportError: If an ONNX file failed and `onnx` is missing, which tells the files that it consists of.
-        OSError: If the file cannot be written. What stood there stays.
+        TypeError: If the report is not a report of a check by cases.
+        ValueError: If no artifact failed, or the name does not end in `.npz`. A failure of the compiled model does not
+            count, because a bundle does not contain the model.
+        ImportError: If an ONNX file failed and `onnx`, which lists the files of an ONNX model, is missing.
+        OSError: If the file cannot be written. An earlier file at this path stays.
     """
     check_type("report", report, CheckResults)
     path = Path(path).absolute()
@@ -113,8 +113,8 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
     """Reads a bundle.
 
     Raises:
-        FileNotFoundError: If it is not there.
-        ValueError: If it is no bundle.
+        FileNotFoundError: If the file is missing.
+        ValueError: If the file is not a bundle.
     """
     path = Path(path).absolute()
     if not path.exists():
@@ -126,14 +126,14 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
         failures = tuple(_read_failure(each, content["arrays"], path.parent) for each in content["failures"])
         about = (content["model"], content["reference"], Allowance(**content["allowance"]))
         return Bundle(*about, content["seed"], content["versions"], failures)
-    except Exception as error:  # whatever a file that was cut or changed makes of the readers
+    except Exception as error:  # the readers raise errors of any type on a truncated or changed file
         raise ValueError(
             f"A replay bundle must be an .npz file with {MANIFEST} in it. Received: {path} ({error})."
         ) from error
 
 
 def _describe(result: RuntimeResult, recording: Recording, home: Path, stored: _Stored) -> dict[str, Any]:
-    """Returns what the manifest says of a failure, and adds its arrays to those that are stored."""
+    """Returns the entry of a failure in the manifest, and adds the arrays of the failure to `stored`."""
 
     def number(arrays: Mapping[str, Array]) -> int:
         return stored.setdefault(id(arrays), (len(stored), arrays))[0]
@@ -175,5 +175,5 @@ def _as_finding(stored: Mapping[str, Any]) -> Finding:
 
 
 def _hashable(value: Any) -> Any:
-    """Returns a value of JSON with tuples for its lists."""
+    """Returns a JSON value with tuples instead of lists."""
     return tuple(map(_hashable, value)) if isinstance(value, list) else value

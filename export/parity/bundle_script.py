@@ -1,7 +1,7 @@
 """Runs a replay bundle without keras_pe: `python failure.npz [ARTIFACT]`. A bundle holds this file as `__main__.py`.
 
-It needs NumPy and the runtime that failed: onnxruntime, ai-edge-litert or tensorflow. It exits with 1 if the artifact
-still returns other numbers than expected, 0 if it does not, and 2 if it cannot run.
+It needs NumPy and the runtime of the failure: onnxruntime, ai-edge-litert or tensorflow. It exits with 1 if the
+artifact still differs from the expected outputs, 0 if it does not, and 2 if it cannot run.
 """
 
 import io
@@ -25,7 +25,7 @@ def _open_onnx(path: str, variant: str) -> Run:
 
     options = onnxruntime.SessionOptions()
     level = f"ORT_{_LEVELS.get(variant, 'ENABLE_ALL')}"
-    options.log_severity_level = 3  # errors, which are raised as well
+    options.log_severity_level = 3  # errors only, which are raised as well
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
@@ -41,7 +41,7 @@ def _open_litert(path: str, variant: str) -> Run:
         runner = interpreter.get_signature_runner(keys[0])
         return lambda inputs: {name: np.array(value) for name, value in runner(**inputs).items()}
 
-    def run(inputs: Arrays) -> Arrays:  # by the names of the tensors
+    def run(inputs: Arrays) -> Arrays:  # finds tensors by name, since the file has no signature
         details = interpreter.get_input_details()
         places = {each["name"]: each["index"] for each in details}
         places |= {each["name"].removeprefix("serving_default_").partition(":")[0]: each["index"] for each in details}
@@ -73,7 +73,7 @@ _OPENERS = {"onnx": _open_onnx, "litert": _open_litert, "tf_saved_model": _open_
 
 
 def _read(bundle: Path) -> tuple[list[dict[str, Any]], list[Arrays]]:
-    """Returns the failures, and the arrays that they name by number."""
+    """Returns the failures, and the sets of arrays that the failures refer to by number."""
     with zipfile.ZipFile(bundle) as file:
 
         def as_array(found: dict[str, Any]) -> Any:
@@ -85,7 +85,7 @@ def _read(bundle: Path) -> tuple[list[dict[str, Any]], list[Arrays]]:
             if found["dtype"] != "object":
                 return array
             texts = array.astype(object)
-            for place, length in found.get("trailing_nuls", ()):  # NumPy's types for texts drop them
+            for place, length in found.get("trailing_nuls", ()):  # NumPy's text types drop trailing NULs
                 texts.flat[place] += (b"\0" if array.dtype.kind == "S" else "\0") * length
             return texts
 
@@ -94,7 +94,7 @@ def _read(bundle: Path) -> tuple[list[dict[str, Any]], list[Arrays]]:
 
 
 def _largest(expected: Any, actual: Any) -> float:
-    """Returns the largest difference of two arrays, infinity if their shapes, texts or NaNs differ."""
+    """Returns the largest difference of two arrays, or infinity if their shapes, texts or NaNs differ."""
     if expected.shape != actual.shape:
         return np.inf
     if expected.dtype.kind in "OSU":
@@ -108,9 +108,10 @@ def _largest(expected: Any, actual: Any) -> float:
 
 
 def _limit(expected: Any, was: float) -> float:
-    """Returns the least difference that is a fault: half of the recorded one, which rounding on another machine is not.
+    """Returns the least difference that counts as a fault: half of the recorded one.
 
-    Where nothing was recorded, or no number, a hundred roundings of the largest expected value in float32 are allowed.
+    Rounding on another machine stays below this limit. The limit is 100 float32 roundings of the largest expected
+    value if the recorded difference is zero or infinite.
     """
     if 0 < was < np.inf:
         return was / 2
@@ -120,7 +121,7 @@ def _limit(expected: Any, was: float) -> float:
 
 
 def _replay(failure: Mapping[str, Any], arrays: list[Arrays], home: Path, given: str | None) -> bool:
-    """Runs one failure, prints its differences, and returns whether it is still there."""
+    """Runs one failure, prints its differences, and returns whether the failure persists."""
     places = [Path(given)] if given else [home / failure["from_here"], Path(failure["artifact"])]
     path = next((place for place in places if place.exists()), None)
     if path is None:
@@ -135,7 +136,7 @@ def _replay(failure: Mapping[str, Any], arrays: list[Arrays], home: Path, given:
         actual = run(inputs)
     except ImportError:
         raise
-    except Exception as error:  # the recorded failure may be that the runtime does not load or refuses
+    except Exception as error:  # the recorded failure may be an error of the runtime
         print(f"  {type(error).__name__}: {error}")
         return True
     expected, recorded = arrays[failure["expected"]], arrays[failure["actual"]]
@@ -153,7 +154,7 @@ def _replay(failure: Mapping[str, Any], arrays: list[Arrays], home: Path, given:
 
 
 def main() -> None:
-    """Replays every failure of the bundle that this file is in."""
+    """Replays every failure of the bundle that contains this file."""
     bundle, given = Path(sys.argv[0]), sys.argv[1] if len(sys.argv) > 1 else None
     failures, arrays = _read(bundle)
     try:

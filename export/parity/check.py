@@ -1,4 +1,4 @@
-"""The check: what to run, in which order, and the report of it."""
+"""Runs a check of a model against its artifacts, and returns the report."""
 
 import itertools
 from collections import deque
@@ -28,7 +28,7 @@ from keras_pe.export.errors import check_share, check_type
 from keras_pe.export.model.border import Border
 from keras_pe.export.parity.asking import as_of_model, ask_references, measured_against
 from keras_pe.export.parity.covered import (
-    covered,
+    input_coverage,
     with_coverage,
     with_coverage_required,
     with_damage,
@@ -46,7 +46,7 @@ from keras_pe.export.runtimes.runtime import RuntimeName, RuntimeSpec
 from keras_pe.protocols import Model
 
 _Options = ParamSpec("_Options")
-_AT_ONCE = 4  # processes of runtimes: one for each format, and the next
+_AT_ONCE = 4  # runtime processes: one for each of three formats, and the next one
 
 
 @foreign_code()
@@ -71,56 +71,59 @@ def check_parity(
     diagnosis_seconds: float = DIAGNOSIS_SECONDS,
     progress: Progress | bool | None = None,
 ) -> ParityReport:
-    """Runs a model and what was exported from it on the same inputs, and reports where they differ and why.
+    """Runs a model and its exported artifacts on the same inputs, and reports where and why their outputs differ.
 
-    The model is left as it was, its state included.
+    The check does not change the model or its state.
 
     Args:
-        model: The reference: a built `keras.Model`, the path of a `.keras` or `.h5` file, an artifact (an ONNX or
-            LiteRT file or a SavedModel folder), or an `.npz` file with inputs and the outputs expected of them. Only
-            the first two need Keras, and only a SavedModel needs TensorFlow.
-        artifacts: What to check, as returned by an export or by path, one or several. They may be left out where a
-            runtime is named that needs none: one that runs the model itself compiled, or a server.
-        inputs: What to feed instead of the sweep: a mapping of names to arrays, or an `.npz` file, one or several.
-        ranges: For the sweep, the fair values of an input: the least, and the first above that is not fair.
-        runtimes: Names such as "onnxruntime", "onnxruntime[all]" or "tensorflow", or specs of runtimes of your own, one
-            or several. By default all that are installed and take one of the artifacts, but "keras[xla]",
-            "onnx_reference", "openvino" and execution providers other than the CPU's when named only.
-        input_signature: As in `export_onnx`, for models that do not tell it themselves.
-        sizes: For the sweep, sizes that a dynamic dimension takes, by its name, where they are not to be found out:
+        model: The reference: a built `keras.Model`, the path of a `.keras` or `.h5` file, an artifact, or an `.npz`
+            file. An artifact is an ONNX or LiteRT file or a SavedModel folder. An `.npz` file has inputs and their
+            expected outputs. Only a Keras model needs Keras, and only a SavedModel needs TensorFlow.
+        artifacts: One or several artifacts, as returned by an export or by path. They may be omitted if `runtimes`
+            names a runtime that needs no artifact: the compiled model or a server.
+        inputs: Cases that replace the sweep: a mapping of names to arrays, or an `.npz` file, one or several.
+        ranges: Valid values of an input in the sweep: the least value, and the first value above the valid ones.
+        runtimes: Names such as "onnxruntime", "onnxruntime[all]" or "tensorflow", or your own runtime specs, one or
+            several. The default is every installed runtime that takes one of the artifacts. "keras[xla]",
+            "onnx_reference", "openvino" and execution providers other than the CPU's run only if named.
+        input_signature: As in `export_onnx`, for models whose input signature cannot be inferred.
+        sizes: Sizes of a dynamic dimension in the sweep, by its name, if they cannot be inferred:
             `{"height": (64, 224)}`.
-        border: What the artifacts take and return where that is not what the model does. By default each artifact's own
-            record, which an export with a border writes. `inputs`, `ranges` and `sizes` are then the artifact's.
-        seed: Of the sweep.
-        require_coverage: Whether to fail unless every weight of the model, and with it every row of its tables, was
-            found in what each artifact stores, and is the same there, and every branch of its conditions was taken.
-            Without it those that were not are counted, and only the outputs speak for them. A file that stores weights
-            in another way, such as quantized or folded, fails.
-        least_compared: The least share of the values of the cases that must be compared, from 0 to 1: a check of less
-            has failed. Not compared are cases that the model refuses, values that are NaN on both sides, and values
-            beyond the model's own floats.
-        rtol: Accepted of an artifact that differs on purpose: the difference, as a share of the magnitude of the value.
-        atol: The absolute difference that is accepted, added to that of `rtol`; one, or one for an output by its name.
-        precision: "float16", "bfloat16", "int8" or "int4" (weights alone): accepts 8 times what such rounding does to
-            the model's own answer, measured for each value by its own channel, row or position.
-        allow_changed: The share of decisions that may change, in all cases together, from 0 to 1: of rows of
-            probabilities, and of integers. Each of these four accepts more than the strict law, none less; the report
-            says which judged, and where and why the artifact differs all the same. None of them accepts a stored weight
-            that rounding to its own format does not explain, and only `allow_changed` accepts changed decisions: the
-            best class of probabilities or of scores from 0 to 1. A tie, whose margin rounding closes, is no change.
+        border: The input/output adapter of the artifacts, if their interface differs from the model's. By default, each
+            artifact's own record, which an export with a border writes. `inputs`, `ranges` and `sizes` are then the
+            artifact's.
+        seed: The seed of the sweep.
+        require_coverage: Whether to fail unless each artifact stores every weight of the model, table rows included,
+            and the cases take every branch of its conditions. By default, the report counts the missing weights and
+            branches, and only the outputs decide. A file with quantized or folded weights fails.
+        least_compared: The least share of the values of the cases that must be compared, from 0 to 1. The check fails
+            below this share. Values are not compared if the model refuses the case, both sides are NaN, or the value
+            exceeds the range of the model's own floats.
+        rtol: Accepted difference of an artifact that differs on purpose, as a share of the magnitude of the value.
+        atol: Accepted absolute difference, added to the difference by `rtol`; one number, or one per output by its
+            name.
+        precision: "float16", "bfloat16", "int8" or "int4" (weights only). Accepts 8 times the change that such
+            rounding makes in the model's own answer. The change is measured for each value by its own channel, row or
+            position.
+        allow_changed: The share of decisions that may change, over all cases, from 0 to 1. Decisions are rows of
+            probabilities, and integers. `rtol`, `atol`, `precision` and `allow_changed` each accept more than the
+            strict tolerance policy. The report names the policy that decided, and still states where and why the
+            artifact differs. Each of them refuses a stored weight that rounding to its own format does not explain.
+            Only `allow_changed` accepts changed decisions: the best class of probabilities, or of scores from 0 to 1. A
+            tie within rounding does not count as a change.
         timeout: Seconds that a runtime may take to load, or to answer one case, before it counts as hung.
-        diagnosis_seconds: Seconds that the search for a cause may take for each runtime that fails in a way of its own.
-            What it did not get to is said where nothing explains the failure.
-        progress: Called with the number of steps done, their total, and what comes next; True shows a bar, on the
-            standard error or in a notebook with ipywidgets.
+        diagnosis_seconds: Seconds that the search for a cause may take for each runtime with its own failure. The
+            report lists the searches that did not run if no cause explains the failure.
+        progress: A function that takes the number of finished steps, their total, and the name of the next step. True
+            shows a bar, on the standard error or in a notebook with ipywidgets.
 
     Returns:
         The report. It has not passed if nothing was compared.
 
     Raises:
         ValueError: If an argument is not valid, a file cannot be read, or a runtime is unknown.
-        TypeError: If the model, an artifact or inputs are of no kind that is taken.
-        ImportError: If a runtime that was asked for is not installed.
+        TypeError: If the type of the model, an artifact or inputs is not supported.
+        ImportError: If a requested runtime is not installed.
         FileNotFoundError: If a file is missing.
         RuntimeError: If code of the model or of a plug-in raises SystemExit.
     """
@@ -155,7 +158,7 @@ def check_parity(
         watch.stage("start the runtimes")
         paths = [path for _, path in targets if path is not None]
 
-        def opened(reference: Any, **keywords: Any) -> Reference:
+        def open_with_options(reference: Any, **keywords: Any) -> Reference:
             options: dict[str, Any] = {"ranges": ranges, "watch": watch, **keywords}
             return open_reference(reference, input_signature, timeout, sizes, **options)
 
@@ -165,7 +168,9 @@ def check_parity(
             return choose_cases(reference, inputs, seed, precision)
 
         has_cases = inputs is not None
-        asked = ask_references(opened, chosen_cases, model, paths, border, stack, watch, precision, has_cases=has_cases)
+        asked = ask_references(
+            open_with_options, chosen_cases, model, paths, border, stack, watch, precision, has_cases=has_cases
+        )
         for each in asked.values():
             if outputs := dict.fromkeys(name for one in each.expectations for name in one.outputs or {}):
                 law.allowance.check_outputs(outputs)
@@ -179,17 +184,17 @@ def check_parity(
                     tell_here(spec.name)
                     budget = partial(Budget, diagnosis_seconds, partial(_tell_search, tell_here, spec.name))
                     run = run_cases(runner, spec, path, reference, mine.expectations, precision)
-                    strict.append(_explained(run, runner, reference, strict, budget))
-                    result = _accepted(strict[-1], run, runner, reference, law, results)
+                    strict.append(_explain(run, runner, reference, strict, budget))
+                    result = _apply_allowance(strict[-1], run, runner, reference, law, results)
                     results.append(as_of_model(result, mine))
                     watch.stage(f"{spec.name} {path.name if path else ''}".strip(), results[-1].seconds)
         reference, basis = asked[None].reference, measured_against(asked)
         distinct = {id(each): each for each in asked.values()}
         expectations = [one for each in distinct.values() for one in each.expectations]
         answered = [each.case.inputs for each in asked[None].expectations if each.outputs is not None]
-        exercised = covered(reference.inputs, reference.roles, answered)
+        exercised = input_coverage(reference.inputs, reference.roles, answered)
         tell(total, total, "done")
-    results += _untried(targets, {path for _, path in ready})
+    results += _untried_results(targets, {path for _, path in ready})
     examples = 0 if inputs is not None else len(reference.told.examples)
     found = [with_enough_compared(each, least_compared, examples) for each in compare_runtimes(results)]
     if require_coverage:
@@ -199,25 +204,25 @@ def check_parity(
 
 
 class _Workers:
-    """Processes of runtimes in the order of their use, the next few of them started ahead.
+    """Processes of runtimes in the order of their use, with the next few started ahead.
 
-    They import while the reference computes. Each takes memory, up to half a GiB, so that their number is bounded.
+    A process imports its runtime while the reference computes. Their number is bounded, since each takes up to 0.5 GiB.
     """
 
     def __init__(self, specs: Iterable[RuntimeSpec], timeout: float, stack: ExitStack) -> None:
         """Starts the first processes.
 
         Args:
-            specs: The runtimes. Those of the model itself run in this process and get None.
+            specs: The runtimes. A runtime of the model itself runs in this process, and its worker is None.
             timeout: Seconds that an answer may take.
-            stack: Closes the processes at the latest; whoever takes one closes it after use.
+            stack: Closes the remaining processes at the end. The user of a process closes it after use.
         """
         self._waiting, self._timeout, self._stack = iter(specs), timeout, stack
         self._started: deque[Worker | None] = deque()
         self._fill()
 
     def next(self) -> Worker | None:
-        """Returns the next process, after the one before is closed."""
+        """Returns the next process. The caller must have closed the process before it."""
         self._fill()
         return self._started.popleft()
 
@@ -228,11 +233,11 @@ class _Workers:
 
 
 def _raising(check: Callable[_Options, ParityReport]) -> Callable[_Options, ParityReport]:
-    """Returns `assert_parity`, whose arguments are those of a check."""
+    """Returns `assert_parity`, which has the arguments of `check`."""
 
     @wraps(check, assigned=("__module__",))
     def assert_parity(*arguments: _Options.args, **keywords: _Options.kwargs) -> ParityReport:
-        """Raises AssertionError, with the report, unless `check_parity` passes, whose arguments it takes.
+        """Runs `check_parity` with these arguments, and raises AssertionError with the report unless it passes.
 
         Returns:
             The report that passed.
@@ -249,24 +254,24 @@ def _raising(check: Callable[_Options, ParityReport]) -> Callable[_Options, Pari
 assert_parity = _raising(check_parity)
 
 
-def _explained(
+def _explain(
     run: Run, runner: Runner, reference: Reference, before: Sequence[RuntimeResult], budget: Callable[[], Budget]
 ) -> RuntimeResult:
-    """Returns the strict law's verdict with its causes; what another variant has shown already is not looked for."""
+    """Returns the strict verdict with its causes. Copies the causes of another variant that fails alike."""
     failed = any(case.status is CaseStatus.FAILED for case in run.result.cases)
     if run.result.passed or (run.result.status is RunStatus.COMPARED and not failed):
-        return run.result  # where nothing was compared there is no difference to explain
+        return run.result  # a diagnosis needs a difference, and no case has one
     for other in before:
         is_variant = (other.artifact, _any_variant(other)) == (run.result.artifact, _any_variant(run.result))
         if is_variant and is_alike(other, run.result):
             return replace(run.result, findings=other.findings, layers=other.layers, proof=other.proof)
-    return diagnose(run, runner, reference, reference.roles, budget())  # the time begins here
+    return diagnose(run, runner, reference, reference.roles, budget())  # the budget's time begins with this call
 
 
-def _accepted(
+def _apply_allowance(
     strict: RuntimeResult, run: Run, runner: Runner, reference: Reference, law: Law, before: Sequence[RuntimeResult]
 ) -> RuntimeResult:
-    """Returns the verdict with what the user accepts, and of one that passes how much of the artifact was covered."""
+    """Returns the verdict under the user's allowance. If the result passes, it has the coverage of the artifact."""
     is_settled = strict.passed or law.allowance.is_none
     result = strict if is_settled else with_damage(judged(strict, run, reference, law), runner, reference)
     return with_coverage(result, runner, reference, run.expectations, before) if result.passed else result
@@ -280,8 +285,8 @@ def _any_variant(result: RuntimeResult) -> RuntimeName:
     return RuntimeName.parse(result.runtime).any_variant
 
 
-def _untried(targets: Sequence[tuple[str, Path | None]], ran: set[Path | None]) -> list[RuntimeResult]:
-    """Returns the results of artifacts that no runtime ran: they have failed, whatever else has passed."""
+def _untried_results(targets: Sequence[tuple[str, Path | None]], ran: set[Path | None]) -> list[RuntimeResult]:
+    """Returns a failed result for each artifact that no runtime ran."""
     failed = RuntimeResult("", "", "none", passed=False, status=RunStatus.NOT_LOADED)
     return [
         replace(failed, artifact=str(path), format=format, error=untaken(format))

@@ -1,4 +1,4 @@
-"""What a check has covered: sizes and rows of tables by its cases, weights and branches of an artifact that agrees."""
+"""The coverage of a check: sizes and table rows that the cases exercise, weights and branches that they confirm."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -47,8 +47,10 @@ _UNSEEN = "The outputs that were compared do not show it."
 _UNROUNDED = "Rounding to the format that it is stored in does not explain it, and what is accepted does not cover it."
 
 
-def covered(inputs: Iterable[TensorInfo], roles: Mapping[str, Role], cases: Iterable[Mapping[str, Array]]) -> Coverage:
-    """Returns what the inputs of some cases exercise of what a model takes."""
+def input_coverage(
+    inputs: Iterable[TensorInfo], roles: Mapping[str, Role], cases: Iterable[Mapping[str, Array]]
+) -> Coverage:
+    """Returns the sizes and table rows that the inputs of some cases exercise."""
     given, specs = list(cases), list(inputs)
     sizes: dict[str, set[int]] = {dim: set() for spec in specs for dim in spec.shape if isinstance(dim, str)}
     for case in given:
@@ -63,7 +65,7 @@ def covered(inputs: Iterable[TensorInfo], roles: Mapping[str, Role], cases: Iter
 
 
 def _table(name: str, role: Role | None, cases: Iterable[Mapping[str, Array]]) -> TableCoverage | None:
-    """Returns how much of the table is read that an input looks into; None where that is not known."""
+    """Returns how many rows of an input's table the cases read; None if the table is unknown."""
     if role is None or role.role != "ids" or role.low is None or role.high is None:
         return None
     read = np.unique(np.concatenate([np.empty(0, np.int64), *(case[name].ravel() for case in cases)]))
@@ -78,16 +80,16 @@ def with_coverage(
     expectations: Iterable[Expectation],
     before: Sequence[RuntimeResult] = (),
 ) -> RuntimeResult:
-    """Returns the result of a runtime that passed, with how much of the artifact it has covered.
+    """Returns the result of a runtime that passed, with its coverage of the artifact.
 
-    A damaged weight fails it. What was found of a difference that is accepted stays.
+    A damaged weight fails the result. The findings of an accepted difference stay.
 
     Args:
         result: The result.
         runner: The runtime, still loaded.
-        reference: What it is measured against; without a Keras model there are no weights to compare.
-        expectations: What it was compared with.
-        before: The results of other runtimes: an artifact is looked into once.
+        reference: The reference of the result. Without a Keras model there are no weights to compare.
+        expectations: The expectations of the result.
+        before: The results of other runtimes. Their coverage of the same artifact is reused.
     """
     same = (each for each in before if each.artifact == result.artifact)
     other = next((each for each in same if each.weights is not None or each.branches is not None), None)
@@ -96,14 +98,14 @@ def with_coverage(
         return told if other.passed else replace(told, passed=False, is_accepted=False, findings=other.findings)
     try:
         return _with_weights(replace(result, branches=_branches(runner, expectations)), runner, reference)
-    except RuntimeFailedError:  # it ran every case, and does not show what it holds
+    except RuntimeFailedError:  # the runtime ran every case but cannot list what it stores
         return result
 
 
 def with_damage(result: RuntimeResult, runner: Runner, reference: Reference) -> RuntimeResult:
-    """Returns the result of a runtime that fails though a difference is accepted, with the damaged weights first.
+    """Returns a failed result with the damaged weights before its other findings.
 
-    What rounding does to the other weights is accepted, and comes after them.
+    Weights that differ by rounding alone are accepted and come last.
     """
     if result.passed or result.status is not RunStatus.COMPARED:
         return result
@@ -118,7 +120,7 @@ def with_damage(result: RuntimeResult, runner: Runner, reference: Reference) -> 
 
 
 def _branches(runner: Runner, expectations: Iterable[Expectation]) -> TakenBranches | None:
-    """Returns which branches the cases that were compared have taken."""
+    """Returns the branches that the compared cases have taken."""
     if "conditions" not in runner.capabilities:
         return None
     compared = (each.case.inputs for each in expectations if each.outputs is not None)
@@ -131,15 +133,15 @@ def _branches(runner: Runner, expectations: Iterable[Expectation]) -> TakenBranc
 def compare_weights(
     runner: Runner, reference: Reference, *, may_be_rounded: bool
 ) -> tuple[StoredWeights | None, tuple[Finding, ...]]:
-    """Returns how much of the model's weights an artifact stores, and a finding for each damaged weight.
+    """Returns how many of the model's weights an artifact stores, and a finding for each damaged weight.
 
     Args:
         runner: The runtime, with the artifact loaded.
-        reference: The model. The first value is None without a Keras model, or if the runtime shows no constants.
-        may_be_rounded: Whether each weight may be off by what rounding to its own format does.
+        reference: The model. The first value is None without a Keras model, or if the runtime lists no constants.
+        may_be_rounded: Whether a weight may differ by rounding to its storage format.
 
     Raises:
-        RuntimeFailedError: If the runtime fails while it is read.
+        RuntimeFailedError: If the runtime fails while the weights are read.
     """
     constants = runner.weights() if reference.model is not None else None
     if not constants:
@@ -164,19 +166,19 @@ def _with_weights(result: RuntimeResult, runner: Runner, reference: Reference) -
 
 
 def _takes_any_row(reference: Reference) -> bool:
-    """Whether the inputs decide which rows of a table are read: by a size that is free, or by integers."""
+    """Whether the inputs select the rows of a table, by a dynamic size or by integers."""
     is_free = any(isinstance(dim, str) for spec in reference.inputs for dim in spec.shape[1:])
     return is_free or any("int" in spec.dtype for spec in reference.inputs)
 
 
 def with_enough_compared(result: RuntimeResult, least: float, examples: int = 0) -> RuntimeResult:
-    """Returns a result that has failed if less was compared than is required, with the reason.
+    """Returns a result that fails, with the reason, if the compared share is too small.
 
     Args:
         result: The result.
         least: The least share of the values of the cases, from 0 to 1.
-        examples: The number of the first cases that are examples of the user, who says by them that the model does not
-            take any values: with examples, the share is theirs.
+        examples: The number of leading cases that are the user's examples. The share counts the examples only, since
+            a user gives examples for a model that does not accept all values.
     """
     is_tried = result.status is RunStatus.COMPARED and not result.error
     if not is_tried or any(case.status is CaseStatus.FAILED for case in result.cases):
@@ -192,9 +194,9 @@ def with_enough_compared(result: RuntimeResult, least: float, examples: int = 0)
 
 
 def with_coverage_required(result: RuntimeResult) -> RuntimeResult:
-    """Returns a result that has failed where a weight of the model was not compared, or a branch was not taken.
+    """Returns a result that fails if a weight of the model was not compared, or a branch was not taken.
 
-    A runtime that runs the model itself has the model's own weights.
+    The result of a runtime that runs the model itself stays, since it has the model's own weights.
     """
     if not result.passed or result.format == "keras":
         return result

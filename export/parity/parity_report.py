@@ -1,4 +1,4 @@
-"""The report of a check by cases: how it is made of what was found, and what it says."""
+"""Makes the report of a check by cases from its results, and renders it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -44,10 +44,10 @@ _COLUMNS = ("cases", "max |diff|", "of allowed", "over floor")
 
 
 class ParityReport(Report, CheckResults):
-    """What `check_parity` returns: the fields of `CheckResults`, and the ways to read them.
+    """The report of `check_parity`: the fields of `CheckResults`, and methods that render them.
 
-    `print(report)` shows what the terminal does, `report.save("report.html")` writes a page, `report.to_dict()` returns
-    JSON's plain values.
+    `print(report)` prints the text of the terminal, `report.save("report.html")` writes a page, and `report.to_dict()`
+    returns JSON values.
     """
 
     published = Published("parity-report", "A parity check", CheckResults)
@@ -72,7 +72,7 @@ class ParityReport(Report, CheckResults):
 
 
 def _share(found: CheckResults) -> str:
-    """Returns the share of the values that was compared, of the result with the least; nothing where it is all."""
+    """Returns the least compared share among the results, as text; empty if every value was compared."""
     least = min((each.compared_share for each in found.results if each.cases), default=1.0)
     return "" if least == 1 else f", {100 * least:.0f} % of those of the cases"
 
@@ -92,10 +92,10 @@ def make_report(
     """Returns the report of a check, with the fields of `CheckResults`.
 
     Args:
-        model, reference, allowance, results, seed, coverage: As there.
-        expectations: What the reference answered to each case.
-        jobs: What was to be run; what is not installed was skipped.
-        watch: Its stages.
+        model, reference, allowance, results, seed, coverage: As in `CheckResults`.
+        expectations: The reference's answer to each case.
+        jobs: The planned runs. A run is skipped if its runtime is not installed.
+        watch: Its stages are the report's stages.
         version: The package and version of the reference.
     """
     skipped = not_installed(jobs)
@@ -118,12 +118,12 @@ def make_report(
 
 
 def untaken(format: str) -> str:
-    """Returns why an artifact of a format was not run."""
+    """Returns the reason that no runtime ran an artifact of a format."""
     return f"none of the chosen runtimes that are installed takes {format}"
 
 
 def not_installed(jobs: Iterable[tuple[RuntimeSpec, Path | None]]) -> tuple[SkippedRuntime, ...]:
-    """Returns what was to be run, and is not installed."""
+    """Returns the planned runs whose runtime is not installed."""
     return tuple(SkippedRuntime(s.name, str(path or ""), s.install) for s, path in jobs if not s.installed)
 
 
@@ -140,7 +140,7 @@ def versions_of(found: Sequence[str]) -> dict[str, str]:
 
 
 def subject(model: str, group: Group) -> Subject:
-    """Returns what there is to say of results of a model that say the same."""
+    """Returns the subject of a group of equal results."""
     result, compared = group.first, group.compared
     status = f" ({result.status if result.error else 'nothing compared'})"
     figures = largest_figures(compared)
@@ -161,20 +161,20 @@ def subject(model: str, group: Group) -> Subject:
 
 
 def _compared_cases(results: Sequence[RuntimeResult]) -> str:
-    """Returns how many cases were compared: of how many where some were not; the fewest of several results."""
+    """Returns the number of compared cases of the result with the fewest, with the total if some were not compared."""
     fewest = min(results, key=lambda each: each.compared_cases)
     total = len(fewest.cases)
     return str(total) if fewest.compared_cases == total else f"{fewest.compared_cases} of {total}"
 
 
 def _suite(found: CheckResults, result: RuntimeResult) -> Suite:
-    """Returns a suite for an artifact in a runtime, with a verdict for each case."""
+    """Returns a suite for an artifact in a runtime, with a verdict on each case."""
     name = f"{result.runtime} {result.artifact}".strip()
     verdicts = [_verdict(found.model, result, case) for case in result.cases]
     if result.error:
         verdicts.append(CaseVerdict(result.status, Outcome.ERROR, result.status, result.error))
     elif not result.passed and all(each.outcome is not Outcome.FAILED for each in verdicts):
-        verdicts.append(_of_findings(result) if result.findings else nothing_compared("compared"))
+        verdicts.append(_weight_verdict(result) if result.findings else nothing_compared("compared"))
     properties = {"names": _names(result)} if result.names else {}
     for each in acceptance_statements(replace(found, results=(result,))):
         properties["accepted"] = each.text
@@ -191,13 +191,13 @@ def _verdict(model: str, result: RuntimeResult, case: CaseResult) -> CaseVerdict
     said = [describe(model, result.runtime, case.name, each) for each in case.comparisons if not each.passed]
     said += [case.error] if case.error else []
     causes = [f"{each.label}: {each.text}" for each in statements(model, Group((result,))) if each.label != "worst"]
-    names = [_names(result)] if result.names else []  # a wrong guess here would be the failure
+    names = [_names(result)] if result.names else []  # listed, since a wrong match of names looks like this failure
     kind = str(result.findings[0].cause) if result.findings else "difference"
     return CaseVerdict(case.name, Outcome.FAILED, kind, said[0], (*causes, *said, *names))
 
 
-def _of_findings(result: RuntimeResult) -> CaseVerdict:
-    """Returns the verdict on what the artifact stores, where every case has passed."""
+def _weight_verdict(result: RuntimeResult) -> CaseVerdict:
+    """Returns the verdict on the stored weights, for a result whose cases all passed."""
     said = tuple(each.evidence for each in result.findings)
     return CaseVerdict("weights", Outcome.FAILED, result.findings[0].cause, said[0], said[1:])
 

@@ -1,15 +1,15 @@
-"""What opens the data of a check, and where its shards may run: of this package, and of others by entry points."""
+"""The entry points that open the data of a check or start an executor, of this package and of others."""
 
 from importlib.metadata import EntryPoint, entry_points
 
 DATA_SOURCES = "keras_pe.data_sources"
-"""An entry point is named after the package whose objects it opens, and is called with one: it returns a `DataSource`,
-or None for what it does not know. One that is named after a suffix, such as ".tfrecord", is called with what the report
-calls the data, and with the files."""
+"""An entry point with the name of a package opens the objects of that package. It takes an object and returns a
+`DataSource`, or None if it does not support the object. An entry point with the name of a suffix, such as ".tfrecord",
+takes the name of the data in the report, and the files."""
 
 EXECUTORS = "keras_pe.executors"
-"""An entry point is named after the scheme of an address, and is called with what follows "://": it returns a context
-manager that yields a `concurrent.futures.Executor`."""
+"""An entry point has the name of the scheme of an address. It takes the part of the address after "://", and returns a
+context manager that yields a `concurrent.futures.Executor`."""
 
 _CONNECTORS, _DATA = "keras_pe.export.connectors", "keras_pe.export.parity.data"
 _OURS = (
@@ -29,7 +29,7 @@ _OURS = (
 )
 
 
-def registered(group: str) -> dict[str, EntryPoint]:
-    """Returns the entry points of a group by name, those of this package among them. None is loaded."""
+def entry_points_of(group: str) -> dict[str, EntryPoint]:
+    """Returns the entry points of a group by name, including those of this package, without loading them."""
     ours = [entry for entry in _OURS if entry.group == group]
     return {entry.name: entry for entry in (*entry_points(group=group), *ours)}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def parity() -> "Callable[..., ParityReport]":
-    """Checks artifacts against a model: takes the arguments of `assert_parity`, and fails the test as it does."""
+    """Returns a function like `assert_parity`, which fails the test if an artifact differs from the model."""
     from keras_pe.export.parity.check import assert_parity
 
     def check(*arguments: Any, **keywords: Any) -> "ParityReport":

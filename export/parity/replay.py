@@ -1,4 +1,4 @@
-"""Runs the failures of a bundle again: same artifact, same runtime, same inputs in the same order, no model."""
+"""Repeats the failures of a bundle: equal artifact, runtime and inputs in equal order, without the model."""
 
 import contextlib
 import os
@@ -35,28 +35,29 @@ def replay_bundle(
     diagnosis_seconds: float = DIAGNOSIS_SECONDS,
     progress: Progress | bool | None = None,
 ) -> ParityReport:
-    """Runs every failure of a bundle again, and compares with what was expected then.
+    """Runs every failure of a bundle again, and compares the outputs with the recorded expected values.
 
     Args:
-        bundle: What `write_bundle` wrote. An artifact is looked for where it was as seen from the bundle, then where it
-            was on the machine that wrote it.
-        runtimes: Runtimes that may run beside those of this package and those that are registered, by name or as specs,
-            such as "onnxruntime@/path/to/python". A bundle that names another is refused: it may come from anywhere.
+        bundle: A file of `write_bundle`. An artifact is looked up at its recorded path relative to the bundle, and then
+            at its recorded absolute path.
+        runtimes: Additional runtimes that may run, by name or as specs, such as "onnxruntime@/path/to/python". The
+            runtimes of this package and registered runtimes may always run. A bundle that names another runtime is
+            refused, since a bundle may come from an untrusted source.
         timeout: As in `check_parity`.
         diagnosis_seconds: As in `check_parity`.
         progress: As in `check_parity`.
 
     Returns:
-        The report: it has passed if no failure is there any more. `reference` says which artifacts have changed since.
+        The report. It has passed if no failure persists. `reference` names the artifacts that have changed.
 
     Raises:
-        ValueError: If it is no bundle, or a runtime in it is neither known nor one of `runtimes`.
+        ValueError: If the file is not a bundle, or one of its runtimes is neither known nor in `runtimes`.
         FileNotFoundError: If an artifact is missing.
     """
     check_seconds(timeout, diagnosis_seconds)
     watch = Stopwatch()
     content = read_bundle(bundle)
-    allowed = {spec.name: spec for spec in (*known_runtimes(), *_given(runtimes))}
+    allowed = {spec.name: spec for spec in (*known_runtimes(), *_requested_runtimes(runtimes))}
     jobs = [_Job(failure, _find_spec(failure, allowed), _find_artifact(failure)) for failure in content.failures]
     changed = [job.path.name for job in jobs if job.has_changed]
     law = accepting(content.allowance)
@@ -79,7 +80,7 @@ def replay_bundle(
 
 
 def replay_command(report: ParityReport, bundle: Path) -> str:
-    """Returns the command that replays a bundle of this report, with the runtimes that it has to name."""
+    """Returns the command that replays a bundle of this report, with its runtimes of other packages as options."""
     known = {spec.name for spec in known_runtimes()}
     others = dict.fromkeys(each.runtime for each in report.results if each.recording and each.runtime not in known)
     named = [word for runtime in others for word in ("--runtime", runtime)]
@@ -88,7 +89,7 @@ def replay_command(report: ParityReport, bundle: Path) -> str:
 
 @dataclass(frozen=True)
 class _Job:
-    """A failure, the runtime and the artifact that are here for it."""
+    """A failure with its runtime and its artifact on this machine."""
 
     failure: RecordedFailure
     spec: RuntimeSpec
@@ -96,13 +97,13 @@ class _Job:
 
     @cached_property
     def has_changed(self) -> bool:
-        """Whether the artifact is another one than it was."""
+        """Whether the artifact differs from the recorded one."""
         found = hash_files(self.path)
         return any(found.get(name) != value for name, value in self.failure.hashes.items())
 
 
 class _PrimedWorker(Worker):
-    """A runtime that has been asked what it had been asked before the failure: its state may depend on it."""
+    """A runtime that runs the inputs that preceded the failure, since its state may depend on them."""
 
     def __init__(self, spec: RuntimeSpec, timeout: float, before: tuple[Mapping[str, Array], ...]) -> None:
         super().__init__(spec, timeout)
@@ -114,14 +115,14 @@ class _PrimedWorker(Worker):
         self._due = list(self._before)
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
-        while self._due:  # not sooner: only then is it known what the artifact calls its inputs
+        while self._due:  # not in `load`, since the names of the artifact's inputs are unknown until the first run
             with contextlib.suppress(RuntimeRefusedError):
                 super().run(self._due.pop(0))
         return super().run(inputs)
 
 
 def _run(job: _Job, expectation: Expectation, law: Law, timeout: float, diagnosis_seconds: float) -> RuntimeResult:
-    answered = job.failure.recording.actual  # these types were compared
+    answered = job.failure.recording.actual  # the outputs that the check compared, whose types matter
     with (
         StoredReference("the recorded answers", expectation.case, expectation.outputs or {}, answered) as reference,
         _PrimedWorker(job.spec, timeout, job.failure.recording.before) as worker,
@@ -133,7 +134,7 @@ def _run(job: _Job, expectation: Expectation, law: Law, timeout: float, diagnosi
         result = result if law.allowance.is_none else judged(result, run, reference, law)
     if job.has_changed:
         return result
-    # The cause was found with the model at hand; recorded answers alone may not tell it.
+    # The recorded findings used the model. The recorded answers alone may not suffice to find the cause.
     return replace(result, findings=job.failure.findings or result.findings)
 
 
@@ -145,14 +146,14 @@ def _expectation(failure: RecordedFailure) -> Expectation:
     return Expectation(case, dict(recording.expected), dict(recording.truth) or None)
 
 
-def _given(runtimes: str | RuntimeSpec | Sequence[str | RuntimeSpec]) -> Iterator[RuntimeSpec]:
-    """Yields the runtimes of these names, installed or not."""
+def _requested_runtimes(runtimes: str | RuntimeSpec | Sequence[str | RuntimeSpec]) -> Iterator[RuntimeSpec]:
+    """Yields the runtimes of some names or specs, installed or not."""
     for each in [runtimes] if isinstance(runtimes, str | RuntimeSpec) else runtimes:
         yield from [each] if isinstance(each, RuntimeSpec) else named_runtimes(each)
 
 
 def _find_spec(failure: RecordedFailure, allowed: Mapping[str, RuntimeSpec]) -> RuntimeSpec:
-    """Returns the runtime, installed or not."""
+    """Returns the runtime of a failure, installed or not."""
     if failure.runtime in allowed:
         return allowed[failure.runtime]
     raise ValueError(

@@ -1,4 +1,4 @@
-"""The check of an artifact that an export has refused to publish: why it differs from the model, and in which layer."""
+"""Checks an artifact that an export has refused to publish, and returns the cause and the layer of the difference."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -15,18 +15,18 @@ from keras_pe.export.progress import DIAGNOSIS_SECONDS, Budget, OutOfTimeError
 from keras_pe.export.results import Array, Finding
 from keras_pe.export.runtimes.runner import Runner
 
-_SEED = 0  # that of a check which is given none
+_SEED = 0  # the default seed of a check
 
 
 def explain(runner: Runner, path: Path, reference: KerasReference, inputs: Mapping[str, Array]) -> Finding | None:
-    """Returns why an artifact differs, the first cause with what is said of all; None where it does not by this law.
+    """Returns the first cause of a difference, with the evidence of all causes; None if the artifact agrees.
 
-    The time of a diagnosis is all that it takes, the runs of the model included.
+    The time limit of a diagnosis covers the whole call, including the runs of the model.
 
     Args:
         runner: The runtime.
         path: The artifact.
-        reference: The model as it was exported.
+        reference: The model as exported.
         inputs: A case in which the two differ.
     """
     budget = Budget(DIAGNOSIS_SECONDS)
@@ -40,7 +40,7 @@ def explain(runner: Runner, path: Path, reference: KerasReference, inputs: Mappi
 
 
 def _answers(reference: KerasReference, inputs: Mapping[str, Array], budget: Budget) -> Iterator[Expectation]:
-    """Yields what the model answers to what it was found to differ on, and to the sweep as far as the time goes."""
+    """Yields the model's answers to the refused case, and to the cases of the sweep until the time is up."""
     drawn = sweep(reference.inputs, reference.roles, _SEED, reference.dimensions)
     examples = reference.signature.values.examples
     others = [] if examples else [case for case in drawn if case.repeats is None]

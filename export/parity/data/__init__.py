@@ -1,1 +1,1 @@
-"""Rows of a data set: where they come from, in shards, and in batches that a model takes."""
+"""Reads the rows of a data set, in shards, and makes batches that a model takes."""

@@ -1,6 +1,6 @@
-"""Arrays in memory and in NumPy's files, of which only what is used is read.
+"""Opens arrays in memory and in NumPy's files, and reads only the used part.
 
-A `.npy` file is mapped, and so is an `.npz` file that is stored as it is; a compressed one is unpacked as it is read.
+A `.npy` file and an uncompressed `.npz` file are memory-mapped. A compressed file is decompressed while it is read.
 """
 
 import math
@@ -30,7 +30,7 @@ from keras_pe.export.parity.data.source import (
 )
 from keras_pe.export.results import Array
 
-_LOCAL_HEADER = struct.Struct("<26x2H")  # of an entry in a zip file: how long its name and what follows it are
+_LOCAL_HEADER = struct.Struct("<26x2H")  # lengths of an entry's name and extra field in the local header of a zip file
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class _StoredArray:
 
     Attributes:
         path: The file.
-        offset: Where its values begin.
-        shape: Its shape.
-        dtype: Its type, as NumPy writes it.
-        order: Whether its rows or its columns stand together.
+        offset: Position of the first value in the file, in bytes.
+        shape: The shape.
+        dtype: The type, as NumPy writes it.
+        order: Whether the values are stored by rows ("C") or by columns ("F").
     """
 
     path: str
@@ -57,7 +57,7 @@ class _StoredArray:
 
 
 def _read_header(path: Path, start: int = 0, end: int | None = None) -> _StoredArray:
-    """Returns the array that stands between two places in a file, without reading more than what it says of itself."""
+    """Returns the array between two positions of a file; reads the header only."""
     with path.open("rb") as file:
         file.seek(start)
         shape, dtype, order = _parse_header(file, str(path))
@@ -70,7 +70,7 @@ def _read_header(path: Path, start: int = 0, end: int | None = None) -> _StoredA
 
 
 def _parse_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], Any, Literal["C", "F"]]:
-    """Returns the shape, the type and the order ("C" or "F") of the array that a stream goes on with."""
+    """Returns the shape, the type and the order ("C" or "F") from the header at the stream's position."""
     try:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -85,7 +85,7 @@ def _parse_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], Any, Lit
 
 
 def open_mapping(arrays: Mapping[str, Any], name: str = "arrays in memory") -> DataSource:
-    """Opens a mapping of names to arrays, or to lists of arrays where the rows differ in shape."""
+    """Opens a mapping of names to arrays, or to lists of arrays if the rows differ in shape."""
     found = {str(column): to_column(value, f"Column {column!r} of {name}") for column, value in arrays.items()}
     shapes = {column: rows.shape if isinstance(rows, np.ndarray) else (len(rows),) for column, rows in found.items()}
     return DataSource(name, tuple(found), partial(_all_at_once, found), rows=count_rows(name, shapes))
@@ -96,13 +96,13 @@ def _all_at_once(arrays: Mapping[str, Column], locator: Any, most: int, columns:
 
 
 def open_npy(name: str, files: Sequence[Path]) -> DataSource:
-    """Opens `.npy` files: each is a column that is named as the file is."""
+    """Opens `.npy` files. Each file is a column with the name of the file."""
     members = {file.stem: _read_header(file) for file in files}
     return _mapped_arrays(name, members, [file_identity(file) for file in files])
 
 
 def _mapped_arrays(name: str, members: Mapping[str, _StoredArray], identity: Any) -> DataSource:
-    """Returns the source of arrays in files that any process can map; `identity` changes with what they hold."""
+    """Returns the source of arrays in files that every process can map; `identity` changes with their content."""
     total = count_rows(name, {column: member.shape for column, member in members.items()})
     ranges = [(start, min(SHARD_ROWS, total - start)) for start in range(0, total, SHARD_ROWS)]
     place = Path(name).name
@@ -114,7 +114,7 @@ def _read_mapped(
     members: Mapping[str, _StoredArray], locator: Any, most: int, columns: Sequence[str]
 ) -> Iterator[Rows]:
     start, rows = locator
-    mapped = {name: members[name].map() for name in columns}  # for this part alone: what stays mapped counts as memory
+    mapped = {name: members[name].map() for name in columns}  # for this part only, since mapped pages count as memory
     for first in range(start, start + rows, most):
         last = min(first + most, start + rows)
         yield {name: np.array(array[first:last]) for name, array in mapped.items()}
@@ -124,8 +124,7 @@ def open_npz(name: str, files: Sequence[Path]) -> DataSource:
     """Opens one `.npz` file.
 
     Raises:
-        DataError: If it is not whole or holds no array of numbers or texts. Of a compressed file that is told where it
-            is read.
+        DataError: If the file is truncated or has no array of numbers or texts. A compressed file raises it on reading.
     """
     if len(files) > 1:
         raise DataError(f"A folder of data must hold .npy files, or others of one kind. Received: {name} with .npz.")
@@ -172,7 +171,7 @@ def _open_compressed(path: Path, entries: Mapping[str, zipfile.ZipInfo]) -> Data
 def _unpack(
     path: Path, entries: Mapping[str, zipfile.ZipInfo], locator: Any, most: int, columns: Sequence[str]
 ) -> Iterator[Rows]:
-    """Returns the columns side by side, a piece of each at a time."""
+    """Yields the rows of all columns in pieces of at most `most` rows."""
     with ExitStack() as stack:
         file = stack.enter_context(zipfile.ZipFile(path))
         streams = {name: stack.enter_context(file.open(entries[name])) for name in columns}
@@ -182,7 +181,7 @@ def _unpack(
 
 
 def _read(column: str, path: Path, stream: IO[bytes], most: int) -> Iterator[Array]:
-    """Returns the rows of an array in pieces. One that is stored column by column is read whole for its first row."""
+    """Yields the rows of an array in pieces. An array in column order is read whole before its first row."""
     with _unpacked(column, path):
         shape, dtype, order = _parse_header(stream, str(path))
         count = shape[0] if order == "F" else most
@@ -191,15 +190,15 @@ def _read(column: str, path: Path, stream: IO[bytes], most: int) -> Iterator[Arr
             content = stream.read(int(np.prod(part)) * dtype.itemsize)
             array: Array = np.ndarray(part, dtype, content, order=order)
             yield from (array[first : first + most] for first in range(0, part[0], most))
-        stream.read(1)  # behind the end the checksum is compared
+        stream.read(1)  # reading past the end makes zipfile verify the checksum
 
 
 @contextmanager
 def _unpacked(column: str, path: Path) -> Iterator[None]:
-    """Says which array is damaged, in whatever way the stream says it."""
+    """Raises DataError with the name of the array for any error of its stream."""
     try:
         yield
     except DataError:
         raise
-    except Exception as error:  # zlib.error, and whatever else a damaged stream makes of itself
+    except Exception as error:  # a damaged stream raises zlib.error and many others
         raise DataError(f"Array {column!r} of {path} must be readable. Received: {first_line(error)}.") from error

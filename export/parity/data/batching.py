@@ -1,4 +1,4 @@
-"""Rows to batches that a model takes: columns to inputs, types, axes, and rows of several lengths side by side."""
+"""Makes batches from rows: maps columns to inputs, converts types and axes, and groups rows of several lengths."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from keras_pe.export.comparison.references.interface import in_layouts
 from keras_pe.export.model.signature.given import by_name
 from keras_pe.export.parity.data.columns import (
     WAY_OUT,
-    arranged,
+    arrange_rows,
     as_input,
     check_pad,
     labels_of,
@@ -29,10 +29,10 @@ class Batch:
     """Rows that are fed together.
 
     Attributes:
-        rows: Their numbers in the data set.
-        inputs: By name, one row each along the first axis.
-        number: Its place among the batches of its shard.
-        labels: By column, one row each along the first axis.
+        rows: Indices of the rows in the data set.
+        inputs: Arrays by input name, one row each along the first axis.
+        number: Index of the batch in its shard.
+        labels: Arrays by column, one row each along the first axis.
     """
 
     rows: Array
@@ -43,18 +43,17 @@ class Batch:
 
 @dataclass(frozen=True)
 class Batching:
-    """How rows become batches.
+    """The rule that makes batches from rows.
 
     Attributes:
-        columns: The column of an input, for inputs whose column has another name; or several, each a value of the
-            input's last axis. Without it an input takes the column of its name, or those that are numbered after it
-            (`x_0`, `x_1`); the only input takes all columns if there are as many as it has values.
-        batch_size: Rows fed together. A model whose batch is static decides it itself.
-        length_buckets: Sizes that dynamic dimensions are padded to, each row to the next one up. Without them rows are
-            fed together with those of their own length, and none is padded.
-        pad_values: What an input is padded with, by its name: 0, False or an empty text by default. Rows that are
-            shorter than a static size are padded for these inputs, and refused for others: they are more likely
-            damaged.
+        columns: The column of an input, for inputs whose column has another name; or several columns, each a value of
+            the input's last axis. By default, an input takes the column with its name, or the columns that are numbered
+            after it (`x_0`, `x_1`). The only input takes all columns if their number equals its size.
+        batch_size: Rows fed together. A static batch of the model overrides it.
+        length_buckets: Sizes that dynamic dimensions are padded to. A row is padded to the next larger size. By
+            default, rows of equal length are fed together, without padding.
+        pad_values: The value that pads an input, by its name; the default is 0, False or an empty text. A row that is
+            shorter than a static size is padded for these inputs, and refused for others as probably damaged.
 
     Raises:
         TypeError: If `columns` or `pad_values` is not a mapping from names.
@@ -84,16 +83,16 @@ class Batching:
 
 @dataclass(frozen=True)
 class Feed:
-    """How the rows of a data set become batches of a model.
+    """The conversion of the rows of a data set to batches of a model.
 
     Attributes:
-        inputs: What the model takes.
-        rule: How rows become batches, with the column of every input and the model's own batch where it is static.
-        layouts: The layout of each input that the artifacts have in another one than the model, by its name.
+        inputs: The inputs of the model.
+        rule: The rule of batches, with the column of every input and the model's own batch if static.
+        layouts: The layout of an input by its name, if the artifacts' layout differs from the model's.
         labels: The columns of labels.
 
     Raises:
-        ValueError: If the type of an input does not hold the value that it is padded with.
+        ValueError: If the type of an input cannot hold its padding value.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -102,7 +101,7 @@ class Feed:
     labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Checks the values of the padding."""
+        """Checks the padding values."""
         for spec in self.inputs:
             if spec.name in self.rule.pad_values:
                 check_pad(spec, self.rule.pad_values[spec.name])
@@ -117,11 +116,11 @@ class Feed:
         layouts: Mapping[str, str] | None = None,
         labels: Sequence[str] = (),
     ) -> "Feed":
-        """Returns the feed of data with these columns.
+        """Returns the feed for data with these columns.
 
         Raises:
             DataError: If an input or a label has no column.
-            ValueError: If a column or a value of the padding is given for what is no input.
+            ValueError: If `columns` or `pad_values` names an unknown input.
         """
         for label in labels:
             if label not in columns:
@@ -138,12 +137,12 @@ class Feed:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are read."""
+        """The columns that are read from the data."""
         given = ((each,) if isinstance(each, str) else each for each in self.rule.columns.values())
         return tuple(dict.fromkeys((*(column for columns in given for column in columns), *self.labels)))
 
     def batches(self, start: int, rows: Rows) -> Iterator[Batch]:
-        """Returns the batches of rows that stand together, the first of which has the number `start`.
+        """Yields the batches of consecutive rows. The first row has the number `start`.
 
         Raises:
             DataError: If a row does not fit the model.
@@ -165,7 +164,7 @@ class Feed:
         column = rows[given] if isinstance(given, str) else side_by_side(given, rows)
         if isinstance(column, np.ndarray):
             turned = self._in_layout(spec, as_input(spec, column, name, start))
-            return arranged(spec, turned, name, pads=spec.name in self.rule.pad_values)
+            return arrange_rows(spec, turned, name, pads=spec.name in self.rule.pad_values)
         rows_of = (
             self._in_layout(spec, as_input(spec, row[np.newaxis], name, start + i)) for i, row in enumerate(column)
         )
@@ -182,21 +181,21 @@ class Feed:
         return in_layouts({spec.name: values}, self.layouts, [takes])[spec.name]
 
     def _groups(self, columns: Mapping[str, Column], count: int) -> list[Array]:
-        """Returns the rows that can be fed together, by the sizes that they are padded to; small sizes first."""
+        """Returns the indices of rows that can be fed together, by their padded sizes; small sizes first."""
         ragged = [spec for spec in self.inputs if not isinstance(columns[spec.name], np.ndarray) or self._pads(spec)]
         if not ragged:
             return [np.arange(count)]
         groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
         for row in range(count):
-            sizes = tuple(self._padded(spec, columns[spec.name][row].shape) for spec in ragged)
+            sizes = tuple(self._padded_shape(spec, columns[spec.name][row].shape) for spec in ragged)
             groups.setdefault(sizes, []).append(row)
         return [np.array(groups[sizes]) for sizes in sorted(groups)]
 
     def _pads(self, spec: TensorInfo) -> bool:
         return bool(self.rule.length_buckets) and any(isinstance(dim, str) for dim in spec.shape[1:])
 
-    def _padded(self, spec: TensorInfo, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns the shape that a row is padded to: a static size, the next bucket, or its own."""
+    def _padded_shape(self, spec: TensorInfo, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Returns the shape of a row after padding: a static size, the next bucket, or the row's own size."""
         return tuple(
             dim if isinstance(dim, int) else next((size for size in self.rule.length_buckets if size >= own), own)
             for dim, own in zip(spec.shape[1:], shape, strict=True)
@@ -205,7 +204,7 @@ class Feed:
     def _stack(self, spec: TensorInfo, column: Column, members: Array) -> Array:
         if isinstance(column, np.ndarray) and not self._pads(spec):
             return column if len(members) == len(column) else column[members]
-        shape = self._padded(spec, column[members[0]].shape)
+        shape = self._padded_shape(spec, column[members[0]].shape)
         dtype = as_dtype(spec.dtype)
         empty = "" if dtype.kind == "O" else 0
         stacked = np.full((len(members), *shape), self.rule.pad_values.get(spec.name, empty), dtype)
@@ -223,14 +222,14 @@ class Feed:
 
 
 def fixed_size(takes: Sequence[TensorInfo]) -> int | None:
-    """Returns the number of rows that a batch must have, None where it may have any."""
+    """Returns the number of rows that a batch must have; None if it may have any."""
     return next((int(spec.shape[0]) for spec in takes if spec.shape and isinstance(spec.shape[0], int)), None)
 
 
 def in_whole_batches(
     run: Callable[[Mapping[str, Array]], Arrays], takes: Sequence[TensorInfo], inputs: Mapping[str, Array]
 ) -> Arrays:
-    """Returns the outputs for rows from what takes certain inputs: all at once where it takes any number of rows."""
+    """Returns the outputs of `run` for rows, all at once, or in batches if `takes` fixes the number of rows."""
     if fixed_size(takes) in (None, count(inputs)):
         return run(inputs)
     answers = [run(part) for part in whole_parts(takes, inputs)]
@@ -238,7 +237,7 @@ def in_whole_batches(
 
 
 def whole_parts(takes: Sequence[TensorInfo], inputs: Mapping[str, Array]) -> list[dict[str, Array]]:
-    """Returns rows in batches that are taken, the last one filled up; all at once where any number of them is."""
+    """Returns rows in batches of the fixed size, the last one filled up; one batch if the size is not fixed."""
     total = count(inputs)
     size = fixed_size(takes) or max(1, total)
     parts = ({name: rows[start : start + size] for name, rows in inputs.items()} for start in range(0, total, size))
@@ -246,7 +245,7 @@ def whole_parts(takes: Sequence[TensorInfo], inputs: Mapping[str, Array]) -> lis
 
 
 def fill_up(inputs: Mapping[str, Array], takes: Sequence[TensorInfo]) -> dict[str, Array]:
-    """Returns no more rows than a batch of the one size that is taken, the last one repeated up to it."""
+    """Returns rows with the last one repeated up to the fixed batch size."""
     missing = (fixed_size(takes) or 0) - count(inputs)
     if missing <= 0:
         return dict(inputs)

@@ -1,4 +1,4 @@
-"""The columns of a data set that an input takes, in the input's type and axes."""
+"""Maps the columns of a data set to inputs, with the type and the axes of each input."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,11 +16,11 @@ WAY_OUT = " Shorter rows are padded where `pad_values` names the input."
 def match_columns(
     inputs: Sequence[TensorInfo], columns: Sequence[str], given: Mapping[str, str | Sequence[str]], name: str
 ) -> dict[str, str | Sequence[str]]:
-    """Returns the column of each input, or its columns, as `Batching` says.
+    """Returns the column or columns of each input, by the rule of `Batching`.
 
     Raises:
         DataError: If an input has no column.
-        ValueError: If `given` has what is no input.
+        ValueError: If `given` names an unknown input.
     """
     unknown = sorted(set(given) - {spec.name for spec in inputs})
     if unknown:
@@ -40,7 +40,7 @@ def match_columns(
 
 
 def _columns_of(spec: TensorInfo, columns: Sequence[str], *, is_only: bool) -> str | Sequence[str]:
-    """Returns the column of an input by its name, the columns that are numbered after it, or all for the only input."""
+    """Returns the column with an input's name, the columns numbered after it, or all columns for the only input."""
     if spec.name in columns:
         return spec.name
     size = spec.shape[1] if len(spec.shape) == 2 else None
@@ -56,12 +56,12 @@ def _columns_of(spec: TensorInfo, columns: Sequence[str], *, is_only: bool) -> s
 
 
 def labels_of(column: Column, members: Array) -> Array:
-    """Returns the labels of some rows, given by their places."""
+    """Returns the labels of the rows at some indices."""
     return column[members] if isinstance(column, np.ndarray) else np.stack([column[row] for row in members])
 
 
 def side_by_side(names: Sequence[str], rows: Rows) -> Array:
-    """Returns columns of single values as one of vectors.
+    """Returns columns of single values as one column of vectors.
 
     Raises:
         DataError: If a column has more than one value in a row.
@@ -74,7 +74,7 @@ def side_by_side(names: Sequence[str], rows: Rows) -> Array:
 
 
 def check_pad(spec: TensorInfo, value: object) -> None:
-    """Raises ValueError if the type of an input does not hold a value; digits of a float may be rounded."""
+    """Raises ValueError if the type of an input cannot hold a value; a float may lose digits."""
     dtype, given = as_dtype(spec.dtype), np.asarray(value)
     if dtype.kind == "O":
         is_held = isinstance(value, str | bytes)
@@ -92,7 +92,7 @@ def check_pad(spec: TensorInfo, value: object) -> None:
 
 
 def as_input(spec: TensorInfo, values: Array, column: str, start: int) -> Array:
-    """Returns values in the input's type, if that loses nothing but digits of a float."""
+    """Returns values in the input's type. Raises DataError if the conversion loses more than digits of a float."""
     dtype = as_dtype(spec.dtype)
     if dtype.kind == "O":
         if values.dtype.kind not in "OUS":
@@ -116,7 +116,7 @@ def as_input(spec: TensorInfo, values: Array, column: str, start: int) -> Array:
 
 
 def _first_text(values: Array, start: int) -> str:
-    """Returns the type of a column without numbers; of texts, the first that is not a number, with its row."""
+    """Returns the type of a column that must hold numbers; for texts also the first non-numeric text and its row."""
     if values.dtype.kind not in "OUS":
         return str(values.dtype)
     for row, text in enumerate(values.reshape(len(values), -1)[:, :1].ravel()):
@@ -127,8 +127,8 @@ def _first_text(values: Array, start: int) -> str:
     return "texts"
 
 
-def arranged(spec: TensorInfo, values: Array, column: str, *, pads: bool) -> Column:
-    """Returns rows with the axes of the input; flat rows are given them, shorter ones are left to be padded."""
+def arrange_rows(spec: TensorInfo, values: Array, column: str, *, pads: bool) -> Column:
+    """Returns rows with the axes of the input. Flat rows are reshaped; shorter rows become a list for padding."""
     shape = spec.shape[1:]
     static = [dim for dim in shape if isinstance(dim, int)]
     own = values.shape[1:]

@@ -1,4 +1,4 @@
-"""Opens what a user calls their data: a path, arrays, or a data set of a library that a connector knows."""
+"""Opens a user's data: a path, arrays, or a data set of a library with a connector."""
 
 import os
 from collections.abc import Mapping
@@ -8,21 +8,21 @@ from typing import Any
 from keras_pe.export.errors import first_line
 from keras_pe.export.parity.data.array_files import open_mapping
 from keras_pe.export.parity.data.source import DataError, DataSource
-from keras_pe.export.parity.plugins import DATA_SOURCES, registered
+from keras_pe.export.parity.plugins import DATA_SOURCES, entry_points_of
 
 
 def open_source(data: Any) -> DataSource:
-    """Returns the source that `data` stands for.
+    """Returns the source of `data`.
 
     Args:
-        data: A source; a path of a `.csv`, `.npz`, `.npy`, `.parquet`, `.arrow` or `.feather` file, or of a
-            folder with files of one kind other than `.npz`; a mapping of names to arrays; or what is registered as
-            `keras_pe.data_sources`.
+        data: A source, a path, a mapping of names to arrays, or an object of a package in `keras_pe.data_sources`. The
+            path is a `.csv`, `.npz`, `.npy`, `.parquet`, `.arrow` or `.feather` file, or a folder with files of one
+            kind other than `.npz`.
 
     Raises:
-        FileNotFoundError: If there is nothing at the path.
-        DataError: If it cannot be read.
-        TypeError: If it is none of these.
+        FileNotFoundError: If the path does not exist.
+        DataError: If the data cannot be read.
+        TypeError: If the type of `data` is not supported.
     """
     if isinstance(data, DataSource):
         return data
@@ -30,7 +30,7 @@ def open_source(data: Any) -> DataSource:
         return _open_path(Path(data))
     if isinstance(data, Mapping):
         return open_mapping(data)
-    connectors = registered(DATA_SOURCES)
+    connectors = entry_points_of(DATA_SOURCES)
     for package in dict.fromkeys(kind.__module__.partition(".")[0] for kind in type(data).__mro__):
         source: DataSource | None = connectors[package].load()(data) if package in connectors else None
         if source is not None:
@@ -46,7 +46,7 @@ def _open_path(path: Path) -> DataSource:
     """Opens a file, or a folder with files of one kind, by the suffix."""
     if not path.exists():
         raise FileNotFoundError(f"There is no data at {str(path)!r}.")
-    readers = {name: entry for name, entry in registered(DATA_SOURCES).items() if name.startswith(".")}
+    readers = {name: entry for name, entry in entry_points_of(DATA_SOURCES).items() if name.startswith(".")}
     kinds = sorted(readers)
     files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.suffix in kinds)
     found = sorted({file.suffix for file in files})
@@ -60,6 +60,6 @@ def _open_path(path: Path) -> DataSource:
         opened: DataSource = readers[suffix].load()(str(path), files)
     except (DataError, ImportError):
         raise
-    except Exception as error:  # whatever a damaged file makes of itself
+    except Exception as error:  # a damaged file may raise any error
         raise DataError(f"{path} must be readable. Received: {first_line(error)}.") from error
     return opened

@@ -1,4 +1,4 @@
-"""The shards of a data set: the same each time, and small enough that several wait at once."""
+"""Divides a data set into shards, always alike, and small enough that several fit in memory."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from keras_pe.export.parity.data.source import SHARD_ROWS, Column, DataError, Da
 
 _READ_ROWS = 1024
 _SHARD_BYTES = 2**26
-_LEAST_ROWS = 1024  # of a shard of large rows: a whole batch, as batches are by default
+_LEAST_ROWS = 1024  # least rows of a shard, however large they are: one batch of the default size
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,13 @@ class Shard:
     """Rows that one worker runs at once.
 
     Attributes:
-        index: Its place in the plan, from 0.
-        start: The number of its first row.
-        rows: How many there are.
-        place: Where they are, for people.
-        locator: Where they are, for the source: JSON's plain values.
-        fingerprint: Changes with what the rows hold, as far as that is known without reading them.
-        content: The rows themselves, where no other process could read them.
+        index: Index in the plan, from 0.
+        start: Number of the first row.
+        rows: Number of rows.
+        place: Location of the rows, as text for people.
+        locator: Location of the rows, as JSON values for the source.
+        fingerprint: A hash that changes with the content of the rows, as far as it is known without reading them.
+        content: The rows, if no other process can read them.
     """
 
     index: int
@@ -41,10 +41,10 @@ class Shard:
 
 
 def shards_of(source: DataSource) -> Iterator[Shard]:
-    """Returns the shards in order: the parts, or pieces of one size of the rows that this process reads.
+    """Yields the shards in order: the parts of the source, or pieces of equal size if only this process can read.
 
     Raises:
-        DataError: If rows that this process reads cannot be read, or there are none.
+        DataError: If this process cannot read the rows, or there are no rows.
     """
     start = 0
     if source.parts is not None:
@@ -52,7 +52,7 @@ def shards_of(source: DataSource) -> Iterator[Shard]:
             yield Shard(index, start, part.rows, part.place, part.locator, fingerprint(part.identity))
             start += part.rows
         return
-    for index, content in enumerate(_gathered(read_rows(source, source.columns))):
+    for index, content in enumerate(_gather(read_rows(source, source.columns))):
         rows = count(content)
         yield Shard(index, start, rows, source.name, None, _hash(content), content)
         start += rows
@@ -63,12 +63,12 @@ def shards_of(source: DataSource) -> Iterator[Shard]:
 def read_rows(
     source: DataSource, columns: Sequence[str], shard: Shard | None = None, most: int = _READ_ROWS
 ) -> Iterator[Rows]:
-    """Returns the rows of a shard, or of a source without parts, in the pieces that the source gives.
+    """Yields the rows of a shard, or of a source without parts, in pieces of the source's choice.
 
-    The source chooses the pieces, of at most so many rows where it can.
+    A piece has at most `most` rows if the source can limit them.
 
     Raises:
-        DataError: If they cannot be read, whatever its reader raises.
+        DataError: If the rows cannot be read, for any error of the reader.
     """
     if shard is not None and shard.content is not None:
         content = shard.content
@@ -86,14 +86,14 @@ def read_rows(
             rows = to_rows(piece, columns, source.name, row)
         except DataError:
             raise
-        except Exception as error:  # whatever a file, a library or a pipeline raises
+        except Exception as error:  # files, libraries and pipelines raise errors of any type
             raise DataError(f"{place} must be readable. Received: {first_line(error)}.") from error
         yield rows
         row += count(rows)
 
 
 def travelling(source: DataSource) -> DataSource:
-    """Returns what other processes need of a source: how to read a part, where they can."""
+    """Returns a source for other processes, with the function that reads a part, without the list of parts."""
     return replace(source, parts=None, read=_not_here if source.parts is None else source.read)
 
 
@@ -102,23 +102,23 @@ def _not_here(locator: Any, most: int, columns: Sequence[str]) -> Iterator[Any]:
 
 
 def count(rows: Mapping[str, Column]) -> int:
-    """Returns how many rows there are."""
+    """Returns the number of rows."""
     return len(next(iter(rows.values())))
 
 
 def fingerprint(*parts: Any) -> str:
-    """Returns a hash of JSON's plain values."""
+    """Returns a hash of JSON values."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def file_identity(path: Path) -> tuple[str, int, int]:
-    """Returns what changes when a file does: its name, its size and the time it was written."""
+    """Returns the name, the size and the modification time of a file, which change with the file."""
     status = path.stat()
     return path.name, status.st_size, status.st_mtime_ns
 
 
 def _hash(rows: Rows) -> str:
-    """Returns a hash of what rows hold."""
+    """Returns a hash of the content of rows."""
     digest = hashlib.sha256()
     for name in sorted(rows):
         column = rows[name]
@@ -128,8 +128,8 @@ def _hash(rows: Rows) -> str:
     return digest.hexdigest()
 
 
-def _gathered(pieces: Iterable[Rows]) -> Iterator[Rows]:
-    """Returns rows in pieces of one size, but for the last. Several wait at once: large rows come in smaller ones."""
+def _gather(pieces: Iterable[Rows]) -> Iterator[Rows]:
+    """Yields rows in pieces of equal size, except the last. Large rows come in smaller pieces, to limit the memory."""
     held: list[Rows] = []
     size = wanted = 0
     for piece in pieces:
@@ -139,30 +139,30 @@ def _gathered(pieces: Iterable[Rows]) -> Iterator[Rows]:
         while size + rows - start >= wanted:
             stop = start + wanted - size
             held.append({name: column[start:stop] for name, column in piece.items()})
-            yield _joined(held)
+            yield _join_rows(held)
             held, size, start = [], 0, stop
         if start < rows:
             held.append({name: column[start:] for name, column in piece.items()})
             size += rows - start
     if held:
-        yield _joined(held)
+        yield _join_rows(held)
 
 
 def _shard_rows(piece: Rows, rows: int) -> int:
-    """Returns how many rows of the size of these make a shard."""
+    """Returns the number of rows of a shard, from the size of these rows."""
     columns = [[column] if isinstance(column, np.ndarray) else column for column in piece.values()]
     nbytes = sum(array.nbytes for column in columns for array in column)
     fitting = _SHARD_BYTES * rows // max(nbytes, 1)
     return min(SHARD_ROWS, max(_LEAST_ROWS, fitting))
 
 
-def _joined(pieces: list[Rows]) -> Rows:
+def _join_rows(pieces: list[Rows]) -> Rows:
     if len(pieces) == 1:
         return pieces[0]
-    return {name: _concatenated([piece[name] for piece in pieces]) for name in pieces[0]}
+    return {name: _concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
-def _concatenated(columns: list[Column]) -> Column:
+def _concatenate(columns: list[Column]) -> Column:
     arrays = [column for column in columns if isinstance(column, np.ndarray)]
     if len(arrays) == len(columns) and len({array.shape[1:] for array in arrays}) == 1:
         return np.concatenate(arrays)

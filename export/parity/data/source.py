@@ -1,4 +1,4 @@
-"""What a data set is to a check: rows under named columns, and how what a library calls a batch becomes such rows."""
+"""A data set as rows of named columns, and the conversion of a library's batches to such rows."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,27 +10,27 @@ import numpy as np
 from keras_pe.export.results import Array
 
 Column = Array | list[Array]
-"""The rows of a column: one array with the rows first, or a list of arrays where their shapes differ."""
+"""The rows of a column: one array with the rows first, or a list of arrays if their shapes differ."""
 
 Rows = dict[str, Column]
 
 SHARD_ROWS = 8192
-"""Rows of a shard, where the file does not decide it."""
+"""Rows of a shard, if the file does not determine it."""
 
 
 class DataError(ValueError):
-    """The data set cannot be read, or does not fit the model. The message says what to do."""
+    """The data set cannot be read, or does not fit the model. The message states the way out."""
 
 
 @dataclass(frozen=True)
 class DataPart:
-    """Rows that stand together, and that any process can read.
+    """Consecutive rows that any process can read.
 
     Attributes:
-        rows: How many there are.
-        place: Where they are, for people.
-        locator: Where they are, for `DataSource.read`: JSON's plain values.
-        identity: Changes with what the rows hold, as far as that is known without reading them: JSON's plain values.
+        rows: Number of rows.
+        place: Location of the rows, as text for people.
+        locator: Location of the rows, as JSON values for `DataSource.read`.
+        identity: JSON values that change with the content of the rows, as far as it is known without reading them.
     """
 
     rows: int
@@ -41,17 +41,18 @@ class DataPart:
 
 @dataclass(frozen=True)
 class DataSource:
-    """A data set, as a connector opens it.
+    """A data set that a connector has opened.
 
     Attributes:
-        name: What the report calls it.
-        columns: The names of its columns.
-        read: Called with the locator of a part, the most rows of a batch, and columns; returns an iterator of batches.
-            A batch is a mapping of columns to arrays, lists of arrays or Arrow arrays, a sequence of these in the order
-            of the columns, or one of them. With `parts` it travels to other processes by pickle.
-        parts: What `read` reads, in order. None where only this process can read the rows, from the first to the last:
-            the locator is None then, and the rows are sent along.
-        rows: How many rows there are, where there are no parts; None where only reading tells.
+        name: The name in the report.
+        columns: The names of the columns.
+        read: A function of the locator of a part, the most rows of a batch, and columns; returns an iterator of
+            batches. A batch is a mapping of columns to arrays, lists of arrays or Arrow arrays, a sequence of these in
+            the order of the columns, or one of them. With `parts`, the function must be picklable, since other
+            processes call it.
+        parts: The parts that `read` can read, in order. None if only this process can read the rows. `read` then takes
+            None as locator, and the rows are sent to the other processes.
+        rows: Number of rows if there are no parts; None if only reading can count them.
     """
 
     name: str
@@ -64,7 +65,7 @@ class DataSource:
         """Counts the rows of the parts.
 
         Raises:
-            DataError: If there are none.
+            DataError: If there are no rows.
         """
         if self.parts is not None:
             object.__setattr__(self, "rows", sum(part.rows for part in self.parts))
@@ -73,16 +74,16 @@ class DataSource:
 
 
 def to_rows(batch: Any, names: Sequence[str], source: str, first_row: int) -> Rows:
-    """Returns a batch as rows under names: a mapping, a sequence in the order of the names, or one array.
+    """Returns a batch as rows of named columns.
 
     Args:
-        batch: What `DataSource.read` yields.
+        batch: A batch of `DataSource.read`: a mapping, a sequence in the order of the names, or one array.
         names: The columns.
-        source: What an error calls the data.
-        first_row: The number of its first row, for an error.
+        source: The name of the data in an error.
+        first_row: The number of the batch's first row, for an error.
 
     Raises:
-        DataError: If it has other parts, or what is neither numbers nor texts.
+        DataError: If the number of columns differs, or a value is neither a number nor a text.
     """
     if not isinstance(batch, Mapping):
         parts = list(batch) if isinstance(batch, tuple | list) else [batch]
@@ -93,15 +94,15 @@ def to_rows(batch: Any, names: Sequence[str], source: str, first_row: int) -> Ro
 
 
 def to_column(value: Any, what: str, first_row: int = 0) -> Column:
-    """Returns a column as an array, or as a list of arrays where its rows differ in shape.
+    """Returns a column as an array, or as a list of arrays if its rows differ in shape.
 
     Args:
-        value: An array, a list of rows, or a column of Arrow.
-        what: What an error calls it.
-        first_row: The number of its first row, for an error.
+        value: An array, a list of rows, or an Arrow column.
+        what: The name of the column in an error.
+        first_row: The number of the column's first row, for an error.
 
     Raises:
-        DataError: If it holds what is neither numbers nor texts, or a value is missing.
+        DataError: If a value is missing, or is neither a number nor a text.
     """
     if hasattr(value, "null_count"):
         return _from_arrow(value, what, lambda number: first_row + number)
@@ -111,17 +112,18 @@ def to_column(value: Any, what: str, first_row: int = 0) -> Column:
     if array.dtype.kind != "O":
         return array
     if array.ndim == 1 and len(array) and all(isinstance(row, np.ndarray | list) for row in array):
-        return to_column([np.asarray(row) for row in array], what, first_row)  # as pandas and Ray Data hold lists
+        # pandas and Ray Data store lists as an array of objects.
+        return to_column([np.asarray(row) for row in array], what, first_row)
     if not all(isinstance(text, str | bytes) for text in array.flat):
         raise DataError(f"{what} must hold numbers or texts. Received: other objects.")
     return array
 
 
 def count_rows(source: str, shapes: Mapping[str, tuple[int, ...]]) -> int:
-    """Returns the number of rows that all columns have.
+    """Returns the number of rows, which all columns must share.
 
     Raises:
-        DataError: If there is no column, or not one number of rows.
+        DataError: If there is no column, or the columns differ in their number of rows.
     """
     if not shapes:
         raise DataError(f"{source} must have a column for each input. Received: no column.")
@@ -136,12 +138,12 @@ def count_rows(source: str, shapes: Mapping[str, tuple[int, ...]]) -> int:
 
 
 def _from_arrow(column: Any, what: str, row_of: Callable[[int], int]) -> Column:
-    """Returns an Arrow array: lists of a fixed size, and lists that happen to be of one length, are axes.
+    """Returns an Arrow array as a column. Lists of a fixed size, and lists of equal length, become axes.
 
     Args:
         column: The array.
-        what: What an error calls it.
-        row_of: Returns the row that an element is in, by the element's number.
+        what: The name of the column in an error.
+        row_of: Returns the row of an element by the element's index.
     """
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Tables in Parquet, Arrow and CSV files, read by `pyarrow.dataset`."""
+"""Opens tables in Parquet, Arrow and CSV files with `pyarrow.dataset`."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,10 +14,10 @@ _DELIMITERS = ",;\t|"
 
 
 def open_parquet(name: str, files: Sequence[Path]) -> DataSource:
-    """Opens one Parquet file, or several of one schema. Its row groups are read by any process.
+    """Opens one Parquet file, or several with equal schemas. Any process can read a row group.
 
     Raises:
-        DataError: If they have several schemas.
+        DataError: If the schemas of the files differ.
         ImportError: If pyarrow is not installed.
     """
     parts: list[DataPart] = []
@@ -31,10 +31,10 @@ def open_parquet(name: str, files: Sequence[Path]) -> DataSource:
 
 
 def open_arrow(name: str, files: Sequence[Path]) -> DataSource:
-    """Opens one Arrow (Feather) file, or several of one schema. Each file is read by any process.
+    """Opens one Arrow (Feather) file, or several with equal schemas. Any process can read a file.
 
     Raises:
-        DataError: If they have several schemas.
+        DataError: If the schemas of the files differ.
         ImportError: If pyarrow is not installed.
     """
     columns = _columns(name, files)
@@ -47,13 +47,13 @@ def open_arrow(name: str, files: Sequence[Path]) -> DataSource:
 
 
 def open_csv(name: str, files: Sequence[Path]) -> DataSource:
-    """Opens one file of values between commas, semicolons, tabs or bars, or several of the same columns in order.
+    """Opens one CSV file with commas, semicolons, tabs or bars as separators, or several with equal columns, in order.
 
-    The files are read once for the number of rows and the types: a column is of integers, of floats, of booleans or of
-    texts, whichever first holds all its values. A column with a missing value is one of texts.
+    The function reads the files once to count the rows and to infer the types. The type of a column is the first of
+    integer, float, boolean and text that fits all values. A column with a missing value has the type text.
 
     Raises:
-        DataError: If the files have several headers, or the first line is no header.
+        DataError: If the headers of the files differ, or the first line is not a header.
         ImportError: If pyarrow is not installed.
     """
     require("check_dataset", "pyarrow", extra="data")
@@ -103,7 +103,7 @@ def _rows(fragment: Any, most: int, columns: Sequence[str]) -> Iterator[dict[str
 
 
 def _batches(fragment: Any, most: int | None, columns: Sequence[str]) -> Iterator[Any]:
-    """Yields the batches of a file in order, one at a time: what is read ahead would count as memory."""
+    """Yields the batches of a file in order, one at a time, since reading ahead takes memory."""
     size = {} if most is None else {"batch_size": most}
     yield from fragment.to_batches(
         columns=[*columns], use_threads=False, batch_readahead=0, fragment_readahead=0, **size
@@ -111,11 +111,11 @@ def _batches(fragment: Any, most: int | None, columns: Sequence[str]) -> Iterato
 
 
 def _fragment(file: Path, kinds: dict[str, Any] | None = None) -> Any:
-    """Returns a file as `pyarrow.dataset` reads it, the columns of a CSV file in types."""
+    """Returns a file as a `pyarrow.dataset` fragment. `kinds` has the types of a CSV file's columns."""
     import pyarrow.dataset as ds
 
     if file.suffix == ".parquet":
-        # A file may hold a sum of each page.
+        # A file may have a checksum of each page.
         options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
         format = ds.ParquetFileFormat(default_fragment_scan_options=options)
     elif file.suffix in (".arrow", ".feather"):
@@ -143,7 +143,7 @@ def _header(file: Path) -> list[str]:
     """Returns the names of the columns.
 
     Raises:
-        DataError: If the first line has a name twice, or numbers alone.
+        DataError: If the first line repeats a name, or has numbers only.
     """
     columns: list[str] = _fragment(file).physical_schema.names
     twice = [column for column, count in Counter(columns).items() if count > 1]
@@ -162,7 +162,7 @@ def _is_number(text: str) -> bool:
 
 
 def _kind(column: Any, least: Any) -> Any:
-    """Returns the first type, from one that held the values before, which holds a column of texts."""
+    """Returns the first type, starting at `least`, that fits a column of texts."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -177,7 +177,7 @@ def _kind(column: Any, least: Any) -> Any:
 
 
 def _runs(rows: Sequence[int]) -> Iterator[tuple[list[int], int]]:
-    """Returns runs of row groups of about `SHARD_ROWS` rows, or one larger group, and the rows of each run."""
+    """Yields runs of row groups with at most `SHARD_ROWS` rows, or one larger group, and the rows of each run."""
     groups: list[int] = []
     total = 0
     for group, count in enumerate(rows):

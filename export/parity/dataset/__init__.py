@@ -1,1 +1,1 @@
-"""Parity on a data set of any size: many small results that merge."""
+"""Checks parity on a data set of any size, by small results that merge."""

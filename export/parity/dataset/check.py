@@ -1,4 +1,4 @@
-"""Every row of a data set through a model and what was exported from it."""
+"""Runs every row of a data set through a model and its exported artifacts."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.protocols import Model
 
 _IN_FLIGHT = 32
-"""Shards handed out at once to an executor whose size is not known."""
+"""Number of shards in flight for an executor of unknown size."""
 
 
 @foreign_code()
@@ -66,53 +66,53 @@ def check_dataset(
 ) -> DatasetReport:
     """Runs every row of a data set through a model and its artifacts, and counts the rows on which they differ.
 
-    A row fails where a decision changes, where an output that does not decide is out of tolerance, where a NaN or an
-    infinity stands against something else, or where the runtime gives no answer.
-
-    The work is cut into shards, whose results are small and merge. Their statistics are the same, byte for byte,
-    whichever executor runs them and in whatever order they come back.
+    A row fails if a decision changes or an output without a decision is out of tolerance. A row also fails if only one
+    side has a NaN or an infinity, or if the runtime returns no answer. The data is divided into shards, whose small
+    results merge. The statistics are equal byte for byte, whichever executor runs the shards and in whatever order they
+    return.
 
     Args:
         model: The reference: a built `keras.Model`, the path of a `.keras` or `.h5` file, or an artifact.
-        artifacts: What to check, one or several, as returned by an export or by path.
-        data: A path of a `.csv`, `.npz`, `.npy`, `.parquet`, `.arrow` or `.tfrecord` file, or of a folder of one
-            but `.npz`; a mapping of names to arrays; a `tf.data.Dataset`, a `keras.utils.PyDataset`, or a
-            `datasets.Dataset`; a `DataSource`, or what another package registers. Of `(inputs, targets)` the targets
-            are left out, and so are columns that are no inputs. Files are never loaded whole, but for arrays of a
-            compressed `.npz` file that are stored column by column.
-        batching: How rows become batches: columns, size, lengths and padding.
-        acceptance: Which outputs decide, and after how many failed rows to stop.
+        artifacts: One or several artifacts, as returned by an export or by path.
+        data: A path, a mapping of names to arrays, a `tf.data.Dataset`, a `keras.utils.PyDataset`, a
+            `datasets.Dataset`, a `DataSource`, or data of a registered connector. The path is a `.csv`, `.npz`, `.npy`,
+            `.parquet`, `.arrow` or `.tfrecord` file, or a folder with files of one kind other than `.npz`. Targets
+            of `(inputs, targets)` and columns that no input takes are dropped. A file is never loaded whole, except
+            arrays in column order in a compressed `.npz` file.
+        batching: The rule that makes batches from rows: columns, size, lengths and padding.
+        acceptance: The outputs that decide, and the number of failed rows that stops the check.
         runtimes: As in `check_parity`.
-        input_signature: As in `export_onnx`, for models that do not tell it themselves.
-        border: As in `check_parity`. All artifacts must have one. Rows may be in the model's layout.
+        input_signature: As in `export_onnx`, for models whose input signature cannot be inferred.
+        border: As in `check_parity`. All artifacts must share it. Rows may be in the model's layout.
         rtol, atol, precision: As in `check_parity`.
-        allow_changed: The share of the rows that may fail, from 0 to 1. A stored weight that is damaged fails the check
-            all the same: one that is not the model's or, if an output decides or more is accepted, that rounding to its
-            own format does not explain.
-        least_compared: The least share of the values of all rows that must be compared, from 0 to 1. Values that are
-            NaN on both sides, or beyond the model's own floats, are not.
-        workers: How many processes to run on this machine, one for each processor by default; 0 for none, which lets
-            this process run models that no other could load.
-        executor: Where to run instead: any `concurrent.futures.Executor` whose workers can read the paths given here,
-            such as `dask.distributed.Client.get_executor()`. It is not shut down.
-        checkpoint_dir: A folder that keeps the shards' results. The same call finds them there and does only what is
-            missing; whatever changes in the model, the artifacts, the data or the options is another result.
+        allow_changed: The share of the rows that may fail, from 0 to 1. A damaged stored weight always fails the check.
+            A weight is damaged if it differs from the model's. If an output decides or more is accepted, a weight is
+            damaged only if rounding to its own format does not explain the difference.
+        least_compared: The least share of the values of all rows that must be compared, from 0 to 1. Values are not
+            compared if both sides are NaN, or the value exceeds the range of the model's own floats.
+        workers: Number of processes on this machine; the default is one for each processor. With 0, this process runs
+            all rows, and can run models that no other process can load.
+        executor: A `concurrent.futures.Executor` that replaces the local processes, such as
+            `dask.distributed.Client.get_executor()`. Its workers must be able to read the paths of this call. The check
+            does not shut it down.
+        checkpoint_dir: A folder that keeps the shards' results. An equal call reuses them and runs only the missing
+            shards. A change of the model, the artifacts, the data or the options starts anew.
         timeout: Seconds that a runtime may take to load, or to answer one batch, before it counts as hung.
         diagnosis_seconds: As in `check_parity`, for the worst rows.
-        progress: Called with the rows done, the rows of the data or None where that is not known, and what is going on;
-            True shows a bar, as in `check_parity`.
+        progress: A function that takes the number of finished rows, the number of rows of the data or None if unknown,
+            and the current step. True shows a bar, as in `check_parity`.
 
     Returns:
         The report. It has not passed if nothing was compared.
 
     Raises:
         ValueError: If an argument is not valid; a `DataError` if the data cannot be read or does not fit the model.
-        TypeError: If `data` is of no known kind.
+        TypeError: If the type of `data` is not supported.
         ImportError: If a runtime, or a package that reads the data, is not installed.
         FileNotFoundError: If a file is missing.
         OSError: If a result cannot be written.
         RuntimeError: If code of the model, the data or a plug-in raises SystemExit.
-        BrokenExecutor: If workers keep dying. What was finished stays in `checkpoint_dir`.
+        BrokenExecutor: If workers keep dying. `checkpoint_dir` keeps the finished results.
     """
     watch = Stopwatch()
     check_seconds(timeout, diagnosis_seconds)
@@ -175,7 +175,7 @@ def check_dataset(
 
 
 def _processors() -> int:
-    """Returns how many processors this process may use."""
+    """Returns the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -187,12 +187,12 @@ def _check_workers(workers: int | None, executor: Executor | None) -> None:
 
 
 def _not_run(format: str, path: Path, allow_changed: float) -> DatasetResult:
-    """Returns the result of an artifact that no runtime ran: it has failed, whatever else has passed."""
+    """Returns a failed result for an artifact that no runtime ran."""
     return DatasetResult(str(path), format, "none", "", allow_changed, RuntimeStatistics(), error=untaken(format))
 
 
 def _result(target: Target, calibrated: TargetCalibration, tally: Tally | None, allow_changed: float) -> DatasetResult:
-    """Returns what one artifact in one runtime has come to; without a tally it did not load."""
+    """Returns the result of one artifact in one runtime. `tally` is None if the artifact did not load."""
     found = tally or Tally()
     measured, none = found.statistics.outputs, OutputStatistics()
     outputs = tuple(
@@ -229,10 +229,10 @@ def _diagnose(
     results: Sequence[DatasetResult],
     seconds: float,
 ) -> ParityReport | None:
-    """Returns the check of the worst rows of the runtimes that fail, None where none does.
+    """Returns the check of the worst rows of the failing runtimes; None if no runtime fails.
 
-    The failing rows of one shape are fed together. If every runtime passes them, the batch of each worst row is read
-    again and fed as it was. A source that yields other rows at its second reading has no such batch.
+    Failing rows of equal shape are fed together. If every runtime passes them, the original batch of each worst row is
+    read and fed again. A source that yields other rows on its second reading has no such batch.
     """
     pairs = [(target, result.statistics.failing) for target, result in zip(job.targets, results, strict=True)]
     targets, failing = [target for target, rows in pairs if rows], [rows for _, rows in pairs if rows]
@@ -261,7 +261,7 @@ def _diagnose(
 
 
 def _together(rows: Sequence[WorstRow], takes: Sequence[TensorInfo]) -> Mapping[str, Array]:
-    """Returns the worst row, and those after it that have its shapes, as one batch that the model takes."""
+    """Returns the worst row and the later rows of equal shapes, as one batch that the model takes."""
     shapes = {name: array.shape for name, array in rows[0].inputs.items()}
     alike = [row for row in rows if {name: array.shape for name, array in row.inputs.items()} == shapes]
     first = alike[: fixed_size(takes)]
@@ -269,12 +269,12 @@ def _together(rows: Sequence[WorstRow], takes: Sequence[TensorInfo]) -> Mapping[
 
 
 def _batch_of(row: WorstRow, source: DataSource, feed: Feed) -> Mapping[str, Array] | None:
-    """Returns the batch that held a row, read again; None if the source yields other rows now."""
+    """Reads the batch of a row again, and returns it; None if the source now yields other rows."""
     try:
         shards = (shard for shard in shards_of(source) if shard.index == row.shard)
         batches = (batch for shard in shards for batch in shard_batches(source, feed, shard))
         batch = next((batch for batch in batches if batch.number == row.batch), None)
-    except DataError:  # a generator that can be read once
+    except DataError:  # the source may be a generator, which can be read only once
         return None
     if batch is None:
         return None

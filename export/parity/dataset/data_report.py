@@ -1,4 +1,4 @@
-"""The report of a check of a data set: its sentences, tables and pictures of many rows, in one document."""
+"""Renders the report of a data set check: sentences, tables and pictures of many rows, in one document."""
 
 import math
 from collections.abc import Iterator
@@ -53,10 +53,10 @@ _BINS_A_DECADE = 4
 
 
 class DatasetReport(Report, DatasetResults):
-    """What `check_dataset` returns: the fields of `DatasetResults`, and the ways to read them.
+    """The report of `check_dataset`: the fields of `DatasetResults`, and methods that render them.
 
-    `print(report)` shows what the terminal does, `report.save("report.html")` writes a page, `report.to_dict()` returns
-    JSON's plain values.
+    `print(report)` prints the text of the terminal, `report.save("report.html")` writes a page, and `report.to_dict()`
+    returns JSON values.
     """
 
     published = Published("dataset-report", "A check of a data set", DatasetResults)
@@ -133,7 +133,7 @@ def _output(output: OutputSummary) -> Row:
 
 
 def _classes(result: DatasetResult) -> Iterator[Row]:
-    """Yields the changes of class that were counted most often, the most frequent first."""
+    """Yields the most frequent changes of class, the most frequent first."""
     for output in result.outputs:
         found = output.statistics.changed_classes
         for each in found[:_MOST_CLASSES]:
@@ -145,7 +145,7 @@ def _classes(result: DatasetResult) -> Iterator[Row]:
 
 
 def _worst_rows(result: DatasetResult) -> Iterator[Row]:
-    """Yields the worst rows, the worst first; those that agree only where none fails."""
+    """Yields the failing rows, the worst first; three agreeing rows if no row fails."""
     for row in result.statistics.failing or result.statistics.worst[:3]:
         values = list(_shown_values(row))
         yield (
@@ -171,7 +171,7 @@ def _suite(found: DatasetResults, result: DatasetResult) -> Suite:
 
 
 def _pictures(output: OutputSummary) -> Iterator[Picture]:
-    """Yields how many rows have how large an error, and how much of their margins it takes, where there are any."""
+    """Yields a histogram of the rows' errors, and one of their shares of the margins, if there are any values."""
     floor, allowed = output.noise_floor or 0.0, output.allowed or 0.0
     limits = (Limit("noise floor", floor, "x", dotted=True), Limit("allowed", allowed, "x"))
     said = "Each row by its largest |difference|."
@@ -192,7 +192,7 @@ def _histogram(title: str, said: str, label: str, steps: Steps, limits: tuple[Li
 
 
 def _steps(found: Histogram) -> Steps | None:
-    """Returns the counts in wider bins, None where no value is finite and above 0."""
+    """Returns the counts in wider bins; None if no value is finite and above 0."""
     bins = [each for each in found.bins if 1e-300 < each.low < math.inf]
     if not bins:
         return None
@@ -203,7 +203,7 @@ def _steps(found: Histogram) -> Steps | None:
 
 
 def _summary(found: DatasetResults) -> tuple[str, ...]:
-    """Returns what was measured, and how sure one can be of what was found where no verdict says so."""
+    """Returns the number of rows, the reference, and a confidence bound if no row fails."""
     rows = f"{found.rows:,}" + (f" of {found.total:,}" if found.total not in (None, found.rows) else "")
     measured = f"{rows} rows of {found.data}, measured against {found.reference}, in {found.seconds:.1f} s."
     measured = " ".join([measured, *beside(found)])
@@ -214,7 +214,7 @@ def _summary(found: DatasetResults) -> tuple[str, ...]:
 
 
 def _statements(result: DatasetResult) -> Iterator[Statement]:
-    """Yields what there is to say of one runtime."""
+    """Yields the statements about one runtime."""
     yield Statement("verdict", result.verdict)
     yield from causes(result.findings)
     for problem, first in result.statistics.problems.items():
@@ -228,7 +228,7 @@ def _statements(result: DatasetResult) -> Iterator[Statement]:
 
 
 def _remarks(found: DatasetResults) -> Iterator[Statement]:
-    """Yields what there is to say of the check as a whole."""
+    """Yields the statements about the whole check."""
     yield from causes(found.diagnosis.findings if found.diagnosis is not None else ())
     yield from skip_statements(found)
     for runtime, output in ((each.runtime, output) for each in found.results for output in each.outputs):
@@ -243,26 +243,26 @@ def _remarks(found: DatasetResults) -> Iterator[Statement]:
 
 
 def describe_row(row: WorstRow) -> str:
-    """Returns one of the worst rows as a sentence."""
+    """Returns one sentence about a row."""
     how = {
         Severity.AGREES: "agrees",
         Severity.FAILED: "fails",
         Severity.CLASH: "has a NaN or an infinity on one side only",
-        Severity.NO_ANSWER: "has no answer",  # why is said of them all, once
+        Severity.NO_ANSWER: "has no answer",  # without a reason, since all such rows share one statement of it
     }[row.severity]
     values = [f"{name} {expected} -> {actual}" for name, expected, actual in _shown_values(row)]
     return f"row {row.row:,} ({row.place}) {how}" + (f": {'; '.join(values)}" if values else "")
 
 
 def _shown_values(row: WorstRow) -> Iterator[tuple[str, str, str]]:
-    """Yields each output that was answered, with the values around the largest difference: expected, and actual."""
+    """Yields each answered output with its expected and actual values around the largest difference."""
     for name, actual in row.actual.items():
         around = _largest_difference(row.expected[name], actual)
         yield name, _short(row.expected[name], around), _short(actual, around)
 
 
 def _short(array: Array, around: int) -> str:
-    """Returns a few values of an array, those around one."""
+    """Returns a few values of an array around one index."""
     values = array.ravel()
     start = max(0, min(around - _MOST_VALUES // 2, values.size - _MOST_VALUES))
     some = values[start : start + _MOST_VALUES].tolist()
@@ -272,7 +272,7 @@ def _short(array: Array, around: int) -> str:
 
 
 def _largest_difference(expected: Array, actual: Array) -> int:
-    """Returns the number of the value that differs most, 0 where the two cannot be told apart one by one."""
+    """Returns the index of the value that differs most; 0 if the shapes differ or there are no values."""
     if expected.shape != actual.shape or not expected.size:
         return 0
     if expected.dtype.kind in "OSU":

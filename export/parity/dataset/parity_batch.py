@@ -1,4 +1,4 @@
-"""The check of one batch as a callable, for those who are inside a data engine already: Ray Data, Spark and others."""
+"""Checks one batch by a callable, for use inside a data engine such as Ray Data or Spark."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -25,13 +25,13 @@ from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 
 class ParityBatch:
-    """Tells of each row of a batch whether an artifact says what the model says. The engine counts.
+    """Reports for each row of a batch whether an artifact differs from the model. The engine counts the rows.
 
-    The model and the runtime are loaded with the first batch, and kept. The noise floor is that of the first batch; a
-    row beyond it is measured again, with a floor of its own, before it fails.
+    The first batch loads the model and the runtime, which stay loaded. The first batch also sets the noise floor. A row
+    beyond this floor is measured again with its own floor before it fails.
 
-    A class is an actor of Ray Data, which loads once, and a worker of Spark keeps what it has loaded from task to task:
-    docs/engines.md has a script for each, which tests run.
+    Ray Data runs a class as an actor, which loads once. A Spark worker keeps the loaded objects from task to task.
+    docs/engines.md has a tested script for each.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class ParityBatch:
         precision: str | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
-        """Remembers what to load.
+        """Stores the options; loads nothing.
 
         Args:
-            model: The path of a `.keras` file or of an artifact, where the worker finds it.
-            artifact: What to check, one artifact.
-            runtime: The runtime to check it in; the default one of its format if it is left out.
-            batching: How rows become batches.
-            acceptance: Which outputs decide.
+            model: The path of a `.keras` file or of an artifact on the worker.
+            artifact: One artifact.
+            runtime: The runtime of the artifact; the default is the default runtime of its format.
+            batching: The rule that makes batches from rows.
+            acceptance: The outputs that decide.
             input_signature: As in `export_onnx`.
             border: As in `check_parity`.
             rtol, atol, precision: As in `check_parity`.
@@ -64,7 +64,7 @@ class ParityBatch:
 
         Raises:
             ValueError, FileNotFoundError, ImportError: As `check_dataset`.
-            TypeError: If `artifact` is not one.
+            TypeError: If `artifact` is not a single artifact.
         """
         check_seconds(timeout, DIAGNOSIS_SECONDS)
         if not is_path(artifact):
@@ -92,11 +92,12 @@ class ParityBatch:
         """Returns two arrays with a value for each row.
 
         Args:
-            batch: The columns by name; those that are no inputs are left out.
+            batch: The columns by name. Columns that no input takes are ignored.
 
         Returns:
-            "failed", whether the row fails, and "error", its largest error in units of what is allowed, or of the noise
-            floor where decisions alone count; infinity where the runtime gave no answer.
+            "failed", whether the row fails, and "error", the largest error of the row. The unit of the error is the
+            tolerance, or the noise floor if decisions alone count. The error is infinity if the runtime returned no
+            answer.
 
         Raises:
             DataError: If the batch does not fit the model.

@@ -1,4 +1,4 @@
-"""What a check of a data set found: plain frozen records."""
+"""The results of a check of a data set, as frozen records."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ class OutputSummary(Shown):
     """One output of one artifact in one runtime, over all rows.
 
     Attributes:
-        output: Its name.
-        decision: How it decides, such as "argmax" or "> 0.5"; None where it does not.
-        noise_floor: The model's own error against its float64 rebuild, in a sample; without a rebuild an eighth of what
-            the type allows; None for what is no float.
-        allowed: The absolute difference allowed, None where decisions alone count.
+        output: The name of the output.
+        decision: The rule of its decision, such as "argmax" or "> 0.5"; None without a decision.
+        noise_floor: The model's own error against its float64 rebuild, in a sample. Without a rebuild, an eighth of the
+            tolerance of the type. None if the output is not a float.
+        allowed: The tolerance on the absolute difference; None if decisions alone count.
         statistics: The counts and histograms.
     """
 
@@ -41,7 +41,7 @@ class OutputSummary(Shown):
 
     @property
     def factor(self) -> float | None:
-        """The largest error in units of the noise floor; None for what is no float, and where no value was compared."""
+        """The largest error in units of the noise floor; None if the output is not a float or was not compared."""
         found = self.statistics
         return found.max_abs_diff / self.noise_floor if self.noise_floor and found.values else None
 
@@ -59,11 +59,11 @@ class OutputSummary(Shown):
 
     @property
     def quantiles(self) -> dict[str, float]:
-        """By the share of the rows: a difference that they stay within, an eighth too large at most."""
+        """A bound on the error for several shares of the rows, at most an eighth too large."""
         return {str(share): self.quantile(share) for share in _QUANTILES}
 
     def quantile(self, share: float) -> float:
-        """Returns an error that this share of the rows stays within, an eighth too large at most."""
+        """Returns a bound on the error of this share of the rows, at most an eighth too large."""
         return min(self.statistics.errors.quantile(share), self.statistics.max_abs_diff)
 
 
@@ -75,16 +75,16 @@ class DatasetResult(Shown):
         artifact: The artifact's path.
         format: "onnx", "tf_saved_model" or "litert".
         runtime: The runtime's name.
-        version: Its package and version.
+        version: The package and version of the runtime.
         allow_changed: The share of the rows that may fail, from 0 to 1.
-        statistics: What was counted.
-        outputs: One for each output that was compared.
-        error: Why the artifact did not load; empty where it did.
-        rows_per_second: Rows by the time inside the runtime; None where every result stood in the checkpoint.
-        names: The inputs and outputs that the artifact calls otherwise, matched for the comparison.
+        statistics: The counts over all rows.
+        outputs: A summary of each compared output.
+        error: The reason that the artifact did not load; empty if it loaded.
+        rows_per_second: Rows per second inside the runtime; None if every result came from the checkpoint.
+        names: Inputs and outputs with other names in the artifact than in the model, as matched.
         least_compared: The least share of the values that must be compared, from 0 to 1.
-        weights: How much of the model's weights the artifact stores; None if that is not known.
-        findings: One for each stored weight that is damaged. A damaged weight fails the check, whatever the rows show.
+        weights: How many of the model's weights the artifact stores; None if unknown.
+        findings: One for each damaged stored weight. A damaged weight fails the check, whatever the rows show.
     """
 
     computed: ClassVar[tuple[str, ...]] = ("passed", "verdict", "upper_bound_95", "compared_share")
@@ -111,7 +111,7 @@ class DatasetResult(Shown):
 
     @property
     def passed(self) -> bool:
-        """Whether enough was compared, every output among it, no more rows fail than may, and no weight is damaged."""
+        """Whether enough values of every output were compared, few enough rows fail, and no weight is damaged."""
         found = self.statistics
         compared = bool(self.outputs) and all(each.statistics.rows for each in self.outputs)
         is_enough = compared and found.rows > 0 and self.compared_share > 0 and not self._is_too_little
@@ -119,7 +119,7 @@ class DatasetResult(Shown):
 
     @property
     def compared_share(self) -> float:
-        """The share of the values that was compared, over all rows and outputs, from 0 to 1."""
+        """The share of the values that were compared, over all rows and outputs, from 0 to 1."""
         values = sum(each.statistics.values for each in self.outputs)
         uncompared = sum(each.statistics.uncompared for each in self.outputs)
         return (values - uncompared) / values if values else 0.0
@@ -130,12 +130,12 @@ class DatasetResult(Shown):
 
     @property
     def upper_bound_95(self) -> float:
-        """With 95 % confidence a smaller share of all rows like these fails."""
+        """The upper bound, with 95 % confidence, on the share of similar rows that fail."""
         return upper_bound(self.statistics.failed, self.statistics.rows, CONFIDENCE) if self.statistics.rows else 1.0
 
     @property
     def verdict(self) -> str:
-        """The verdict in a sentence, with its confidence."""
+        """The verdict as a sentence, with its confidence."""
         found = self.statistics
         if self.error:
             return f"not loaded: {self.error}"
@@ -162,7 +162,7 @@ class DatasetResult(Shown):
 
     @property
     def changed(self) -> int:
-        """Rows with a decision that changed, in any one output the most."""
+        """The number of rows whose decision changed, in the output with the most such rows."""
         return max((each.statistics.changed for each in self.outputs), default=0)
 
     @property
@@ -173,16 +173,16 @@ class DatasetResult(Shown):
 
 @dataclass(frozen=True)
 class DatasetResults(AnyResults):
-    """What a whole check of a data set found.
+    """The results of a check of a data set.
 
     Attributes:
-        data: What the data is called.
-        rows: Rows that were run.
-        total: Rows of the data; None where it was not read to its end.
-        results: One for each artifact and runtime.
-        stopped_early: Whether `stop_after` ended it.
-        reused_rows: Rows whose results stood in the checkpoint.
-        diagnosis: The check of the worst rows, with layers and causes; None where no row fails.
+        data: The name of the data.
+        rows: Number of rows that ran.
+        total: Number of rows of the data; None if the data was not read to its end.
+        results: A result for each artifact and runtime.
+        stopped_early: Whether `stop_after` ended the check.
+        reused_rows: Number of rows whose results came from the checkpoint.
+        diagnosis: The check of the worst rows, with layers and causes; None if no row fails.
     """
 
     computed: ClassVar[tuple[str, ...]] = ("passed",)
@@ -197,5 +197,5 @@ class DatasetResults(AnyResults):
 
     @property
     def passed(self) -> bool:
-        """Whether every runtime passed on all rows; a check that compared nothing has failed."""
+        """Whether every runtime passed on all rows. A check without results has failed."""
         return bool(self.results) and not self.stopped_early and all(result.passed for result in self.results)

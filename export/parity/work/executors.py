@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar
 
 from keras_pe.export.errors import ProcessDiedError
-from keras_pe.export.parity.plugins import EXECUTORS, registered
+from keras_pe.export.parity.plugins import EXECUTORS, entry_points_of
 from keras_pe.export.processes.process import Child
 
 _P = ParamSpec("_P")
@@ -120,7 +120,7 @@ def cluster_executor(address: str) -> AbstractContextManager[Executor]:
         ImportError: If the package is not installed.
         OSError: If nobody answers there.
     """
-    connectors = registered(EXECUTORS)
+    connectors = entry_points_of(EXECUTORS)
     scheme, found, place = address.partition("://")
     if not found or scheme not in connectors:
         known = ", ".join(f"{name}://HOST:PORT" for name in sorted(connectors))
