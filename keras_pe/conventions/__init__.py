@@ -1,4 +1,4 @@
-"""How other codebases lay the signal out, and which one made a given table. NumPy only; Keras for a layer."""
+"""The signal layouts of other codebases, and the detection of the layout of a table. Needs NumPy; Keras for a layer."""
 
 from keras_pe.conventions.catalogue import CONVENTIONS, convention, from_convention
 from keras_pe.conventions.definition import Convention

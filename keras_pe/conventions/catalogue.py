@@ -1,4 +1,4 @@
-"""The conventions in circulation."""
+"""The table of all known conventions."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +27,8 @@ CONVENTIONS: dict[str, Convention] = {
     for each in (
         Convention("tensor2tensor", _TENSOR2TENSOR, "concatenated", last_is_longest, odd_channels=True),
         Convention("paper", _PAPER, "interleaved", paper, odd_channels=True),
-        # The first token is at padding_idx + 1, and fairseq's dictionaries have their padding at 1. The row of
-        # padding_idx itself is zeroed there; here a mask does that.
+        # The first token has position padding_idx + 1, and fairseq's dictionaries have padding_idx = 1. fairseq sets
+        # the row of padding_idx to zero; this package uses a mask instead.
         Convention(
             "fairseq",
             "fairseq 0.12.2, modules/sinusoidal_positional_embedding.py",
@@ -53,7 +53,7 @@ CONVENTIONS: dict[str, Convention] = {
             paper,
             odd_channels=True,
         ),
-        # Its table of an odd width is one column narrower than asked for, so odd widths are not its.
+        # For an odd width, the table there is one column too narrow, so odd widths are not supported.
         Convention(
             "model-garden",
             "tf-models-official 2.20.0, nlp/modeling/layers/position_embedding.py, RelativePositionEmbedding",
@@ -69,7 +69,7 @@ CONVENTIONS: dict[str, Convention] = {
             odd_channels=True,
         ),
         # The releases on PyPI (to 0.10.0) give a sine and its cosine different timescales, 10000**(2 j / d) for column
-        # j. Such columns are not a rotation, and the layer has no argument for them.
+        # j. Such columns are not a rotation, and the layer cannot express them.
         Convention(
             "gluonnlp",
             "GluonNLP's development branch, layers.py, SinusoidalPositionalEmbedding",
@@ -78,7 +78,7 @@ CONVENTIONS: dict[str, Convention] = {
             min_channels=4,
             odd_channels=True,
         ),
-        # Multiplied there by a trained scalar that begins at channels ** -0.5.
+        # The codebase multiplies the signal by a trained scalar, which starts at channels ** -0.5.
         Convention(
             "x-transformers",
             "x-transformers 2.31.10, x_transformers.py, ScaledSinusoidalEmbedding",
@@ -109,7 +109,7 @@ CONVENTIONS: dict[str, Convention] = {
 
 
 def convention(name: str) -> Convention:
-    """Returns the convention of this name, or raises ValueError with the nearest one."""
+    """Returns the convention with this name. Raises ValueError with the most similar name if it is unknown."""
     if name in CONVENTIONS:
         return CONVENTIONS[name]
     hint = did_you_mean(name, CONVENTIONS)
@@ -121,20 +121,19 @@ def from_convention(
 ) -> "SinusoidalPositionEncoding | FourierFeatures":
     """Returns the layer that encodes positions as another codebase does.
 
-    It is a `SinusoidalPositionEncoding`, or `FourierFeatures` where the codebase draws a matrix at random: that is to
-    be given, in turns, as `matrix` (`Convention.schedule` is None there).
-
+    The layer is a `SinusoidalPositionEncoding`. If the codebase draws a random matrix, the layer is `FourierFeatures`,
+    and `matrix` must be passed, in turns (`Convention.schedule` is None for such a codebase).
     Args:
         name: One of `keras_pe.conventions.CONVENTIONS`.
         channels: Width of the inputs. Some conventions depend on it in ways that only explicit timescales express.
-        max_timescale: The codebase's 10,000, under whatever name it goes there; None for what it has by default.
-        **kwargs: Further arguments of the layer; they win over the convention's. fairseq with another `padding_idx` is
-            `start_index=padding_idx + 1`; MAE's table with a row of zeros for its class token is
-            `grid_shape=(14, 14), class_tokens=1`.
+        max_timescale: The codebase's counterpart of 10,000, whatever its name there; None for the codebase's default.
+        **kwargs: Further arguments of the layer, which override those of the convention. For fairseq with another
+            `padding_idx`, pass `start_index=padding_idx + 1`. For MAE's table with a row of zeros for its class token,
+            pass `grid_shape=(14, 14), class_tokens=1`.
 
     Raises:
-        ValueError: If the name is unknown, or if the codebase has no signal of this width.
-        TypeError: If a matrix is missing, or given where there is none.
+        ValueError: If the name is unknown, or the codebase has no signal of this width.
+        TypeError: If a matrix is missing, or is passed for a convention without one.
 
     >>> from_convention("fairseq", 512).start_index
     2

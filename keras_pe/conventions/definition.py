@@ -1,4 +1,4 @@
-"""A convention is one codebase's way of writing the signal, as arguments of the one layer."""
+"""A convention: the signal of one codebase, as arguments of the layer."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,19 +16,19 @@ class Convention:
     """One codebase's choice of timescales, layout and first position.
 
     Attributes:
-        name: Its name in `from_convention` and `identify`.
+        name: The name in `from_convention` and `identify`.
         source: File and function of the formula.
         layout: Order of the columns.
-        schedule: Returns the layer's arguments for the timescales of `(channels, max_timescale)`. None where a matrix
-            has their place, which is given: then the layer is `FourierFeatures`.
+        schedule: Returns the layer's arguments for the timescales of `(channels, max_timescale)`. None if the caller
+            must pass a matrix instead of timescales; the layer is then `FourierFeatures`.
         start_index: Position of the first token.
-        min_channels: Narrowest width for which the codebase returns numbers.
-        odd_channels: Whether the codebase has an answer for odd widths.
+        min_channels: Narrowest width for which the codebase returns finite values.
+        odd_channels: Whether the codebase supports odd widths.
         max_timescale: The codebase's default; the formula has 10,000.
-        whole_positions: Whether its positions are those of tokens, so that the rows of a table identify them.
-        descending: Whether its tables hold distances between tokens, the largest first.
-        axes: How many the positions have: 2 for images, 3 for points in space, 4 for boxes.
-        grid: Coordinates of the axes and order of their blocks: arguments of the layer.
+        whole_positions: Whether the positions are those of tokens, so that the rows of a table identify them.
+        descending: Whether the tables contain distances between tokens, the largest first.
+        axes: Number of axes of the positions: 1 for sequences, 2 for images, 3 for points in space, 4 for boxes.
+        grid: Coordinates of the axes and order of their blocks, as arguments of the layer.
         scale: Factor of the signal, as a function of the width.
     """
 
@@ -52,14 +52,14 @@ class Convention:
 
     @property
     def _unit(self) -> int:
-        """Divisor of the number of channels; directions of a matrix belong to all axes."""
+        """Divisor of the number of channels. It does not contain the axes for a matrix, whose columns mix all axes."""
         return 1 if self.odd_channels else 2 if self.schedule is None else 2 * self.axes
 
     def layer_arguments(self, channels: int, max_timescale: float | None = None) -> dict[str, Any]:
-        """Returns the arguments of the layer that give this convention's signal.
+        """Returns the layer's arguments for this convention's signal.
 
         Raises:
-            ValueError: If the codebase has no signal of this width, or if `max_timescale` is less than 1.
+            ValueError: If the codebase has no signal of this width, or `max_timescale` is less than 1.
         """
         check_channels(channels)
         longest = self.max_timescale if max_timescale is None else max_timescale
@@ -81,7 +81,7 @@ class Convention:
         }
 
     def timescales(self, channels: int, max_timescale: float | None = None) -> Float64Array:
-        """Returns the timescales of this convention's signal, in positions; of a grid those of each axis."""
+        """Returns the timescales of this convention's signal, in positions; for a grid, the timescales of each axis."""
         arguments = self.layer_arguments(channels, max_timescale)
         schedule = {name: value for name, value in arguments.items() if name in _SCHEDULE}
         return resolve_timescales(channels // self.axes, **schedule)

@@ -1,6 +1,6 @@
-"""The conventions of images, of points in space and of boxes: a block of columns for each axis, side by side or mixed.
+"""The conventions of images, of points in space and of boxes: a block of columns for each axis, or mixed blocks.
 
-Conventions of images are for inputs `(batch, height, width, channels)`, whose tokens a reshape orders row by row.
+Conventions of images take inputs `(batch, height, width, channels)`, whose tokens a reshape orders row by row.
 """
 
 import math
@@ -17,7 +17,7 @@ from keras_pe.conventions.schedules import (
 from keras_pe.signal.coordinates import Coordinates
 
 _COLUMNS_FIRST = {"reverse_axes": True}
-# Made column after column, and added to tokens that lie row after row.
+# The codebase makes the table column by column, but adds it to tokens in row order.
 _TRANSPOSED = {"reverse_axes": True, "flatten": "columns"}
 _TURN = 2 * math.pi
 
@@ -26,7 +26,7 @@ IMAGES = (
         "tensor2tensor-2d", "tensor2tensor 1.15.7, layers/common_attention.py, add_timing_signal_nd", "concatenated",
         last_is_longest, min_channels=8, axes=2,
     ),
-    # Called emb_h there, but "here w goes first".
+    # The codebase calls the first block emb_h, but notes "here w goes first".
     Convention(
         "mae-2d", "facebookresearch/mae efb2a80, util/pos_embed.py, get_2d_sincos_pos_embed", "concatenated", paper,
         min_channels=4, axes=2, grid=_COLUMNS_FIRST,
@@ -43,7 +43,7 @@ IMAGES = (
         "d-fine-2d", "keras-hub 0.32.0, models/d_fine/d_fine_hybrid_encoder.py, as RT-DETR's own code", "concatenated",
         paper, min_channels=4, axes=2, grid=_TRANSPOSED,
     ),
-    # An image of any size counts from 0 to 16, `base_size` there; divide `high` by `interpolation_scale`.
+    # The coordinates of an image of any size go from 0 to 16 (`base_size`). Divide `high` by `interpolation_scale`.
     Convention(
         "diffusers-2d", "diffusers 0.42.1, models/embeddings.py, get_2d_sincos_pos_embed", "concatenated", paper,
         min_channels=4, axes=2, grid={"reverse_axes": True, "coordinates": Coordinates(0.0, 16.0, "starts")},
@@ -64,12 +64,12 @@ IMAGES = (
         "positional-encodings-2d", "positional-encodings 6.0.3, tf_encodings.py, TFPositionalEncoding2D",
         "interleaved", paper, min_channels=4, axes=2,
     ),
-    # Without `normalize`, as the function has it by default.
+    # With the function's default, without `normalize`.
     Convention(
         "detr-2d", "facebookresearch/detr 29901c5, models/position_encoding.py, PositionEmbeddingSine", "interleaved",
         paper, start_index=1, min_channels=4, axes=2,
     ),
-    # As the models have it: DETR, MaskFormer, Mask2Former, SAM 2 and 3.
+    # With `normalize`, as in DETR, MaskFormer, Mask2Former, SAM 2 and SAM 3.
     Convention(
         "detr-normalized-2d", "facebookresearch/detr 29901c5, models/position_encoding.py, PositionEmbeddingSine",
         "interleaved", paper, min_channels=4, axes=2, grid={"coordinates": Coordinates(0.0, _TURN, "ends", 1e-6)},
@@ -83,7 +83,7 @@ IMAGES = (
         "interleaved", paper, min_channels=4, max_timescale=20.0, axes=2,
         grid={"coordinates": Coordinates(0.0, _TURN, "ends", 1e-6)},
     ),
-    # The coordinates themselves stand before it there; `max_timescale` is the resolution.
+    # The codebase puts the coordinates themselves before the signal. `max_timescale` is the resolution.
     Convention(
         "perceiver-2d", "deepmind-research/perceiver, position_encoding.py, generate_fourier_features", "concatenated",
         multiples_up_to_half, min_channels=4, max_timescale=224.0, axes=2,
@@ -94,12 +94,12 @@ IMAGES = (
         half_turns_up_to_half, min_channels=4, max_timescale=224.0, axes=2,
         grid={"coordinates": Coordinates(-1.0, 1.0, "edges")},
     ),
-    # The coordinates themselves stand before it there, which are given as three lists of positions.
+    # The codebase puts the coordinates themselves before the signal. Pass them as three lists of positions.
     Convention(
         "nerf", "bmild/nerf 14c5556, run_nerf_helpers.py, Embedder", "interleaved", doublings, min_channels=6,
         whole_positions=False, axes=3, grid={"blocks": "phase"},
     ),
-    # Four corners of a box, from 0 to 1; `max_timescale` is the temperature.
+    # The positions are the four corners of a box, from 0 to 1. `max_timescale` is the temperature.
     Convention(
         "gligen", "diffusers 0.42.1, models/embeddings.py, get_fourier_embeds_from_boundingbox", "interleaved", growing,
         min_channels=8, max_timescale=100.0, whole_positions=False, axes=4, grid={"blocks": "phase"},

@@ -1,4 +1,4 @@
-"""Reads the rotary layers of keras-hub, and the relative biases of its T5."""
+"""Reads the rotary layers of keras-hub and the relative biases of its T5."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,25 +6,25 @@ if TYPE_CHECKING:
     from keras_pe.layers.relative_position_bias import RelativePositionBias
     from keras_pe.layers.rotary_position_encoding import RotaryPositionEncoding
 
-# Layers of ESM and others take other arguments.
+# The rotary layers of ESM and others have other arguments.
 _ROTARY = ("RotaryEmbedding", "LlamaRotaryEmbedding", "Phi3SuScaledRotaryEmbedding")
 
 
 def rotary_from_keras_hub(layer: Any, **kwargs: Any) -> "RotaryPositionEncoding":
-    """Returns the layer that does what a rotary layer of keras-hub is meant to do.
+    """Returns a layer that computes the intended function of a rotary layer of keras-hub.
 
-    It takes the same call, `layer(inputs, start_index=..., positions=...)`. Outputs agree to the rounding of float32
-    angles, but for two faults: Llama's `position_scaling_factor`, which has no effect there, scales positions, and
-    YaRN's temperature is not rounded to the compute dtype.
+    The call is equal: `layer(inputs, start_index=..., positions=...)`. Outputs agree to the rounding of float32 angles,
+    except for two faults of keras-hub. Llama's `position_scaling_factor`, which has no effect there, scales positions
+    here. YaRN's temperature is not rounded to the compute dtype here.
 
     Args:
         layer: A `keras_hub.layers.RotaryEmbedding`, or Llama's or Phi-3's own.
-        **kwargs: Further arguments of `RotaryPositionEncoding`; they win over those read.
+        **kwargs: Further arguments of `RotaryPositionEncoding`, which override those of `layer`.
 
     Raises:
-        TypeError: If the layer is not one of these.
-        ValueError: If it is a "dynamic" one, whose rates differ from dynamic NTK's at any length, or has a
-            `denominator_dim`.
+        TypeError: If the class of the layer is not supported.
+        ValueError: If the layer has a `denominator_dim`, or is "dynamic": its rates then differ from those of dynamic
+            NTK at any length.
 
     Source:
         keras-hub 0.32.0, layers/modeling/rotary_embedding.py, models/llama/llama_rotary_embedding.py and
@@ -53,10 +53,10 @@ def rotary_from_keras_hub(layer: Any, **kwargs: Any) -> "RotaryPositionEncoding"
 
 
 def bias_from_keras_hub(attention: Any) -> "RelativePositionBias":
-    """Returns the layer that gives the relative biases of T5's attention, from the very same weights.
+    """Returns a layer with the relative biases of T5's attention, which shares the weights of the attention.
 
     Args:
-        attention: A built `T5MultiHeadAttention` of keras-hub that has biases of its own: the first of a stack.
+        attention: A built `T5MultiHeadAttention` of keras-hub with its own biases: the first layer of a stack.
 
     Source:
         keras-hub 0.32.0, models/t5/t5_multi_head_attention.py.
@@ -77,8 +77,8 @@ def bias_from_keras_hub(attention: Any) -> "RelativePositionBias":
 
 
 def _scaling(layer: Any) -> dict[str, Any] | None:
-    """Returns the scaling of a layer in the words of Hugging Face."""
-    if getattr(layer, "inverese_freq_long_factor", None) is not None:  # as keras-hub spells it
+    """Returns the scaling of a layer with Hugging Face's names."""
+    if getattr(layer, "inverese_freq_long_factor", None) is not None:  # the spelling of keras-hub
         return {
             "rope_type": "longrope",
             "short_factor": [float(each) for each in layer.inverese_freq_short_factor],

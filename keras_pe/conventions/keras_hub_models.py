@@ -1,4 +1,4 @@
-"""Has this package compute the rotations and relative biases of keras-hub's models, in place."""
+"""Replaces the rotations and relative biases of keras-hub's models by this package's layers, in place."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,21 +7,21 @@ from keras_pe.conventions.keras_hub import bias_from_keras_hub, rotary_from_kera
 
 
 def convert_keras_hub(model: Any) -> list[Any]:
-    """Has this package's layers compute the positions of a keras-hub model: its rotary layers, and T5's biases.
+    """Makes this package's layers compute the positions of a keras-hub model: rotary layers, and T5's biases.
 
-    The model is changed in place, also if it is built or trained, and keeps its weights: a T5's biases are trained on.
-    Keras recompiles its functions. A file of the model (`model.save`) holds keras-hub's layers: convert a model again
-    after loading it.
+    The function changes the model in place, even a built or trained one. The model keeps its weights, and the biases of
+    T5 remain trainable. Keras compiles the model's functions again. A saved file (`model.save`) contains keras-hub's
+    layers: convert the model again after loading.
 
     Args:
-        model: A backbone, a task such as a `CausalLM`, or any layer or model with keras-hub's layers in it.
+        model: A backbone, a task such as a `CausalLM`, or any layer or model that contains keras-hub's layers.
 
     Returns:
-        The layers that compute now, in the order of the model; none where the model has none to convert.
+        The new layers, in the order of the model; an empty list if the model has nothing to convert.
 
     Raises:
-        TypeError, ValueError: If a layer that is called a rotary embedding, as SmolLM3's own, cannot be read
-            (`rotary_from_keras_hub`). Nothing is changed then.
+        TypeError, ValueError: If `rotary_from_keras_hub` cannot read a layer whose class is called a rotary embedding,
+            such as SmolLM3's own. The model is then unchanged.
 
     Source:
         keras-hub 0.32.0.
@@ -38,7 +38,7 @@ def convert_keras_hub(model: Any) -> list[Any]:
     rotary = [(each, rotary_from_keras_hub(each)) for each in found if _is_rotary(each) and not hasattr(each, "exact")]
     biased = [(each, bias_from_keras_hub(each)) for each in found if _has_bias(each) and not _is_converted(each)]
     for theirs, ours in rotary:
-        theirs.exact = ours  # so that it is one of the model's layers
+        theirs.exact = ours  # an attribute, so that Keras tracks it as one of the model's layers
         theirs.call = _rotation(ours)
     for attention, bias in biased:
         attention.compute_bias = _bias(bias)
@@ -50,13 +50,13 @@ def convert_keras_hub(model: Any) -> list[Any]:
 
 
 def is_converted(model: Any) -> bool:
-    """Whether `convert_keras_hub` has changed a model, which its configuration does not say."""
+    """Whether `convert_keras_hub` has changed a model. The configuration of the model does not contain it."""
     return any(_is_converted(each) for each in _layers_in(model, set()))
 
 
 def _rotation(layer: Any) -> Any:
     def call(inputs: Any, start_index: Any = 0, positions: Any = None) -> Any:
-        # keras-hub takes no notice of a start beside positions.
+        # keras-hub ignores the start index if positions are passed.
         return layer(inputs, start_index=start_index) if positions is None else layer(inputs, positions=positions)
 
     return call
@@ -85,7 +85,7 @@ def _is_converted(layer: Any) -> bool:
 
 
 def _layers_in(value: Any, seen: set[int]) -> Iterator[Any]:
-    """Yields a layer and its sublayers, or the layers of a container, each once."""
+    """Yields a layer and its sublayers, or the layers of a container, each layer once."""
     import keras
 
     if id(value) in seen:

@@ -1,4 +1,4 @@
-"""Channels in the order of another convention: those of a signal, or of the weights before a rotary encoding."""
+"""Reorders channels for another convention: channels of a signal, or of the weights before a rotary encoding."""
 
 from typing import Any, get_args
 
@@ -12,17 +12,17 @@ from keras_pe.signal.layouts import RotaryLayout, column_order
 def channel_permutation(source: str, target: str, channels: int) -> npt.NDArray[np.intp]:
     """Returns the `p` with `target_signal == source_signal[..., p]` at every position.
 
-    A model trained with the source's encoding keeps its meaning under the target's when the channels of its embeddings
-    are reordered by `p` too. First positions are not the permutation's matter: they differ by rows, not by channels.
+    A model that was trained with the source's encoding gives equal results with the target's encoding if `p` also
+    reorders the channels of its embeddings. The permutation ignores first positions, which change rows, not channels.
 
     Args:
         source: Name of the convention to start from.
         target: Name of the convention to arrive at.
-        channels: Width of both.
+        channels: Width of both signals.
 
     Raises:
-        ValueError: If a name is unknown, if a convention has no signal of this width, or if their timescales differ,
-            so that no order of channels makes one of the other.
+        ValueError: If a name is unknown, a convention has no signal of this width, or the timescales of the two differ.
+            No order of channels then transforms one into the other.
 
     >>> channel_permutation("x-transformers", "paper", 6).tolist()
     [0, 3, 1, 4, 2, 5]
@@ -35,7 +35,7 @@ def channel_permutation(source: str, target: str, channels: int) -> npt.NDArray[
                 f"Received: {name}={each.name!r}."
             )
     scales, wanted = one.timescales(channels), other.timescales(channels)
-    # Two formulas of one number differ by a few units in the last place; two schedules by parts in a thousand.
+    # Two formulas of one value differ by a few units in the last place. Two schedules differ by parts in a thousand.
     if len(scales) != len(wanted) or not np.allclose(scales, wanted, rtol=1e-9, atol=0.0):
         raise ValueError(
             f"No order of channels turns {source!r} into {target!r} at {channels} channels: their timescales differ, "
@@ -57,18 +57,18 @@ def _span(scales: npt.NDArray[np.float64]) -> str:
 def permute_rotary_weights(
     weights: npt.ArrayLike, source: RotaryLayout, target: RotaryLayout, *, head_dim: int, rotary_dim: int | None = None
 ) -> npt.NDArray[Any]:
-    """Returns the weights of a query or key projection for another rotary layout; all scores stay as they are.
+    """Returns the weights of a query or key projection for another rotary layout, with unchanged attention scores.
 
-    Both projections must be moved: Meta's checkpoints are "interleaved", Hugging Face's of the same models "halves".
+    Both projections must be permuted. Meta's checkpoints are "interleaved"; Hugging Face's of the same models "halves".
 
     Args:
-        weights: Kernel or bias whose last axis holds the channels of a head, `EinsumDense`'s `(inputs, heads,
-            head_dim)`, or those of all heads one after the other, `Dense`'s `(inputs, heads * head_dim)`. PyTorch's
-            `Linear` has them on its first axis: hand in `weight.T`.
+        weights: Kernel or bias. The last axis has the channels of one head, as in `EinsumDense` with
+            `(inputs, heads, head_dim)`, or of all heads in turn, as in `Dense` with `(inputs, heads * head_dim)`.
+            PyTorch's `Linear` has them on the first axis: pass `weight.T`.
         source: Layout that the weights were trained with.
-        target: Layout that they are to be used with.
-        head_dim: Channels of a head.
-        rotary_dim: How many of them turn; None for all.
+        target: Layout of the new model.
+        head_dim: Number of channels of a head.
+        rotary_dim: Number of channels that rotate; None for all.
 
     Raises:
         ValueError: If a layout is unknown, or `head_dim` does not divide the last axis.
@@ -91,7 +91,7 @@ def permute_rotary_weights(
 
 
 def _input_channels(layout: RotaryLayout, width: int) -> npt.NDArray[np.intp]:
-    """Returns the first channels of all pairs, then the second ones."""
+    """Returns the first channels of all pairs, then the second channels."""
     if layout not in get_args(RotaryLayout):
         raise ValueError(f"Unknown layout {layout!r}. Choose one of: {', '.join(get_args(RotaryLayout))}.")
     order = np.arange(width)

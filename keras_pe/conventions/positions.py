@@ -1,4 +1,4 @@
-"""The ways in which an implementation may take other positions than another one: rows of a table."""
+"""The table of rules by which implementations may use other positions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from keras_pe.signal.formula import Float64Array
 
 Kind = Literal["direction", "start", "end", "example", "other"]
 
-NEAR = [k for size in range(1, 9) for k in (size, -size)]  # offsets that are tried where no positions are shown
+NEAR = [k for size in range(1, 9) for k in (size, -size)]  # offsets to try if the actual positions are unknown
 
 
 @dataclass(frozen=True)
 class PositionRule:
-    """A way in which an implementation may take other positions.
+    """A rule by which an implementation may use other positions.
 
     Attributes:
-        kind: The property of the positions that the rule changes; "example" is the one that they belong to.
+        kind: The property of the positions that the rule changes; "example" is the example that positions belong to.
         said: The change in words, with the number in braces.
         apply: Returns the other positions, `(batch, length)`, from positions and a number.
-        fit: Returns the number from positions and the others; None if there is no such number.
-        tried: Numbers to try if the others are not known; `(0.0,)` for a rule without a number.
+        fit: Returns the number from our positions and the other positions; None if no number fits.
+        tried: Numbers to try if the other positions are unknown; `(0.0,)` for a rule without a number.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""The conventions that draw the directions and the rates of their waves at random: a matrix, which is given."""
+"""The conventions with a random matrix of directions and rates, which the caller must pass."""
 
 from keras_pe.conventions.definition import Convention
 from keras_pe.signal.coordinates import Coordinates
@@ -8,13 +8,13 @@ RANDOM_FEATURES = (
         "fourier-features", "tancik/fourier-feature-networks; Tancik et al., section 2", "concatenated", None,
         min_channels=2, whole_positions=False, axes=2,
     ),
-    # Rows of the matrix are those of x and of y. 2 c - 1 of the centers c of pixels from 0 to 1.
+    # The rows of the matrix belong to x and y. The coordinates are 2 c - 1, for centers c of pixels from 0 to 1.
     Convention(
         "sam-2d", "segment-anything 1.0, modeling/prompt_encoder.py, PositionEmbeddingRandom", "concatenated", None,
         min_channels=2, whole_positions=False, axes=2,
         grid={"reverse_axes": True, "coordinates": Coordinates(-1.0, 1.0)},
     ),
-    # Logarithms of the noise's size.
+    # The positions are logarithms of the noise level.
     Convention(
         "ncsnpp", "yang-song/score_sde_pytorch, models/layerspp.py, GaussianFourierProjection", "concatenated", None,
         min_channels=2, whole_positions=False,

@@ -1,4 +1,4 @@
-"""Infers a rotary encoding from its results on unit vectors."""
+"""Infers a rotary encoding from its outputs for unit vectors."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from keras_pe.shown import Shown
 from keras_pe.signal.formula import Float64Array
 from keras_pe.signal.layouts import RotaryLayout, check_channels
 
-# By what sines and cosines may be off: those in bfloat16 by 2e-3.
+# Largest error of sines and cosines; in bfloat16 it is 2e-3.
 _ROUNDING = 5e-3
-# Largest leak from channels outside the pair, zero times a number; the slowest pairs get 1e-7.
+# Largest leak from channels outside the pair, zero times a number; the slowest pairs have outputs of 1e-7.
 _NOTHING = 1e-12
-# Radians per position below which nothing turns with the position.
+# Radians per position below which a pair does not rotate.
 _STILL = 1e-6
-# By what rates may be off, relative to them: powers in float32.
+# Largest relative error of rates, from powers in float32.
 _POWER = 4e-6
-# Scatter of angles, in radians, above which positions do not grow by one from row to row.
+# Scatter of angles, in radians, above which positions do not increase by one from row to row.
 _BENT = 2e-2
-# Standard errors by which what is measured may be off.
+# Largest error of a measured value, in standard errors.
 _ERRORS = 16.0
-# Largest relative error of a rate from which a scaling is inferred: a stretched pair differs by more.
+# Largest relative error of a rate that a scaling is inferred from. A scaled pair differs by more.
 _RESOLVED = 0.02
-# First positions that are looked through.
+# Number of first positions to try.
 _MAX_START = 2**12
 
 
@@ -34,20 +34,20 @@ class RotaryMatch(Shown):
     """Observed properties of a rotary function.
 
     Attributes:
-        layout: As in `RotaryPositionEncoding`, or None if its pairs have another layout.
-        pairs: The two input channels of each pair that turns, and the two that its results stand in.
-        rotary_dim: Number of channels that turn, or stand in the way of those that do.
-        direction: 1 where `(1, 0)` turns towards `(0, 1)`, -1 where it turns away.
+        layout: As in `RotaryPositionEncoding`, or None if the pairs have another layout.
+        pairs: The two input channels and the two output channels of each rotated pair.
+        rotary_dim: Number of channels up to the last rotated one, or of the whole layout if it is known.
+        direction: 1 if `(1, 0)` rotates towards `(0, 1)`, -1 if it rotates away.
         rates: Radians per position of each pair, in the order of `pairs`.
-        start_index: Position of the first row, or None where not one whole position below 4,096 alone explains it.
-        attention_factor: Length of a turned unit vector.
+        start_index: Position of the first row, or None unless exactly one whole position below 4,096 explains it.
+        attention_factor: Length of a rotated unit vector.
         rope_type: "default", "linear" or "proportional" if the rates fit, else None.
-        base: The base of the rates (`rope_theta`) where they are a geometric sequence.
-        factor: Divisor of the positions; 1 without one.
-        partial_rotary_factor: The part of the pairs that turns, for "proportional": the others stay beside them.
+        base: The base of the rates (`rope_theta`) if they are a geometric sequence.
+        factor: Divisor of the positions, or None without one.
+        partial_rotary_factor: The share of the pairs that rotate, for "proportional".
         grid_shape: Rows and columns of an image whose positions these are; None for a sequence.
-        axis_of_pair: In an image, 0 for each pair that the row rotates and 1 for the column, as in
-            `RotaryPositionEncoding`; models with exchanged axes differ in it. None for a sequence.
+        axis_of_pair: For an image, 0 for each pair that the row rotates and 1 for the column, as in
+            `RotaryPositionEncoding`. Models with exchanged axes differ in it. None for a sequence.
     """
 
     layout: RotaryLayout | None
@@ -65,7 +65,7 @@ class RotaryMatch(Shown):
     axis_of_pair: tuple[int, ...] | None = None
 
     def details(self) -> Mapping[str, str]:
-        """Returns what a notebook shows, by name."""
+        """Returns the properties that a notebook displays, by name."""
         said = {
             "layout": self.layout or "none of these",
             "channels": str(self.rotary_dim),
@@ -83,19 +83,19 @@ class RotaryMatch(Shown):
 
 
 def identify_rotary(rotate: Callable[[Any], Any], channels: int, *, length: int = 64) -> RotaryMatch | None:
-    """Returns what a rotary function or layer does, or None where it does not turn pairs of channels.
+    """Returns the properties of a rotary function or layer, or None if it does not rotate pairs of channels.
 
     Args:
-        rotate: Takes `(batch, length, 1, channels)` in float32 and returns the same turned: a layer, or a function of
-            one that slices, transposes and converts as that needs.
-        channels: Channels of a head.
+        rotate: Takes `(batch, length, 1, channels)` in float32 and returns the rotated array: a layer, or a function
+            that also slices, transposes and converts as the layer needs.
+        channels: Number of channels of a head.
         length: Number of observed positions. Slow rates are more exact with more positions. For an image it is the
-            number of its patches, row after row, at least 3 x 3.
+            number of patches, row after row, at least 3 x 3.
 
     Returns:
         The observed properties. A scaling is named only if the rates prove it: dynamic NTK is a "default" with another
-        base, and YaRN, LongRoPE and Llama 3 have their rates only. No scaling is named if the error of slow pairs
-        exceeds two hundredths, as in narrow types at far positions.
+        base, and YaRN, LongRoPE and Llama 3 only have rates. No scaling is named if the relative error of a rate
+        exceeds two hundredths, as for slow pairs in narrow types at far positions.
 
     >>> match = identify_rotary(lambda x: x, 8)
     >>> match is None
@@ -143,10 +143,10 @@ def identify_rotary(rotate: Callable[[Any], Any], channels: int, *, length: int 
 
 
 def _pairs(turned: Float64Array) -> list[tuple[int, int, int, int]]:
-    """Returns the channels of each pair that turns, `(first, second, its results' first, second)`, sorted.
+    """Returns the channels of each rotated pair, `(first, second, output's first, output's second)`, sorted.
 
-    The result of a unit vector's own direction is the one that the other channel of the pair gets with the other sign:
-    `(1, 0)` becomes `(cos, sin)`, `(0, 1)` becomes `(-sin, cos)`.
+    The outputs of a pair's two unit vectors are equal up to order and sign: `(1, 0)` becomes `(cos, sin)`, and
+    `(0, 1)` becomes `(-sin, cos)`.
     """
     moves = np.abs(turned).max(axis=1) > _NOTHING
     pairs = []
@@ -166,7 +166,7 @@ def _pairs(turned: Float64Array) -> list[tuple[int, int, int, int]]:
 
 
 def _layout(pairs: list[tuple[int, int, int, int]]) -> tuple[RotaryLayout | None, int]:
-    """Returns the layout whose first pairs these are, all or some of them, and how many channels it has."""
+    """Returns the layout whose first pairs these are, and its number of channels; None for an unknown layout."""
     count, width = len(pairs), max(max(each) for each in pairs) + 1
     half = {
         "halves": pairs[0][1] - pairs[0][0],
@@ -185,7 +185,7 @@ def _layout(pairs: list[tuple[int, int, int, int]]) -> tuple[RotaryLayout | None
 
 
 def _pairs_of_sequence(pairs: list[tuple[int, int, int, int]], layout: RotaryLayout | None, width: int) -> int | None:
-    """Returns how many pairs the sequence of rates has, those that stay at its end with them; None where none tells."""
+    """Returns the number of pairs, including pairs at the end that do not rotate; None if it cannot be inferred."""
     if layout is not None:
         return width // 2
     channels = {channel for each in pairs for channel in each}
@@ -193,13 +193,13 @@ def _pairs_of_sequence(pairs: list[tuple[int, int, int, int]], layout: RotaryLay
 
 
 class _Turns(NamedTuple):
-    """How pairs turn, each measured to so much.
+    """The measured rotation of pairs, with its error.
 
     Attributes:
         rates: Radians per position.
-        phases: Radians at the first one.
+        phases: Radians at the first position.
         scatter: Deviation of the angles from a straight line.
-        off: By what the rates may be off.
+        off: Largest error of the rates.
     """
 
     rates: Float64Array
@@ -208,12 +208,12 @@ class _Turns(NamedTuple):
     off: Float64Array
 
     def in_direction(self, direction: int) -> "_Turns":
-        """Returns the turns as one sees them who looks from the other side, or as they are."""
+        """Returns the rotations with the sign of their angles changed if `direction` is -1."""
         return _Turns(direction * self.rates, direction * self.phases, self.scatter, self.off)
 
 
 def _turns(points: npt.NDArray[np.complex128]) -> _Turns:
-    """Returns how points on circles turn: a straight line through the angles of each."""
+    """Returns the rotation of points on circles, by a straight line through their angles."""
     angles = np.unwrap(np.angle(points), axis=1)
     where = np.arange(points.shape[1]) - (points.shape[1] - 1) / 2
     rates = angles @ where / (where @ where)
@@ -225,14 +225,14 @@ def _turns(points: npt.NDArray[np.complex128]) -> _Turns:
 
 
 def _grid(points: npt.NDArray[np.complex128]) -> tuple[_Turns, tuple[int, int], npt.NDArray[np.intp]] | None:
-    """Returns how pairs turn by the rows or the columns of an image, its shape, and the axis of each pair, or None."""
+    """Returns the rotation of pairs by rows or columns of an image, its shape, and the axis of each pair, or None."""
     count, length = points.shape
     for height in range(3, length // 3 + 1):
         if length % height:
             continue
         shape = height, length // height
         image = points.reshape(count, *shape)
-        # A pair that turns by its row is the same in all columns, and the other way round.
+        # A pair that the row rotates is constant along all columns, and a pair of the column along all rows.
         moves = np.stack([np.abs(image - image.mean(axis=2 - axis, keepdims=True)).max(axis=(1, 2)) for axis in (0, 1)])
         if (moves.min(axis=0) > 2 * _ROUNDING).any():
             continue
@@ -245,7 +245,7 @@ def _grid(points: npt.NDArray[np.complex128]) -> tuple[_Turns, tuple[int, int], 
 
 
 def _start(turns: _Turns) -> int | None:
-    """Returns the one first position that explains the angles of all pairs, or None."""
+    """Returns the first position that explains the angles of all pairs, or None unless there is exactly one."""
     positions = np.arange(_MAX_START)
     away = np.multiply.outer(positions, turns.rates) - turns.phases
     away -= 2 * np.pi * np.round(away / (2 * np.pi))
@@ -255,7 +255,7 @@ def _start(turns: _Turns) -> int | None:
 
 
 def _scaling(turns: _Turns, count: int | None) -> dict[str, Any]:
-    """Returns type, base and factors of a geometric sequence of so many rates, or None of each."""
+    """Returns the type, base and factors of a geometric sequence of `count` rates, or None for each."""
     rates, off = turns.rates, turns.off
     told: dict[str, Any] = dict.fromkeys(("rope_type", "base", "factor"))
     if count is None or len(rates) < 2 or (off > _RESOLVED * rates).any():
@@ -272,7 +272,7 @@ def _scaling(turns: _Turns, count: int | None) -> dict[str, Any]:
 
 
 def _scaling_of_axes(turns: _Turns, axes: npt.NDArray[np.intp]) -> dict[str, Any]:
-    """Returns what `_scaling` does of the pairs of each axis, if it is the same for all axes, or None of each."""
+    """Returns the `_scaling` of the pairs of each axis if all axes agree, or None for each of its values."""
     told = [_scaling(_Turns(*(each[axes == axis] for each in turns)), int((axes == axis).sum())) for axis in set(axes)]
     bases = [each["base"] for each in told]
     same = len({(each["rope_type"], each["factor"] is None) for each in told}) == 1 and None not in bases

@@ -1,4 +1,4 @@
-"""The conventions of diffusion models, which encode time steps, of audio and video models."""
+"""The conventions of diffusion models, which encode time steps, and of audio and video models."""
 
 import math
 
@@ -14,12 +14,12 @@ TIMESTEPS = (
         "score-sde", "yang-song/score_sde_pytorch, models/layers.py, get_timestep_embedding", "concatenated",
         last_is_longest, min_channels=4, odd_channels=True,
     ),
-    # With flip_sin_to_cos=False and downscale_freq_shift=1, what the function has by default.
+    # With flip_sin_to_cos=False and downscale_freq_shift=1, the defaults of the function.
     Convention(
         "diffusers", "diffusers 0.42.1, models/embeddings.py, get_timestep_embedding", "concatenated", last_is_longest,
         min_channels=4, odd_channels=True,
     ),
-    # With flip_sin_to_cos=True and downscale_freq_shift=0, what its U-Nets and most of its transformers have.
+    # With flip_sin_to_cos=True and downscale_freq_shift=0, as in its U-Nets and most of its transformers.
     Convention(
         "diffusers-unet", "diffusers 0.42.1, models/unets/unet_2d_condition.py", "cosine_first", paper_of_pairs,
         min_channels=2, odd_channels=True,
@@ -40,7 +40,7 @@ TIMESTEPS = (
         "stable-diffusion-3", "keras-hub 0.32.0, stable_diffusion_3/mmdit.py, TimestepEmbedding", "cosine_first", paper,
         min_channels=2,
     ),
-    # Its times run from 0 to 1.
+    # The time steps go from 0 to 1.
     Convention(
         "flux", "black-forest-labs/flux, modules/layers.py, timestep_embedding", "cosine_first", paper_of_fractions,
         min_channels=2, whole_positions=False,
@@ -49,12 +49,12 @@ TIMESTEPS = (
         "edm-adm", "NVlabs/edm 008a4e5, training/networks.py, PositionalEmbedding(endpoint=False)", "cosine_first",
         paper, min_channels=2,
     ),
-    # The cosines come first out of PositionalEmbedding(endpoint=True), and SongUNet exchanges the halves.
+    # PositionalEmbedding(endpoint=True) returns the cosines first, and SongUNet exchanges the halves.
     Convention(
         "edm-ddpmpp", "NVlabs/edm 008a4e5, training/networks.py, SongUNet", "concatenated", last_is_longest,
         min_channels=4,
     ),
-    # Noise variances are from 0 to 1.
+    # The positions are noise variances from 0 to 1.
     Convention(
         "keras-ddim", "keras.io, examples/generative/ddim, sinusoidal_embedding", "concatenated", turns_up_to,
         min_channels=4, max_timescale=1.0e3, whole_positions=False,
@@ -75,7 +75,7 @@ TIMESTEPS = (
         "musicgen", "audiocraft, modules/transformer.py, create_sin_embedding; transformers, modeling_musicgen.py",
         "cosine_first", last_is_longest, min_channels=4,
     ),
-    # Distances, the farthest first: length - 1, ..., -length, which are given as positions.
+    # The positions are distances in descending order: length - 1, ..., -length. The caller passes them.
     Convention(
         "transformer-xl", "keras-hub 0.32.0, models/xlnet/xlnet_encoder.py; transformers, modeling_xlnet.py",
         "concatenated", paper, min_channels=2, whole_positions=False, descending=True,

@@ -1,1 +1,1 @@
-"""What is done with the shards of a data set: who runs them, where their results stand, and how rows are measured."""
+"""Runs the shards of a data set, stores their results, and measures their rows."""

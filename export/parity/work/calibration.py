@@ -1,4 +1,4 @@
-"""What a sample of the rows tells before all of them are run: the noise floor, and how the outputs decide."""
+"""Measures a sample of the rows before the run: the noise floor, and the decision rule of each output."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,12 +27,12 @@ from keras_pe.export.results import Array, NameMatch
 from keras_pe.export.runtimes.runtime import Arrays
 
 SAMPLE_ROWS = 64
-"""Rows of the sample, from each of its shards."""
+"""Number of sampled rows of each sampled shard."""
 
 
 @dataclass(frozen=True)
 class _Sampled:
-    """Some rows of the sample, what the model says to them and what its rebuilds do."""
+    """A batch of the sample, with the outputs of the model and of its rebuilds."""
 
     inputs: Arrays
     expected: Arrays
@@ -45,12 +45,12 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
 
     Raises:
         DataError: If the data does not fit the model.
-        ValueError: If the model does not load, or an option names what is no input or output of it.
+        ValueError: If the model does not load, or an option names an unknown input or output.
     """
     precision = job.allowance.precision
     with session_of(job) as session:
         reference = session.reference
-        targets = {key: _loaded(reference, target, precision) for key, target in session.targets.items()}
+        targets = {key: _load(reference, target, precision) for key, target in session.targets.items()}
         feed = Feed.match(
             reference.inputs, job.batching, job.source.columns, job.source.name, reference.layouts, job.label_columns
         )
@@ -66,7 +66,7 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
                 is_wide = bool(wide) and computes_in_float32(target.worker)
                 names = (*found.names, *_output_names(reference, target, found.names, precision, sample[0]))
                 found = replace(found, names=names, rules=wide if is_wide else rules, in_float32=is_wide)
-                targets[key] = _looked_into(reference, target, found, job)
+                targets[key] = _with_contents(reference, target, found, job)
     basis = f"{reference.name}, at most {MAX_FACTOR:g} times its own error against a float64 rebuild"
     if not has_floor:
         basis = f"{reference.name}, tolerance by dtype ({reference.no_rebuild or 'no output is a float'})"
@@ -77,24 +77,24 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
     return Calibration(reference.name, reference.version, basis, feed, targets)
 
 
-def _loaded(reference: Reference, target: TargetRunner, precision: str | None) -> TargetCalibration:
-    """Loads an artifact, and returns what that tells of it."""
+def _load(reference: Reference, target: TargetRunner, precision: str | None) -> TargetCalibration:
+    """Loads an artifact, and returns its version, its names and any error."""
     version = ""
     target.begin_shard((), precision)
     try:
         target.load()
         version = target.worker.version
-        if unaccepted := _unaccepted(reference, target.path, precision):
+        if unaccepted := _describe_differences(reference, target.path, precision):
             return TargetCalibration(version, error=unaccepted)
         return TargetCalibration(version, names=match_inputs(reference, target.worker.inputs, target.path))
     except RuntimeFailedError as error:
         return TargetCalibration(version, error=str(error))
 
 
-def _looked_into(reference: Reference, target: TargetRunner, found: TargetCalibration, job: Job) -> TargetCalibration:
-    """Returns what was found of a target with what its artifact declares and stores.
+def _with_contents(reference: Reference, target: TargetRunner, found: TargetCalibration, job: Job) -> TargetCalibration:
+    """Returns the calibration of a target with the declarations and the stored weights of its artifact.
 
-    Stored weights may be rounded if more than the strict law is accepted of any output, as it is of one that decides.
+    Stored weights may be rounded if an output decides, or the user accepts more than the strict tolerance policy.
     """
     declarations = Declarations.of_artifact(target.path, as_names(found.names)).of_any_batch()
     found = replace(found, declarations=declarations)
@@ -103,13 +103,13 @@ def _looked_into(reference: Reference, target: TargetRunner, found: TargetCalibr
         target.load()
         may_be_rounded = decides or not job.allowance.is_none
         weights, findings = compare_weights(target.worker, reference, may_be_rounded=may_be_rounded)
-    except RuntimeFailedError:  # the rows say what the runtime does
+    except RuntimeFailedError:  # the rows will report the failure of the runtime
         return found
     return replace(found, weights=weights, findings=findings)
 
 
-def _unaccepted(reference: Reference, path: Path, precision: str | None) -> str:
-    """Returns what an artifact takes or returns otherwise than the model, in sentences; nothing where they agree."""
+def _describe_differences(reference: Reference, path: Path, precision: str | None) -> str:
+    """Returns sentences on the differences between the interfaces of an artifact and the model; empty if none."""
     if reference.signature is None:
         return ""
     found = inferred_interface(path, Interface(), reference.model, reference.signature, precision)
@@ -123,14 +123,14 @@ def _output_names(
     precision: str | None,
     sampled: _Sampled,
 ) -> tuple[NameMatch, ...]:
-    """Returns the outputs that an artifact calls otherwise than the model, as its answer to some rows tells."""
+    """Returns the outputs that have other names in the artifact, from its answer to some rows."""
     target.begin_shard(inputs, precision)
     answered = [answer.outputs for answer in target.run(sampled.inputs) if answer.outputs]
     return match_outputs(reference, sampled.expected, answered[0], target.path) if answered else ()
 
 
 def _sample(session: Session, source: DataSource, feed: Feed, shard: Shard) -> list[_Sampled]:
-    """Returns what the model says to the first rows of a shard, and what its float64 rebuild says."""
+    """Returns the outputs of the model and of its rebuilds on the first rows of a shard."""
     found = []
     left = SAMPLE_ROWS
     has_float32 = session.make_rebuilds()
@@ -149,7 +149,7 @@ def _sample(session: Session, source: DataSource, feed: Feed, shard: Shard) -> l
             sampled = replace(sampled, truth=session.truth(inputs))
             if has_float32:
                 sampled = replace(sampled, in_float32=session.run(inputs, in_float32=True))
-        except RuntimeFailedError as error:  # a layer that insists on its own precision
+        except RuntimeFailedError as error:  # a layer may require its own precision
             session.reference.no_rebuild = f"the float64 rebuild does not run: {error}"
         found.append(sampled)
         left -= count(inputs)
@@ -200,7 +200,7 @@ def _rules(
 
 
 def _channels(law: Law, name: str, outputs: Sequence[Array], moved: Sequence[Array]) -> tuple[tuple[float, float], ...]:
-    """Returns what an accepted precision allows in each channel of the last axis, and the channel's largest value."""
+    """Returns the tolerance of an accepted precision and the largest value, for each channel of the last axis."""
     found = []
     for expected, noise in zip(outputs, moved, strict=True):
         allowed = np.broadcast_to(law.allowed(name, expected, None, law.floor(expected, noise)), expected.shape)
@@ -215,7 +215,7 @@ def _labels(job: Job, decisions: Mapping[str, Decision | None]) -> Mapping[str, 
     """Returns the column of the labels of each output.
 
     Raises:
-        ValueError: If the output of a label does not decide, or a column alone is given and not one output decides.
+        ValueError: If a labeled output does not decide, or `labels` is one column and several outputs or none decide.
     """
     given, deciding = job.acceptance.labels, [name for name, found in decisions.items() if found is not None]
     if isinstance(given, str):

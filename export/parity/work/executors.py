@@ -1,4 +1,4 @@
-"""Where shards are run: in the thread that asks, in processes on this machine, or on a cluster, by its address."""
+"""Runs shards in the calling thread, in processes on this machine, or on a cluster given by its address."""
 
 import queue
 import threading
@@ -16,17 +16,19 @@ _T = TypeVar("_T")
 
 
 class WorkerDiedError(BrokenExecutor):
-    """A worker process ended while it had a task. The next task gets a new process."""
+    """A worker process ended during a task. The next task gets a new process."""
 
 
 class ProcessPool(Executor):
-    """Runs functions in processes of their own, which keep what they have loaded from task to task.
+    """Runs functions in processes, which keep their loaded objects from task to task.
 
-    A process that dies costs its own task alone, and the next task gets a new process; the caller's main module is not
-    run again, so the pool works in a script or a notebook as they stand; `shutdown(wait=False)` ends what is running.
-    `concurrent.futures.ProcessPoolExecutor` (Python 3.11) offers none of these. loky 3.7 offers the second and the
-    third, but one process that dies fails every task in flight (`TerminatedWorkerError`) and the pool with them: rows
-    that a runtime does not survive would count against their neighbors. Functions travel by name.
+    A process that dies fails only its own task, and the next task gets a new process. The processes do not run the
+    caller's main module again, so the pool works in an unchanged script or notebook. `shutdown(wait=False)` ends
+    running tasks. Functions are sent by name.
+
+    `concurrent.futures.ProcessPoolExecutor` (Python 3.11) has none of these three properties. loky 3.7 has the second
+    and the third. But a process of loky that dies fails every task in flight (`TerminatedWorkerError`) and the pool. A
+    row that kills a runtime would then fail the rows of other shards.
     """
 
     def __init__(self, workers: int) -> None:
@@ -43,14 +45,14 @@ class ProcessPool(Executor):
 
     @property
     def pids(self) -> list[int]:
-        """The processes that are running."""
+        """The ids of the running processes."""
         with self._lock:
             return [child.pid for child in self._children]
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends the processes. What they are at is lost unless `wait` is true."""
+        """Ends the processes. Running tasks are lost unless `wait` is true."""
         if not wait:
-            # What waits is cancelled before processes end: whoever had one would begin the next task with a new one.
+            # Waiting tasks must be cancelled before the processes end. Otherwise a thread starts a new process for one.
             self._threads.shutdown(wait=False, cancel_futures=True)
             self._close_all()
         self._threads.shutdown(wait=True, cancel_futures=cancel_futures)
@@ -60,7 +62,7 @@ class ProcessPool(Executor):
         child = self._idle.get()
         try:
             if child is None:
-                child = self._started()
+                child = self._start_child()
             return child.ask("run", fn, args, kwargs)
         except ProcessDiedError as error:
             raise WorkerDiedError(str(error)) from None
@@ -72,7 +74,7 @@ class ProcessPool(Executor):
                 child = None
             self._idle.put(child)
 
-    def _started(self) -> Child:
+    def _start_child(self) -> Child:
         child = Child(f"{__name__}:Tasks", name="a worker process")
         with self._lock:
             if not self._is_closed:
@@ -90,20 +92,20 @@ class ProcessPool(Executor):
 
 
 class Tasks:
-    """What stands in a process: runs functions."""
+    """Runs functions inside a worker process."""
 
     def run(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         return fn(*args, **kwargs)
 
 
 class Here(Executor):
-    """Runs a function when it is submitted, and returns a future that is done."""
+    """Runs a function on submission, and returns a finished future."""
 
     def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
         future: Future[_T] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
-        except Exception as error:  # the future's to tell
+        except Exception as error:  # the future raises the error for its reader
             future.set_exception(error)
         return future
 
@@ -113,12 +115,12 @@ def cluster_executor(address: str) -> AbstractContextManager[Executor]:
 
     Args:
         address: "dask://HOST:PORT" of a scheduler, "ray://HOST:PORT" of a Ray client server, "ray://" for Ray on this
-            machine, or an address of what is registered as `keras_pe.executors`.
+            machine, or an address with a scheme of the entry points `keras_pe.executors`.
 
     Raises:
-        ValueError: If the address is of another kind.
+        ValueError: If the scheme of the address is unknown.
         ImportError: If the package is not installed.
-        OSError: If nobody answers there.
+        OSError: If no cluster answers at the address.
     """
     connectors = entry_points_of(EXECUTORS)
     scheme, found, place = address.partition("://")

@@ -1,4 +1,4 @@
-"""What travels to a worker: which model and artifacts, which data, and how to feed and judge it."""
+"""The data that a worker receives: the model, the artifacts, the data source, and rules of feeding and comparing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,22 +22,22 @@ from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 @dataclass(frozen=True, kw_only=True)
 class Acceptance:
-    """Which outputs of a data set decide, and after how many failed rows it is enough.
+    """The outputs of a data set that decide, and the number of failed rows that stops the check.
 
-    By default 8 times the noise floor is allowed in outputs that do not decide, and any difference in those that do. A
-    tolerance of the check holds for the outputs that decide as well.
+    By default, an output that decides may differ by any amount, and another output by 8 times the noise floor. A
+    tolerance of the check also applies to the outputs that decide.
 
     Attributes:
-        decisions: How an output decides, by its name: "argmax", "top5", a threshold, or None where it does not. By
-            default outputs that look like probabilities decide by the largest, or by 0.5.
-        stop_after: Stop when so many rows have failed. The check has not passed then.
-        labels: The column of the right classes, by the name of the output that decides them; the column alone if one
-            output decides. The report has the accuracy of the model and of each artifact then. A label is the number of
-            a class, a row of one-hot values, or 0 or 1 for a threshold; a negative label is left out.
+        decisions: The decision rule of an output, by its name: "argmax", "top5", a threshold, or None for no decision.
+            By default, outputs that look like probabilities decide by the largest value, or by 0.5.
+        stop_after: The number of failed rows that stops the check. A stopped check has not passed.
+        labels: The column of the right classes, by the name of the output that decides; only the column if one output
+            decides. The report then has the accuracy of the model and of each artifact. A label is the index of a
+            class, a row of one-hot values, or 0 or 1 for a threshold; a negative label is ignored.
 
     Raises:
-        TypeError: If decisions or labels are not a mapping from names.
-        ValueError: If one of them makes no sense.
+        TypeError: If `decisions` or `labels` is not a mapping from names.
+        ValueError: If a decision rule or `stop_after` is not valid.
     """
 
     decisions: Mapping[str, str | float | None] = field(default_factory=dict)
@@ -61,9 +61,9 @@ class OpenedModel:
 
     Attributes:
         path: A `.keras` file or an artifact.
-        key: A hash of what it holds.
-        modules: What a worker imports before it loads the model: the modules that registered its layers here.
-        allows_code: Whether the code of lambdas may be loaded, as it may here.
+        key: A hash of its content.
+        modules: Modules that registered the model's layers in this process. A worker imports them before it loads.
+        allows_code: Whether a worker may load the code of lambdas, as this process may.
     """
 
     path: Path
@@ -79,7 +79,7 @@ class Target:
     Attributes:
         path: The artifact.
         spec: The runtime.
-        key: A hash of both: of what the artifact holds, and of the runtime and its version.
+        key: A hash of the artifact's content, the runtime and its version.
     """
 
     path: Path
@@ -89,19 +89,19 @@ class Target:
 
 @dataclass(frozen=True)
 class Job:
-    """What every shard has in common. It holds paths, so it is small wherever it is sent.
+    """The common data of all shards, small enough to send to any worker because files are given by path.
 
     Attributes:
         reference: The model.
-        targets: What is compared with it.
-        source: The data, as far as a worker needs it.
-        batching: How rows become batches.
-        acceptance: Which outputs decide, and when to stop.
-        allowance: What the user accepts.
+        targets: The artifacts in their runtimes.
+        source: The part of the data source that a worker needs.
+        batching: The rule that makes batches from rows.
+        acceptance: The outputs that decide, and the number of failed rows that stops the check.
+        allowance: Differences that the user accepts.
         input_signature: As in `check_parity`.
         timeout: Seconds that a runtime may take for one batch.
         border: As in `check_parity`.
-        one_thread: Whether the process that opens the reference is a worker, whose TensorFlow takes one thread.
+        one_thread: Whether a worker opens the reference. TensorFlow then takes one thread.
     """
 
     reference: OpenedModel
@@ -116,7 +116,7 @@ class Job:
     one_thread: bool = True
 
     def __post_init__(self) -> None:
-        """Refuses what a worker would fail at, as if it had died."""
+        """Checks the types here, since a worker would fail on them as if it had died."""
         check_type("batching", self.batching, Batching)
         check_type("acceptance", self.acceptance, Acceptance)
         if self.border is not None:
@@ -124,36 +124,36 @@ class Job:
 
     @property
     def label_columns(self) -> tuple[str, ...]:
-        """The columns of the data that hold labels."""
+        """The columns of labels in the data."""
         labels = self.acceptance.labels
         return (labels,) if isinstance(labels, str) else tuple(dict.fromkeys(labels.values()))
 
     @property
     def law(self) -> Law:
-        """How much is allowed, and what is looked at."""
+        """The tolerance policy of the job."""
         return accepting(self.allowance)
 
     @property
     def session_key(self) -> tuple[str, ...]:
-        """What makes two jobs share what a worker has loaded."""
+        """The key of the session. Jobs with equal keys share the objects that a worker has loaded."""
         of_job = (self.reference.key, repr(self.input_signature), repr(self.timeout), repr(self.border))
         return (*of_job, *(target.key for target in self.targets))
 
 
 @dataclass(frozen=True)
 class OutputRule:
-    """How one output is judged.
+    """The rule that compares one output.
 
     Attributes:
-        unit: The noise floor, that of a sample of the rows; without a float64 rebuild an eighth of what the type
-            allows. 0 for what is no float.
-        allowed: The absolute difference that is allowed of a value of 0, None where decisions alone count.
-        decision: How the output decides, None where it does not.
-        is_final: Whether `allowed` holds for every row. It does where the output decides, where no float64 rebuild has
-            it, and where a precision is accepted; else a row beyond it is looked at again, with a floor of its own.
-        channels: Where a precision is accepted, what is allowed in each channel of the last axis, and the largest
-            value of the channel in the sample: more is allowed of a larger one. Empty where none is.
-        label: The column of the right classes, None if there is none.
+        unit: The noise floor of a sample of the rows. Without a float64 rebuild, an eighth of the tolerance of the
+            type. 0 if the output is not a float.
+        allowed: The tolerance on the absolute difference at a value of 0; None if decisions alone count.
+        decision: The decision rule of the output; None without a decision.
+        is_final: Whether `allowed` holds for every row. It holds if the output decides, no float64 rebuild returns the
+            output, or a precision is accepted. Otherwise, a row beyond it is measured again with its own floor.
+        channels: The tolerance of an accepted precision for each channel of the last axis, with the channel's largest
+            value in the sample. The tolerance grows with values beyond the sample's. Empty without such a precision.
+        label: The column of the right classes; None without labels.
     """
 
     unit: float
@@ -164,7 +164,7 @@ class OutputRule:
     label: str | None = None
 
     def allowed_of(self, expected: Array) -> Array:
-        """Returns what is allowed of each value in an accepted precision, whatever the other rows are."""
+        """Returns the tolerance of each value in an accepted precision, independent of the other rows."""
         allowed, largest = np.array(self.channels, np.float64).T
         magnitude = np.abs(expected.astype(np.float64))
         scale = np.divide(magnitude, largest, where=largest > 0, out=np.ones_like(magnitude))
@@ -174,18 +174,18 @@ class OutputRule:
 
 @dataclass(frozen=True)
 class TargetCalibration:
-    """What was found of one target before the first shard.
+    """The calibration of one target before the first shard.
 
     Attributes:
-        version: The package and version of its runtime.
-        error: Why it did not load; empty where it did.
-        names: The inputs and outputs that the artifact calls otherwise.
-        rules: How each output is judged, by its name.
-        in_float32: Whether it computes in float32 where the model computes in 16 bits: it is measured against the
-            model's float32 rebuild.
-        declarations: What it declares of its outputs.
-        weights: How much of the model's weights it stores; None if that is not known.
-        findings: One for each stored weight that is damaged.
+        version: The package and version of the runtime.
+        error: The reason that the artifact did not load; empty if it loaded.
+        names: Inputs and outputs with other names in the artifact than in the model.
+        rules: The rule of each output, by its name.
+        in_float32: Whether the runtime computes in float32 but the model in 16 bits. The reference is then the model's
+            float32 rebuild.
+        declarations: The declarations of the artifact about its outputs.
+        weights: How many of the model's weights the artifact stores; None if unknown.
+        findings: One for each damaged stored weight.
     """
 
     version: str = ""
@@ -200,14 +200,14 @@ class TargetCalibration:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What has to be known before the first shard, and is the same for all.
+    """The results of the sample, which all shards share.
 
     Attributes:
-        model: What the report calls the reference.
-        version: Its package and version.
-        basis: What differences are measured against, in one sentence.
-        feed: How rows become batches.
-        targets: What was found of each target, by its key.
+        model: The name of the reference in the report.
+        version: The package and version of the reference.
+        basis: One sentence that names the reference of the differences.
+        feed: The conversion of rows to batches.
+        targets: The calibration of each target, by its key.
     """
 
     model: str

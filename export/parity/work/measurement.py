@@ -1,4 +1,4 @@
-"""One batch in one runtime, row by row: which rows fail, by how much, and the worst of them whole."""
+"""Measures one batch in one runtime, row by row: which rows fail, by how much, and the values of the worst rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -31,16 +31,16 @@ from keras_pe.export.runtimes.runtime import Arrays
 
 @dataclass
 class MeasuredBatch:
-    """A batch in one runtime, and what is known of each row.
+    """A batch in one runtime, with the measurements of each row.
 
     Attributes:
-        batch: What was fed.
-        expected: What the reference says.
-        answers: What the runtime says, in one or more parts.
-        severity: How bad each row is, as `Severity`.
-        error: The largest error of an output, in units of what is allowed, or of the noise floor.
+        batch: The rows and their inputs.
+        expected: The outputs of the reference.
+        answers: The outputs of the runtime, in one or more parts.
+        severity: The `Severity` of each row.
+        error: The largest error of an output, in units of the tolerance, or of the noise floor without one.
         outputs: The statistics of each output.
-        problems: What else went wrong, with the first row it happened to.
+        problems: Other problems, each with its first row.
     """
 
     batch: Batch
@@ -52,7 +52,7 @@ class MeasuredBatch:
     problems: dict[str, int] = field(default_factory=dict)
 
     def summarize(self, shard: Shard, so_far: RuntimeStatistics) -> RuntimeStatistics:
-        """Returns the statistics of the batch, with those of its rows that are among the worst of its shard so far."""
+        """Returns the statistics of the batch, with those rows that are among the worst of the shard so far."""
         worst = [self._row(place, shard) for place in self._candidates(so_far)]
         return RuntimeStatistics(
             rows=len(self.batch.rows),
@@ -80,7 +80,7 @@ class MeasuredBatch:
         )
 
     def _candidates(self, so_far: RuntimeStatistics) -> list[int]:
-        """Returns the rows that are among the worst so far, by their place."""
+        """Returns the indices of the rows that are among the worst so far."""
         places = np.arange(len(self.batch.rows))
         if len(so_far.worst) == WORST:
             last = so_far.worst[-1]
@@ -93,11 +93,11 @@ class MeasuredBatch:
 
 @dataclass(frozen=True)
 class RowVerdicts:
-    """What `measure_output` says of each row, beside the statistics.
+    """The verdicts of `measure_output` on each row.
 
     Attributes:
         failed: Whether the row fails: a decision changed, a NaN or infinity clashes, or the tolerance is exceeded.
-        clash: Whether a NaN or an infinity stands against something else.
+        clash: Whether a NaN or an infinity is on one side only.
         error: The largest finite difference.
     """
 
@@ -107,15 +107,15 @@ class RowVerdicts:
 
 
 class RowMeasurer:
-    """Compares what one runtime answers with what is expected of it, row by row."""
+    """Compares the outputs of one runtime with the expected outputs, row by row."""
 
     def __init__(self, session: Session, job: Job, calibrated: TargetCalibration) -> None:
-        """Remembers how rows are judged; the session tells whether the model's own error explains what is out."""
+        """Stores the rules of the comparison. The session measures the model's own error on rows out of tolerance."""
         self._session, self._rules, self._declarations = session, calibrated.rules, calibrated.declarations
         self._law = job.law
 
     def measure(self, batch: Batch, expected: Arrays, answers: Sequence[Answer]) -> MeasuredBatch:
-        """Compares what the runtime answered to a batch, in one or more parts, with what the reference says."""
+        """Compares the runtime's answers to a batch, in one or more parts, with the expected outputs."""
         total = len(batch.rows)
         found = MeasuredBatch(batch, expected, answers, np.zeros(total, np.int64), np.zeros(total))
         for answer in answers:
@@ -156,23 +156,25 @@ class RowMeasurer:
     def _compare(
         self, name: str, inputs: Arrays, expected: Array, actual: Array
     ) -> tuple[OutputStatistics, RowVerdicts, str]:
-        """Compares one output; rows that are out are measured again by the float64 rebuild's answer to them.
+        """Compares one output. Rows out of tolerance are measured again against the float64 rebuild.
 
-        The floor of a sample is not that of every row: where the model itself is less exact, or overflows, more is
-        allowed; and what is still out by little by as much as the model's own error next to it.
-        The text says why they could not be measured again; it is empty where they could, or were not out.
+        The floor of a sample does not hold for every row. A row gets a higher floor if the model itself is less exact
+        there, or overflows. A row that is still slightly out also gets the model's own error on nearby inputs. The
+        returned text is the reason that the rebuild could not measure the rows; it is empty if there is none.
         """
         rule = self._rules[name]
         strict: float | Array = rule.allowed_of(expected) if rule.channels else MAX_FACTOR * rule.unit
 
-        def measured(target: Array | None, allowed: float | Array | None) -> tuple[OutputStatistics, RowVerdicts]:
+        def measure_against(
+            target: Array | None, allowed: float | Array | None
+        ) -> tuple[OutputStatistics, RowVerdicts]:
             if allowed is not None and is_float(expected.dtype):
                 allowed = self._law.accepted(name, expected if target is None else target, allowed)
             return measure_output(
                 expected, actual, target, allowed=allowed, decision=rule.decision, noise=MAX_FACTOR * rule.unit
             )
 
-        statistics, rows = measured(None, None if rule.allowed is None else strict)
+        statistics, rows = measure_against(None, None if rule.allowed is None else strict)
         if rule.is_final or not rows.failed.any():
             return statistics, rows, ""
         suspects = np.flatnonzero(rows.failed)
@@ -190,18 +192,18 @@ class RowMeasurer:
         of_rows = np.full((len(expected), *[1] * (expected.ndim - 1)), MAX_FACTOR * rule.unit)
         for row, true in zip(suspects, truth, strict=True):
             of_rows[row] = MAX_FACTOR * max(rule.unit, noise_floor(expected[row], true))
-        statistics, rows = measured(target, of_rows)
+        statistics, rows = measure_against(target, of_rows)
         near = np.flatnonzero(rows.failed & ~rows.clash & (rows.error < FAR_OUT * of_rows.reshape(len(expected))))
         if not near.size:
             return statistics, rows, ""
         (floors,) = self._session.noise([{key: array[near] for key, array in inputs.items()}], None)
         if name in floors:
             of_rows[near] = np.maximum(of_rows[near], MAX_FACTOR * floors[name].reshape(of_rows[near].shape))
-            statistics, rows = measured(target, of_rows)
+            statistics, rows = measure_against(target, of_rows)
         return statistics, rows, ""
 
     def _count_overflowed(self, name: str, inputs: Arrays, expected: Array) -> int:
-        """Returns how many values of the reference are infinite because they are beyond its own floats."""
+        """Returns how many values of the reference are infinite only because its float type cannot represent them."""
         rows = np.flatnonzero(np.isinf(expected).reshape(len(expected), -1).any(axis=1))
         try:
             truth = self._session.truth({key: array[rows] for key, array in inputs.items()}).get(name)
@@ -213,7 +215,7 @@ class RowMeasurer:
 
 
 def _in_words(comparison: Comparison) -> str:
-    """Returns what keeps an output from being compared, in words that are the same for batches of all sizes."""
+    """Returns the problem of a comparison, in equal words for all batch sizes, so that equal problems merge."""
     shape, actual = comparison.shape, comparison.actual_shape
     if actual is not None and actual[:1] == shape[:1]:
         comparison = replace(comparison, shape=shape[1:], actual_shape=actual[1:])
@@ -221,7 +223,7 @@ def _in_words(comparison: Comparison) -> str:
 
 
 def _declaration_in_words(broken: FalseDeclaration) -> str:
-    """Returns a false declaration in words that are the same for batches of all sizes."""
+    """Returns a false declaration in equal words for all batch sizes, so that equal problems merge."""
     declared = broken.declared
     if not isinstance(declared.shape[0], str):
         return str(broken)
@@ -230,7 +232,7 @@ def _declaration_in_words(broken: FalseDeclaration) -> str:
 
 
 def _may_be_noise(expected: Array, clash: Array) -> Array:
-    """Returns which rows the model's own error may explain: not where a NaN stands against numbers of the model."""
+    """Returns the rows whose difference may be the model's own error: not those with a NaN against finite values."""
     may_be: Array = ~clash | ~np.isfinite(expected.astype(np.float64).reshape(len(expected), -1)).all(axis=1)
     return may_be
 
@@ -248,12 +250,12 @@ def measure_output(
 
     Args:
         expected: The reference's array `(rows, ...)`.
-        actual: The runtime's, of the same shape.
-        truth: What the differences are measured against, where that is not the reference's array.
-        allowed: The absolute difference that is allowed, of all values or by row or value; None where decisions alone
-            count. What is not a float must be equal.
-        decision: How the output decides, None where it does not.
-        noise: A changed decision is a tie where its margin is no larger.
+        actual: The runtime's array, of the same shape.
+        truth: The reference of the differences, if it is not `expected`.
+        allowed: The tolerance on the absolute difference, for all values or by row or value; None if decisions alone
+            count. An output that is not a float must be equal.
+        decision: The decision rule of the output; None without a decision.
+        noise: A changed decision counts as a tie if its margin is at most this.
     """
     rows = len(expected)
     absolute, _, are_finite = differences(expected, actual, truth)[1:]
@@ -293,6 +295,6 @@ def measure_output(
 
 
 def _count_nonfinite(side: str, array: Array) -> dict[str, int]:
-    """Returns how many values are NaN, and how many infinite, by the name of the count."""
+    """Returns the number of NaNs and of infinities, by the field of the statistics."""
     wide = array.astype(np.float64, copy=False)
     return {f"{side}_nan": int(np.isnan(wide).sum()), f"{side}_inf": int(np.isinf(wide).sum())}

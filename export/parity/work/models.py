@@ -1,4 +1,4 @@
-"""The model and the artifacts of a check, with a hash of what each of them holds."""
+"""Opens the model and the artifacts of a check, and hashes their content."""
 
 import contextlib
 import hashlib
@@ -29,16 +29,16 @@ RuntimeChoice = str | RuntimeSpec
 
 @contextlib.contextmanager
 def opened_model(model: Any, folder: Path, *, in_process: bool) -> Iterator[OpenedModel]:
-    """Yields what a model, a path or an artifact stands for.
+    """Yields the reference of a model, a path or an artifact.
 
     Args:
         model: As in `check_dataset`.
-        folder: Where a model that is no file yet is written, for the workers.
+        folder: A folder in which a model in memory is saved for the workers.
         in_process: Whether this process runs the model itself.
 
     Raises:
-        FileNotFoundError: If there is nothing at the path.
-        ValueError: If it is no model.
+        FileNotFoundError: If the path does not exist.
+        ValueError: If the file is not a model.
     """
     if is_path(model):
         yield open_model_file(model)
@@ -49,10 +49,10 @@ def opened_model(model: Any, folder: Path, *, in_process: bool) -> Iterator[Open
             yield OpenedModel(Path(f"{model.name}.keras"), key)
         return
     path = folder / f"{model.name}-{key[:16]}.keras"
-    with staging(path) as stage:  # written anew: what stands there may be damaged
+    with staging(path) as stage:  # always written, since a file at this path may be damaged
         _save(model, stage / path.name)
         (stage / path.name).replace(path)
-    yield OpenedModel(path, key, registering_modules(path), allows_code=True)  # it is this process's own
+    yield OpenedModel(path, key, registering_modules(path), allows_code=True)  # safe, since this process made the model
 
 
 def _save(model: Any, path: Path) -> None:
@@ -60,7 +60,7 @@ def _save(model: Any, path: Path) -> None:
         model.save(path)
     except OSError:
         raise
-    except Exception as error:  # whatever a layer's configuration raises
+    except Exception as error:  # the configuration of a layer may raise any error
         raise ValueError(
             f"`model` must be one that Keras can save, for the processes that load it. Received: {model.name!r}, which "
             f"it cannot ({first_line(error)}). Or run the check in this process: workers=0."
@@ -68,12 +68,12 @@ def _save(model: Any, path: Path) -> None:
 
 
 class OpenedArtifacts(NamedTuple):
-    """What is checked of a data set's artifacts.
+    """The artifacts of a data set check with their runtimes.
 
     Attributes:
-        targets: Every artifact in each of the runtimes that take it.
-        untaken: The artifacts that none of the runtimes takes, each after its format.
-        jobs: What was chosen, whether it is installed or not.
+        targets: Every artifact in each of its runtimes.
+        untaken: Artifacts that no runtime takes, as pairs of format and path.
+        jobs: All chosen pairs of runtime and artifact, installed or not.
     """
 
     targets: tuple[Target, ...]
@@ -86,8 +86,8 @@ def open_artifacts(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeCho
 
     Raises:
         FileNotFoundError: If an artifact is missing.
-        ValueError: If it is none, or there is none.
-        ImportError: If a runtime that was asked for is not installed.
+        ValueError: If a path is not an artifact, or there is no artifact.
+        ImportError: If a requested runtime is not installed.
     """
     named = None if runtimes is None else find_runtimes(runtimes)
     located = [*dict.fromkeys(locate_artifacts(artifacts))]
@@ -97,7 +97,7 @@ def open_artifacts(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeCho
             f"A data set must go through runtimes on this machine. Received: {', '.join(served)}. Check a server "
             "without a data set."
         )
-    if runtimes is None:  # every row through one session: the levels of optimization are a sweep's business
+    if runtimes is None:  # one session of ONNX Runtime for all rows; only a sweep compares levels of optimization
         chosen = tuple(spec for spec in chosen if spec.name == spec.family or spec.name == "onnxruntime[all]")
     if not located:
         raise ValueError("`artifacts` must have at least one. Received: none.")
@@ -112,7 +112,7 @@ def open_artifacts(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeCho
 
 
 def _alone(spec: RuntimeSpec) -> RuntimeSpec:
-    """Returns a runtime that computes with one thread: there are as many workers as processors."""
+    """Returns a runtime that computes with one thread, since there are as many workers as processors."""
     if not spec.factory.endswith(".onnxruntime:OnnxRuntime"):
         return spec
     return replace(spec, options={**spec.options, "threads": 1})
@@ -124,11 +124,11 @@ def _target_key(content: str, spec: RuntimeSpec) -> str:
 
 
 def open_model_file(model: Source) -> OpenedModel:
-    """Returns what the path of a model or of an artifact stands for.
+    """Returns the reference of a path to a model or an artifact.
 
     Raises:
-        FileNotFoundError: If there is nothing at the path.
-        ValueError: If it is no model.
+        FileNotFoundError: If the path does not exist.
+        ValueError: If the file is not a model.
     """
     format, path = locate(model)
     path = path.absolute()
@@ -143,17 +143,17 @@ def open_model_file(model: Source) -> OpenedModel:
 
 
 def _hash_artifact(path: Path) -> str:
-    """Returns a hash of what an artifact holds, whatever its own name is."""
+    """Returns a hash of an artifact's content that does not depend on its name."""
     return fingerprint(sorted(("" if name == path.name else name, value) for name, value in hash_files(path).items()))
 
 
 def _hash_keras_file(path: Path) -> str:
-    """Returns a hash of a model's configuration and weights; when it was saved is no part of it."""
+    """Returns a hash of a model's configuration and weights that does not depend on the time of saving."""
     try:
         with zipfile.ZipFile(path) as file:
             entries = [entry for entry in file.infolist() if entry.filename != "metadata.json"]
             return fingerprint(sorted([entry.filename, entry.CRC, entry.file_size] for entry in entries))
-    except Exception as error:  # whatever a damaged file raises
+    except Exception as error:  # a damaged file may raise any error
         raise ValueError(f"`model` must be a whole .keras file. Received: {path} ({error}).") from error
 
 
@@ -165,7 +165,7 @@ def _hash_model(model: Any) -> str:
     digest = hashlib.sha256()
     try:
         digest.update(json.dumps(keras.saving.serialize_keras_object(model), sort_keys=True, default=str).encode())
-    except Exception:  # a model without a configuration is told by its class and its weights
+    except Exception:  # a model without a configuration is identified by its class and its weights
         digest.update(f"{type(model).__module__}.{type(model).__qualname__}".encode())
     for variable in model.variables:
         array = keras.ops.convert_to_numpy(variable.value)

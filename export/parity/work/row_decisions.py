@@ -1,4 +1,4 @@
-"""The decisions of an output in each row of a batch: which changed, between which classes, and which are right."""
+"""Compares the decisions of an output in each row of a batch: changed decisions, their classes, and their accuracy."""
 
 from typing import Any
 
@@ -10,19 +10,20 @@ from keras_pe.export.parity.statistics.histogram import Histogram
 from keras_pe.export.results import Array
 
 MAX_CLASSES = 256
-"""Up to so many classes a change is counted from which class to which, above from which class only."""
+"""Changes are counted by pairs of classes up to this number of classes, and by the expected class alone above it."""
 
 
 def compare_decisions(
     expected: Array, actual: Array, difference: Array, decision: Decision, noise: float
 ) -> tuple[Array, dict[str, Any]]:
-    """Returns which rows changed, and the fields of the statistics that are about decisions."""
+    """Returns which rows changed, and the statistics' fields about decisions."""
     before, after = decision.decide(expected), decision.decide(actual)
     differ = decision.differ(before, after)
     margins = decision.margins(expected)
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = decision.errors(difference) / margins
-    # Nothing taken of no margin is 0; two infinities have no distance, and their row is a clash or equal.
+    # An error of 0 at a margin of 0 takes none of it. Infinities also give NaN; such rows are equal or count as a
+    # clash.
     shares = np.where(np.isnan(shares), 0.0, shares)
     changed: Array = np.any(differ, axis=1)
     fields: dict[str, Any] = {
@@ -41,7 +42,7 @@ def compare_decisions(
 
 
 def count_right(expected: Array, actual: Array, labels: Array, decision: Decision, column: str) -> dict[str, Any]:
-    """Returns how many decisions have a label, and how many agree with it, by the field of the statistics.
+    """Returns the number of labeled decisions, and how many agree with their label, by the field of the statistics.
 
     Raises:
         DataError: If the labels are not classes of the output.

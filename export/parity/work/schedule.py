@@ -1,4 +1,4 @@
-"""Hands shards to an executor, a few at a time, keeps their results on disk, and merges them."""
+"""Sends shards to an executor, a few at a time, stores their results on disk, and merges them."""
 
 import io
 import zipfile
@@ -21,10 +21,10 @@ from keras_pe.export.progress import Tell
 from keras_pe.export.publishing.staging import staging
 
 MAX_TRIES = 3
-"""How often a task is handed out whose worker died or lost its connection."""
+"""How often a task is submitted if its worker dies or loses its connection."""
 
-_VERSION = 6  # of what a result on disk holds
-# What a task raises at every worker.
+_VERSION = 6  # version of the format of a result on disk
+# Errors that a task would raise at every worker, so that another try is useless.
 _OF_THE_TASK = (
     ArithmeticError,
     AssertionError,
@@ -39,14 +39,14 @@ _OF_THE_TASK = (
 
 
 class WorkersDiedError(BrokenExecutor):
-    """A task's workers have died, or were not reached, again and again. What was finished stays in the checkpoint."""
+    """The workers of a task died, or could not be reached, on every try. The checkpoint keeps the finished results."""
 
 
 class Checkpoint:
-    """A folder of results. What stands in it was done and need not be done again.
+    """A folder of finished results, which need not be computed again.
 
-    A result's name is the hash of the shard, the model, the artifact, the runtime and the options: whatever changes,
-    an old result is not taken for a new one, and it stays for the day when the change is taken back.
+    The name of a result contains a hash of the shard, the model, the artifact, the runtime and the options. An old
+    result is therefore never used after a change. It stays, and is used again if the change is reverted.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -57,21 +57,21 @@ class Checkpoint:
             raise NotADirectoryError(f"`checkpoint_dir` must be a folder. Received: {folder}, a file.") from error
 
     def load(self, key: str, shard: Shard) -> RuntimeStatistics | None:
-        """Returns the result, None where there is none, or where what stands there is not whole or another."""
+        """Returns the result; None if it is missing or damaged, or if the file contains another result."""
         path = self._path(key, shard)
         try:
             content = path.read_bytes()
             with zipfile.ZipFile(io.BytesIO(content)) as file:
                 is_own = file.comment == path.name.encode()
             return RuntimeStatistics.from_bytes(content) if is_own else None
-        except Exception:  # whatever a damaged file makes of its reader
+        except Exception:  # a damaged file may raise any error
             return None
 
     def save(self, key: str, shard: Shard, statistics: RuntimeStatistics) -> None:
-        """Writes a result beside its place and renames it.
+        """Writes a result to a temporary file beside its path, and renames it.
 
         Raises:
-            OSError: If it cannot be written. The results before it stay.
+            OSError: If the result cannot be written. Earlier results stay.
         """
         path = self._path(key, shard)
         try:
@@ -79,7 +79,7 @@ class Checkpoint:
                 part = folder / path.name
                 part.write_bytes(statistics.to_bytes())
                 with zipfile.ZipFile(part, "a") as file:
-                    file.comment = path.name.encode()  # which tells it from another result that got its name
+                    file.comment = path.name.encode()  # lets `load` detect another result that was renamed to this name
                 part.replace(path)
         except OSError as error:
             raise OSError(
@@ -92,7 +92,7 @@ class Checkpoint:
 
 
 def result_key(**parts: Any) -> str:
-    """Returns the part of a result's name that all shards share."""
+    """Returns the hash of the parts of a result's name that all shards share."""
     return fingerprint(_VERSION, {name: _plain(value) for name, value in parts.items()})
 
 
@@ -106,12 +106,12 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Task:
-    """What one worker does.
+    """A function call for one worker.
 
     Attributes:
-        place: Where it is at, for people.
-        function: What it calls.
-        arguments: With what.
+        place: The name of the task in an error.
+        function: The function.
+        arguments: Its arguments.
     """
 
     place: str
@@ -119,14 +119,14 @@ class Task:
     arguments: tuple[Any, ...]
 
 
-def completed(executor: Executor, tasks: Iterator[Task], window: int) -> Generator[tuple[Task, Any], None, None]:
-    """Returns tasks with their results as they come, `window` of them at once.
+def run_tasks(executor: Executor, tasks: Iterator[Task], window: int) -> Generator[tuple[Task, Any], None, None]:
+    """Yields tasks with their results in the order of completion, with `window` tasks in flight.
 
-    If a worker dies, or a connection is lost, the task is handed out again.
+    A task is submitted again if its worker dies, or a connection is lost.
 
     Raises:
-        WorkersDiedError: If that happens again and again.
-        ValueError, TypeError, ImportError, OSError: What a task raises.
+        WorkersDiedError: If that happens `MAX_TRIES` times.
+        ValueError, TypeError, ImportError, OSError: An error of a task.
     """
     waiting: dict[Future[Any], tuple[Task, int]] = {}
 
@@ -162,7 +162,7 @@ def completed(executor: Executor, tasks: Iterator[Task], window: int) -> Generat
 
 
 def _is_of_the_task(error: BaseException) -> bool:
-    """Whether another worker would raise the same. An OSError names a file unless it is about a connection."""
+    """Whether every worker would raise this error. An OSError with a file name is not about a connection."""
     return isinstance(error, _OF_THE_TASK) or (isinstance(error, OSError) and error.filename is not None)
 
 
@@ -170,39 +170,39 @@ class Schedule:
     """One run over the shards of a source.
 
     Attributes:
-        tallies: What each artifact in its runtime has come to so far, by the key of the target.
-        rows: Rows whose results are there.
-        reused: Those of them whose results stood in the checkpoint.
-        stopped: Whether as many rows have failed as are too many.
+        tallies: The results so far of each artifact in its runtime, by the key of the target.
+        rows: Number of rows with results.
+        reused: Number of rows whose results came from the checkpoint.
+        stopped: Whether the number of failed rows has reached the limit.
     """
 
     def __init__(
         self, executor: Executor, job: Job, source: DataSource, checkpoint: Checkpoint, window: int, tell: Tell
     ) -> None:
-        """Remembers what to run, how many shards to hand out at once, and whom to tell of the rows done."""
+        """Stores the job, the number of shards in flight (`window`), and the function `tell` that reports progress."""
         self.tallies: dict[str, Tally] = {}
         self.rows = self.reused = 0
         self.stopped = False
         self._executor, self._job, self._source = executor, job, source
         self._checkpoint, self._window, self._tell = checkpoint, window, tell
-        self._names: dict[str, str] = {}  # of results on disk, by the key of the target
+        self._names: dict[str, str] = {}  # names of results on disk, by the key of the target
 
     def calibrate(self) -> Calibration:
-        """Returns what a worker finds before the first shard: of some of them, and of rows that are sent the first."""
+        """Returns the calibration of a worker, from some shards, or from the first if their rows must be sent."""
         shards = shards_of(self._source)
         sample = tuple(islice(shards, 1)) if self._source.parts is None else _spread(list(shards))
         task = Task("the loading of the model", calibrate, (self._job, sample))
-        ((_, found),) = completed(self._executor, iter([task]), 1)
+        ((_, found),) = run_tasks(self._executor, iter([task]), 1)
         calibration: Calibration = found
         return calibration
 
     def run(self, calibration: Calibration) -> None:
-        """Runs every shard whose results are not there."""
+        """Runs every shard without stored results."""
         keys = [key for key, found in calibration.targets.items() if not found.error]
         self._names = {key: self._result_name(calibration, key) for key in keys}
         self.tallies = {key: Tally() for key in keys}
         tasks = self._missing(calibration) if keys else iter(())
-        with closing(completed(self._executor, tasks, self._window)) as results:
+        with closing(run_tasks(self._executor, tasks, self._window)) as results:
             for task, result in results:
                 shard = task.arguments[2]
                 for key, tally in result.items():
@@ -213,7 +213,7 @@ class Schedule:
                     break
 
     def _missing(self, calibration: Calibration) -> Iterator[Task]:
-        """Returns the shards whose results are not all there, after taking those that are."""
+        """Merges the stored results, and yields a task for each shard with missing results."""
         for shard in shards_of(self._source):
             kept = {key: self._checkpoint.load(name, shard) for key, name in self._names.items()}
             self._take({key: Tally(statistics) for key, statistics in kept.items() if statistics is not None})
@@ -240,7 +240,7 @@ class Schedule:
         self._tell(self.rows, self._source.rows, f"{failed:,} failed" if failed else "")
 
     def _result_name(self, calibration: Calibration, key: str) -> str:
-        """Returns the part of a result's name that says how it was made."""
+        """Returns the hash of all that a target's results depend on, beside the shard."""
         accepted = self._job.allowance
         return result_key(
             reference=self._job.reference.key,
@@ -255,6 +255,6 @@ class Schedule:
 
 
 def _spread(shards: list[Shard], count: int = 8) -> tuple[Shard, ...]:
-    """Returns some shards, evenly spread: the first and the last among them."""
+    """Returns evenly spaced shards, including the first and the last."""
     steps = max(min(count, len(shards)) - 1, 1)
     return tuple(shards[place] for place in sorted({step * (len(shards) - 1) // steps for step in range(steps + 1)}))

@@ -1,4 +1,4 @@
-"""One shard through the reference and the runtimes: what a worker does."""
+"""Runs one shard through the reference and the runtimes, in a worker."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -20,19 +20,19 @@ from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _Answered = tuple[Batch, dict[str, Arrays], dict[str, list[Answer]]]
 
-_WINDOW = 8  # batches that are read at once, so that rows of one length find each other
-_TOGETHER = 4  # batches that are asked for at once: on a busy machine each question waits for its turn
-_TOGETHER_BYTES = 2**24  # and no more, as far as they are of more than one
+_WINDOW = 8  # batches that are read at once, so that rows of equal length can be grouped
+_TOGETHER = 4  # batches in one request, since each request waits for a busy machine
+_TOGETHER_BYTES = 2**24  # a request of several batches ends at this size
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What one artifact in one runtime has come to over some rows.
+    """The results of one artifact in one runtime over some rows.
 
     Attributes:
-        statistics: Of all of them.
-        rows: How many were run: the results of others stood in the checkpoint.
-        seconds: What these took inside the runtime.
+        statistics: The statistics of all rows.
+        rows: Number of rows that ran, without the rows from the checkpoint.
+        seconds: Time inside the runtime for the rows that ran.
     """
 
     statistics: RuntimeStatistics = field(default_factory=RuntimeStatistics)
@@ -40,13 +40,13 @@ class Tally:
     seconds: float = 0.0
 
     def merge(self, other: "Tally") -> "Tally":
-        """Returns what both have come to, which must have no row in common."""
+        """Returns the merged results. The two must have no row in common."""
         statistics = self.statistics.merge(other.statistics)
         return Tally(statistics, self.rows + other.rows, self.seconds + other.seconds)
 
 
 def run_shard(job: Job, calibration: Calibration, shard: Shard, keys: tuple[str, ...]) -> dict[str, Tally]:
-    """Runs every row of a shard through the targets of these keys, and returns what each has come to.
+    """Runs every row of a shard through the targets of these keys, and returns the results of each.
 
     Raises:
         DataError: If the rows cannot be read, do not fit the model, or are refused by the reference.
@@ -56,7 +56,7 @@ def run_shard(job: Job, calibration: Calibration, shard: Shard, keys: tuple[str,
         before = {key: session.targets[key].seconds for key in keys}
         measurers = {key: RowMeasurer(session, job, calibration.targets[key]) for key in keys}
         merged = dict.fromkeys(keys, RuntimeStatistics())
-        for batch, expected, answers in _answered(session, job, calibration, shard, targets):
+        for batch, expected, answers in _answer_batches(session, job, calibration, shard, targets):
             for key in keys:
                 measured = measurers[key].measure(batch, expected[key], answers[key])
                 merged[key] = merged[key].merge(measured.summarize(shard, merged[key]))
@@ -64,11 +64,11 @@ def run_shard(job: Job, calibration: Calibration, shard: Shard, keys: tuple[str,
 
 
 def run_rows(job: Job, calibration: Calibration, shard: Shard) -> tuple[Array, Array]:
-    """Runs the rows of a shard through the job's first target, and returns the severity and the error of each."""
+    """Runs the rows of a shard through the job's first target, and returns the severity and the error of each row."""
     target, severity, error = job.targets[0], np.zeros(shard.rows, np.int64), np.zeros(shard.rows)
     with session_of(job) as session:
         measurer = RowMeasurer(session, job, calibration.targets[target.key])
-        for batch, expected, answers in _answered(session, job, calibration, shard, (target,)):
+        for batch, expected, answers in _answer_batches(session, job, calibration, shard, (target,)):
             rows = measurer.measure(batch, expected[target.key], answers[target.key])
             places = batch.rows - shard.start
             severity[places], error[places] = rows.severity, rows.error
@@ -76,7 +76,7 @@ def run_rows(job: Job, calibration: Calibration, shard: Shard) -> tuple[Array, A
 
 
 def shard_batches(source: DataSource, feed: Feed, shard: Shard) -> Iterator[Batch]:
-    """Returns the batches of a shard: the same each time."""
+    """Yields the batches of a shard, always in the same division."""
     start, number = shard.start, 0
     for rows in read_rows(source, feed.columns, shard, _WINDOW * feed.rule.batch_size):
         for batch in feed.batches(start, rows):
@@ -87,12 +87,12 @@ def shard_batches(source: DataSource, feed: Feed, shard: Shard) -> Iterator[Batc
         raise DataError(f"{shard.place} must have {shard.rows:,} rows. Received: {start - shard.start:,}.")
 
 
-def _answered(
+def _answer_batches(
     session: Session, job: Job, calibration: Calibration, shard: Shard, targets: tuple[Target, ...]
 ) -> Iterator[_Answered]:
-    """Returns each batch of a shard, what is expected of each runtime and what it says.
+    """Yields each batch of a shard with the expected outputs and the answers of each runtime.
 
-    They have the next batches while these are compared: nobody waits for the other.
+    The reference and the runtimes compute the next batches while the caller compares the current ones.
     """
     for target in targets:
         session.targets[target.key].begin_shard(calibration.targets[target.key].names, job.allowance.precision)
@@ -110,7 +110,7 @@ def _answered(
 
 
 def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
-    """Returns batches, a few at a time."""
+    """Yields batches in groups of a few."""
     group: list[Batch] = []
     size = 0
     for batch in batches:
@@ -125,7 +125,7 @@ def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
 
 @dataclass(frozen=True)
 class _Asked:
-    """Batches that are being computed."""
+    """Batches in flight."""
 
     batches: list[Batch]
     expected: dict[str, Future[list[Arrays]]]
@@ -135,7 +135,7 @@ class _Asked:
 def _answers(session: Session, shard: Shard, asked: _Asked) -> Iterator[_Answered]:
     try:
         expected = {key: future.result() for key, future in asked.expected.items()}
-    except Exception as error:  # whatever a layer raises
+    except Exception as error:  # a layer may raise any error
         wait(asked.answers.values())
         raise DataError(_refusal(session, asked.batches, shard, error)) from error
     found = {key: answer.result() for key, answer in asked.answers.items()}
@@ -145,7 +145,7 @@ def _answers(session: Session, shard: Shard, asked: _Asked) -> Iterator[_Answere
 
 
 def _refusal(session: Session, batches: list[Batch], shard: Shard, error: Exception) -> str:
-    """Says which row the reference refuses."""
+    """Returns an error message that names the row that the reference refuses."""
     shapes = ", ".join(f"{name} {array.shape}" for name, array in batches[0].inputs.items())
     what, said = shapes, error
     for batch, place in ((each, place) for each in batches for place in range(len(each.rows))):

@@ -1,6 +1,6 @@
-"""One artifact in a runtime's own process, which is started again after it ended.
+"""Runs one artifact in a runtime's own process, and restarts the process after it ended.
 
-A crash or a refusal of a runtime is narrowed down to the rows that cause it.
+The runner narrows a crash or a refusal of a runtime down to the rows that cause it.
 """
 
 import contextlib
@@ -18,20 +18,20 @@ from keras_pe.export.runtimes.runner import Names, Worker
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 MAX_DEATHS = 32
-"""A process that has ended so often in one shard is not started again for single rows of that shard."""
+"""After this number of deaths in one shard, the process is not restarted for single rows of the shard."""
 
 _ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
-"""What TensorFlow reads when it starts: there are as many workers as processors."""
+"""Variables that TensorFlow reads at its start. One thread suffices, since there are as many workers as processors."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a runtime says to some rows of a batch.
+    """A runtime's answer to some rows of a batch.
 
     Attributes:
-        rows: Which, by their place in the batch.
-        outputs: By name, None where it gave none.
-        message: Its error, where it gave none.
+        rows: The indices of the rows in the batch.
+        outputs: The outputs by name; None if the runtime returned none.
+        message: The error of the runtime, if it returned no outputs.
     """
 
     rows: slice
@@ -40,36 +40,36 @@ class Answer:
 
 
 class TargetRunner:
-    """An artifact in a runtime that is started again where it ended. The process starts importing at once.
+    """An artifact in a runtime that is restarted after its process ended. The process starts importing at once.
 
     Attributes:
         path: The artifact.
-        worker: What runs it.
+        worker: The process of the runtime.
     """
 
     def __init__(self, target: Target, timeout: float) -> None:
         self.path = target.path
         self.worker = Worker(target.spec, timeout, one_thread_environment())
         self._deaths = 0
-        self._seconds = 0.0  # of the runs before the artifact was loaded again
+        self._seconds = 0.0  # time of the runs before the last load of the artifact
         self._is_loaded = False
         self._names = Names()
         self._precision: str | None = None
 
     @property
     def seconds(self) -> float:
-        """What the runs took inside the runtime."""
+        """The total time of the runs inside the runtime, in seconds."""
         return self._seconds + self.worker.seconds
 
     def begin_shard(self, names: Sequence[NameMatch], precision: str | None) -> None:
-        """Forgets how often the process has ended, and takes up other names, and a precision that inputs may have."""
+        """Resets the count of deaths, and sets the names of the artifact and the precision of the inputs."""
         self._deaths, self._names, self._precision = 0, as_names(names), precision
 
     def load(self) -> None:
-        """Loads the artifact if that was not done, or its process has ended.
+        """Loads the artifact, unless it is loaded and its process is alive.
 
         Raises:
-            RuntimeFailedError: If it does not load.
+            RuntimeFailedError: If the artifact does not load.
         """
         if not self._is_loaded:
             self._seconds += self.worker.seconds
@@ -80,8 +80,8 @@ class TargetRunner:
     def run(self, inputs: Mapping[str, Array]) -> list[Answer]:
         """Returns answers to all rows of a batch, in order.
 
-        Where the runtime gives none to the batch, its halves are asked, down to single rows; but not where the first
-        and the last row fail alone as well, nor where it hangs: then the batch as a whole has no answer.
+        If the batch as a whole fails, the runner tries its halves, down to single rows. It does not try them if the
+        runtime hangs, or if the first and the last row alone fail too. The whole batch then has no answer.
         """
         total = count(inputs)
         answer, error = self._ask(inputs, slice(0, total))
@@ -96,12 +96,12 @@ class TargetRunner:
         return self._narrow(inputs, 0, total, str(error))
 
     def run_all(self, batches: Sequence[Mapping[str, Array]]) -> list[list[Answer]]:
-        """Returns what `run` would for each of some batches, in one exchange where all of them are answered."""
+        """Returns the answers of `run` for each batch, by one request if the runtime answers all of them."""
         with contextlib.suppress(RuntimeFailedError):
             self.load()
             if len(batches) > 1 and fixed_size(self.worker.inputs) is None:
                 try:
-                    answers = self.worker.run_all([self._given(inputs) for inputs in batches])
+                    answers = self.worker.run_all([self._in_runtime_floats(inputs) for inputs in batches])
                 except (RuntimeDiedError, RuntimeHungError):
                     self._is_loaded = False
                     raise
@@ -110,7 +110,7 @@ class TargetRunner:
         return [self.run(inputs) for inputs in batches]
 
     def _narrow(self, inputs: Mapping[str, Array], start: int, stop: int, message: str) -> list[Answer]:
-        """Returns the answers to rows that have none together."""
+        """Returns the answers to rows that fail together, by trying their halves."""
         if stop - start == 1 or self._deaths >= MAX_DEATHS:
             return [Answer(slice(start, stop), None, message)]
         middle = (start + stop) // 2
@@ -123,7 +123,7 @@ class TargetRunner:
     def _ask(self, inputs: Mapping[str, Array], rows: slice) -> tuple[Answer | None, RuntimeFailedError | None]:
         try:
             self.load()
-            part = self._given({name: array[rows] for name, array in inputs.items()})
+            part = self._in_runtime_floats({name: array[rows] for name, array in inputs.items()})
             return Answer(rows, in_whole_batches(self.worker.run, self.worker.inputs, part)), None
         except RuntimeRefusedError as error:
             return None, error
@@ -132,10 +132,10 @@ class TargetRunner:
             self._is_loaded = False
             return None, error
 
-    def _given(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    def _in_runtime_floats(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         return in_its_floats(self.worker, inputs, self._precision)
 
 
 def one_thread_environment() -> dict[str, str]:
-    """Returns the environment in which TensorFlow takes one thread. What the environment says already stands."""
+    """Returns the environment in which TensorFlow uses one thread, without variables that are already set."""
     return {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}

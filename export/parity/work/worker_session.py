@@ -1,4 +1,4 @@
-"""What a worker keeps from shard to shard: the reference and the runtimes, each loaded once."""
+"""The objects that a worker keeps from shard to shard: the reference and the runtimes, each loaded once."""
 
 import atexit
 import contextlib
@@ -32,17 +32,17 @@ from keras_pe.export.parity.work.job import Job, OpenedModel, Target
 from keras_pe.export.parity.work.target_runner import Answer, TargetRunner, one_thread_environment
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
-_here: dict[str, Any] = {}  # models of this process, by the key of the reference
-_kept: list["Session"] = []  # at most one: the one that was used last
+_here: dict[str, Any] = {}  # models in the memory of this process, by the key of the reference
+_kept: list["Session"] = []  # the last used session, or none
 _turn = threading.RLock()  # a worker with several threads runs one shard at a time
-_of_parent: list["Session"] = []  # of a process that is forked: its processes and threads are not there
+_of_parent: list["Session"] = []  # sessions of the parent of a forked process, whose processes and threads are not here
 
 
 class Session:
-    """The reference of a job and its runtimes, each in a process of its own that may crash.
+    """The reference of a job and its runtimes, each runtime in a separate process that may crash.
 
     Attributes:
-        key: What makes another job share it.
+        key: Jobs with an equal key share the session.
         reference: The model.
         targets: The artifacts in their runtimes, by key.
         close: Ends the processes.
@@ -57,11 +57,11 @@ class Session:
                 stack.callback(target.worker.close)
             with contextlib.nullcontext() if is_here or not job.one_thread else _on_one_thread():
                 self.reference = stack.enter_context(_open_reference(job))
-            # The caller compares one batch while the reference computes the next. A model of this process stays in the
-            # thread of its owner: its settings may be that thread's alone.
+            # The caller compares one batch while the reference computes the next. A model of this process must run in
+            # the thread of its owner, since Keras settings can be local to a thread.
             caller: Executor = Here() if is_here else ThreadPoolExecutor(1, thread_name_prefix="reference")
             self._caller = stack.enter_context(caller)
-            # One thread each: a runtime has its next batch at hand when it is done with the one before.
+            # Each runtime has its own thread, so that its next batch waits when it finishes one.
             threads = {key: ThreadPoolExecutor(1, thread_name_prefix="runtime") for key in self.targets}
             self._threads = {key: stack.enter_context(thread) for key, thread in threads.items()}
             self.close = stack.pop_all().close
@@ -69,12 +69,12 @@ class Session:
     def ask(
         self, batches: Sequence[Batch], targets: tuple[Target, ...], in_float32: Set[str]
     ) -> tuple[dict[str, Future[list[Arrays]]], dict[str, Future[list[list[Answer]]]]]:
-        """Returns what each runtime is measured against, and what it says, by its key; both compute at the same time.
+        """Returns the expected outputs and the answers of each runtime, by its key. Both compute at the same time.
 
         Args:
-            batches: What to ask.
+            batches: The batches to run.
             targets: The runtimes.
-            in_float32: The keys of those that are measured against the float32 rebuild.
+            in_float32: The keys of runtimes whose reference is the float32 rebuild.
         """
         inputs = [batch.inputs for batch in batches]
         answers = {t.key: self._threads[t.key].submit(self.targets[t.key].run_all, inputs) for t in targets}
@@ -83,17 +83,17 @@ class Session:
         return {key: expected[key in in_float32] for key in answers}, answers
 
     def run(self, inputs: Mapping[str, Array], *, in_float32: bool = False) -> Arrays:
-        """Returns what the reference or its float32 rebuild says, after what it was asked before."""
+        """Returns the outputs of the reference, or of its float32 rebuild, after earlier requests have finished."""
         return self._caller.submit(self._run_all, [inputs], in_float32).result()[0]
 
     def truth(self, inputs: Mapping[str, Array]) -> Arrays:
-        """Returns what the reference's float64 rebuild says, after what it was asked before."""
+        """Returns the outputs of the reference's float64 rebuild, after earlier requests have finished."""
         return self._caller.submit(in_whole_batches, self.reference.truth, self.reference.inputs, inputs).result()
 
     def noise(self, samples: Sequence[Arrays], precision: str | None) -> Sequence[Mapping[str, Array]]:
         """Returns the noise floors of each row of some samples, by output, or of each value in an accepted precision.
 
-        What is said of a row does not depend on the rows beside it.
+        The floor of a row does not depend on the other rows.
         """
         parts = [whole_parts(self.reference.inputs, inputs) for inputs in samples]
         cases = [Case("rows of the data", part, "") for group in parts for part in group]
@@ -107,7 +107,7 @@ class Session:
         ]
 
     def make_rebuilds(self) -> bool:
-        """Makes the reference's rebuilds, and returns whether there is one in float32."""
+        """Makes the reference's rebuilds, and returns whether there is a float32 rebuild."""
         return self._caller.submit(lambda: self.reference.float32_model is not None).result()
 
     def _run_all(self, batches: Sequence[Mapping[str, Array]], in_float32: bool) -> list[Arrays]:
@@ -117,7 +117,7 @@ class Session:
 
 @contextlib.contextmanager
 def session_of(job: Job) -> Iterator[Session]:
-    """Yields the session of a job, to one thread at a time: the one that is loaded, or a new one in its place."""
+    """Yields the session of a job, to one thread at a time. Loads a new session unless the current one fits."""
     with _turn:
         if not _kept or _kept[0].key != job.session_key:
             close_session()
@@ -126,18 +126,18 @@ def session_of(job: Job) -> Iterator[Session]:
 
 
 def close_session() -> None:
-    """Lets go of what this process has loaded."""
+    """Closes the session of this process."""
     with _turn:
         while _kept:
             _kept.pop().close()
 
 
-atexit.register(close_session)  # the runtimes' processes end before this one
+atexit.register(close_session)  # ends the runtimes' processes before this process ends
 
 
 def _forget_those_of_parent() -> None:
     global _turn
-    _of_parent.extend(_kept)  # kept, since what is let go ends its processes
+    _of_parent.extend(_kept)  # kept alive, since a deleted session would end the processes of the parent
     _kept.clear()
     _turn = threading.RLock()
 
@@ -148,7 +148,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextlib.contextmanager
 def model_of_this_process(key: str, model: Any) -> Iterator[None]:
-    """Has this process take the model itself where a job names its key."""
+    """Makes this process use the model in memory for jobs with this key."""
     _here[key] = model
     try:
         yield
@@ -159,9 +159,9 @@ def model_of_this_process(key: str, model: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _on_one_thread() -> Iterator[None]:
-    """Has TensorFlow take one thread, as in any other worker, if it starts now.
+    """Limits TensorFlow to one thread, as in any other worker, if it starts inside this context.
 
-    How a sum is split among threads can decide its last digit.
+    The division of a sum among threads can change the last digit.
     """
     added = one_thread_environment()
     os.environ.update(added)
@@ -188,10 +188,10 @@ def _open_reference(job: Job) -> Reference:
 
 
 def _shared_interface(job: Job, model: Any) -> Interface | None:
-    """Returns what stands between the model and all artifacts of a job.
+    """Returns the interface between the model and all artifacts of a job.
 
     Raises:
-        ValueError: If the artifacts have several borders or fix other sizes, or a record cannot be read.
+        ValueError: If the borders or the fixed sizes of the artifacts differ, or a record cannot be read.
     """
     interfaces = {known_interface(target.path, job.border, model): target.path for target in job.targets}
     if len(interfaces) > 1:
@@ -203,10 +203,10 @@ def _shared_interface(job: Job, model: Any) -> Interface | None:
 
 
 def _load_model(opened: OpenedModel, is_worker: bool) -> Any:
-    """Opens a `.keras` file, once the modules that register its layers are imported.
+    """Opens a `.keras` file after importing the modules that register its layers.
 
     Raises:
-        ValueError: If Keras cannot make the model, because of the file or of what this process knows.
+        ValueError: If Keras cannot build the model from the file, or a module of its layers cannot be imported.
     """
     try:
         for module in opened.modules:
@@ -228,5 +228,5 @@ def _load_model(opened: OpenedModel, is_worker: bool) -> Any:
 def _import(module: str) -> None:
     try:
         importlib.import_module(module)
-    except (Exception, SystemExit) as error:  # whatever a module does
+    except (Exception, SystemExit) as error:  # a module may raise any error on import
         raise MissingCodeError(f"its module {module!r} cannot be imported there: {typed(error)}") from None

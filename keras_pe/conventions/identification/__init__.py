@@ -1,1 +1,1 @@
-"""Which convention made a table."""
+"""Identifies the convention of a table of encodings."""

@@ -1,4 +1,4 @@
-"""How well a signal explains rows of a table, but for one factor."""
+"""Fits a signal to rows of a table by one factor, and measures the remaining difference."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +24,7 @@ class Fit:
         max_abs_diff: Largest difference.
         start: Position of row 0.
         step: 1, or -1 for positions in descending order.
-        sizes: Of an image, along the slow and the fast axis.
+        sizes: Sizes of an image along the slow and the fast axis.
     """
 
     signal: Signal
@@ -37,7 +37,7 @@ class Fit:
     sizes: tuple[int, int] = (0, 0)
 
     def match(self) -> Match:
-        """Returns the match of the fit, with all names of its signal."""
+        """Returns the match of the fit, with all conventions of its signal."""
         signal = self.signal
         return Match(
             conventions=signal.names,
@@ -54,7 +54,7 @@ class Fit:
         )
 
     def on_the_whole(self, table: CheckedTable) -> "Fit | None":
-        """Returns the fit of a sequence with its largest difference in all rows, or None if one is not explained."""
+        """Returns a sequence's fit with the largest difference over all rows; None if a row is not explained."""
         largest = 0.0
         for rows in table.blocks():
             positions = self.start + self.step * rows.index
@@ -73,10 +73,10 @@ def fit(
     resolved: float = 0.0,
     scale: float | None = None,
 ) -> Fit | None:
-    """Returns how a signal explains values at positions, by its best factor or a given one; None if it does not.
+    """Returns the fit of a signal to values at positions, by `scale` or the best factor; None if it does not fit.
 
-    A difference is explained by the storage type and by the error of the float32 formula, which grows with the angle;
-    or by the error of rates that were fitted, `resolved`, relative to them.
+    The storage type and the float32 formula explain a difference; the error of the formula grows with the angle. The
+    error of fitted rates, `resolved`, also explains a difference. It is relative to the rates.
     """
     expected = signal.at(positions)
     if scale is None:
@@ -87,7 +87,7 @@ def fit(
     allowed = SLACK * largest + scale * where * (signal.formula_error() + resolved / signal.columns)
     if scale <= 0 or (left > allowed).any():
         return None
-    # The formula's error is left out, or else the farthest position would be the most welcome.
+    # The misfit excludes the formula's error. Otherwise the farthest position, with the largest error, would fit best.
     misfit = float(np.sqrt(np.mean((left / largest) ** 2)))
     return Fit(signal, rounding, scale, misfit, float(left.max()))
 
@@ -95,15 +95,15 @@ def fit(
 def fit_of_rows(
     rows: Rows, signal: Signal, rounding: Rounding, start: int, step: int, resolved: float = 0.0
 ) -> Fit | None:
-    """Returns the fit of a sequence of consecutive positions, or None."""
+    """Returns the fit to rows of a sequence of consecutive positions, or None."""
     found = fit(rows.values, start + step * rows.index, signal, rounding, resolved)
     return found and replace(found, start=start, step=step)
 
 
 def closest(fits: list[Fit], size: int) -> list[Fit]:
-    """Returns the fit that explains so many values best, and those that they cannot tell from it."""
+    """Returns the fit with the least misfit, and all fits that `size` values cannot distinguish from it."""
     least = min((fit.misfit for fit in fits), default=0.0)
-    # A wrong signal adds the square of its distance. Less than 16 noise variances over all values is chance; rounding
-    # spreads evenly over a unit, so the noise is at least about a third of it.
+    # A wrong signal adds the square of its distance. Less than 16 noise variances over all values is chance. Rounding
+    # errors are uniform over a unit, so the noise is at least about a third of the unit.
     tie = least**2 + 16 * max(least, 1 / 3) ** 2 / size
     return [fit for fit in fits if fit.misfit**2 <= tie]

@@ -1,4 +1,4 @@
-"""Tells which convention made a table of encodings."""
+"""Identifies the convention of a table of encodings."""
 
 import math
 from dataclasses import replace
@@ -15,30 +15,31 @@ from keras_pe.conventions.identification.tables import CheckedTable
 
 
 def identify(table: npt.ArrayLike) -> tuple[Match, ...]:
-    """Returns what made a table of encodings: one match, several that it cannot tell apart, or none.
+    """Returns the conventions that explain a table of encodings: one match, several indistinguishable ones, or none.
 
-    The rows must be consecutive positions, from any first one in 0 to 2**17 - 1; or distances between tokens, which
-    may be negative and in descending order (`Match.step`). Rows may be zeroed, as fairseq's padding row is. Columns may
-    be scaled by one positive factor and stored in float32, float16, bfloat16 or int8 steps. A difference that neither
-    this storage nor the float32 formula explains makes a table that no convention made.
+    The rows must be consecutive positions, starting anywhere from 0 to 2**17 - 1. They may also be distances between
+    tokens, which may be negative and in descending order (`Match.step`). Rows may be zero, such as fairseq's padding
+    row. Columns may be scaled by one positive factor and stored in float32, float16, bfloat16 or int8 steps. A table is
+    not a convention's if neither this storage nor the float32 formula explains a difference.
 
-    The convention is read off the first rows; the others are then compared with it.
+    The first rows determine the convention. All other rows are then compared with it.
 
-    A table may also be that of an image, row after row or column after column, whole or, where its places are counted,
-    cut after some of them, and have rows of zeros for class tokens before it (`Match.grid`). Images are told with the
-    longest timescale that their convention has by default.
+    A table may also belong to an image, row after row or column after column, after rows of zeros for class tokens
+    (`Match.grid`). If positions are counted, the image may be cut after some of them. An image is identified only with
+    its convention's default longest timescale.
 
     Args:
         table: `(length, channels)`, `(1, length, channels)` or `(length, 1, channels)`, with at least 4 rows and 2
             channels.
 
     Returns:
-        The matches, the closest first. Empty if no convention makes this table, with any longest timescale. Where so
-        little tells no convention, as a single sine and cosine do not (the month of a year), one match that names none.
+        The matches, the closest first. The tuple is empty if no convention explains the table with any longest
+        timescale. A table may be too small to distinguish conventions, such as a single sine and cosine. The result is
+        then one match without names.
 
     Raises:
-        ValueError: If the table is of another shape, or has fewer than 4 rows that are not zero.
-        TypeError: If it holds no real numbers.
+        ValueError: If the shape of the table is not supported, or fewer than 4 rows are not zero.
+        TypeError: If the values are not real numbers.
 
     >>> from keras_pe import timing_signal
     >>> [match] = identify(timing_signal(range(3, 20), 16, layout="interleaved", endpoint=False))
@@ -63,8 +64,8 @@ def _sequence_matches(checked: CheckedTable, ways: Ways) -> tuple[Match, ...]:
     for each in sorted(fits, key=lambda each: each.misfit):
         signals.setdefault((each.signal, each.step), []).append(each)
 
-    # Two schedules can be one sequence under two longest timescales: first the usual one, then what somebody would
-    # write down.
+    # Two schedules can give equal sequences with two longest timescales. The usual timescale comes first, then the one
+    # with the fewest digits, which a person is most likely to choose.
     def rank(same: list[Fit]) -> tuple[bool, int, float]:
         longest = same[0].signal.max_timescale
         return longest != USUAL, len(f"{longest:.10g}".rstrip("0")), abs(math.log(longest / USUAL))
@@ -80,7 +81,7 @@ def _sequence_matches(checked: CheckedTable, ways: Ways) -> tuple[Match, ...]:
 
 
 def _match(same: list[Fit]) -> Match:
-    """Returns the match of fits of one signal at several first positions."""
+    """Returns one match for the fits of one signal at several first positions."""
     first, *others = sorted(same, key=lambda each: (abs(each.start), -each.start))
     return replace(
         first.match(),

@@ -1,4 +1,4 @@
-"""Tells the signal of an image, whose places follow each other in a table, and how large the image is."""
+"""Identifies the signal and the size of an image whose positions are the rows of a table."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +16,7 @@ from keras_pe.signal.formula import Float64Array
 
 
 def image_matches(table: CheckedTable) -> tuple[Match, ...]:
-    """Returns the explanations of a table as that of an image, after class tokens or not."""
+    """Returns the matches of a table as an image, with or without class tokens before it."""
     tokens, rows = table.class_tokens, table.rows().values
     sizes = (rows**2).sum(axis=1)
     is_cut_by_zeros = len(rows) < len(table) - tokens
@@ -27,14 +27,14 @@ def image_matches(table: CheckedTable) -> tuple[Match, ...]:
 
 
 def _fit(table: CheckedTable, rows: Float64Array, signal: Signal) -> Fit | None:
-    """Returns how a signal explains the rows, or None if it does not."""
+    """Returns the fit of a signal to the rows, or None if it does not fit."""
     fast = _returning(rows, np.flatnonzero(signal.axis == 1), float(np.sqrt(2 * np.mean(rows**2))))
     if fast is None or fast < 2 or len(rows) <= fast:
         return None
     slow, places = -(-len(rows) // fast), signal.coordinates
-    # A signal of parts of an image depends on all of it; a counted one may have been cut.
+    # Fractional coordinates depend on the whole image, so it cannot be cut. An image with counted positions can be.
     is_cut = len(rows) < slow * fast
-    rounding = Rounding.of_radii(np.abs(signal.points(rows)), table, rows)
+    rounding = Rounding.from_radii(np.abs(signal.points(rows)), table, rows)
     if rounding is None or (is_cut and places is not None):
         return None
     index, sizes, first = np.divmod(np.arange(len(rows)), fast), (slow, fast), float(signal.like.start_index)
@@ -44,10 +44,10 @@ def _fit(table: CheckedTable, rows: Float64Array, signal: Signal) -> Fit | None:
 
 
 def _returning(rows: Float64Array, fast: npt.NDArray[np.intp], scale: float) -> int | None:
-    """Returns after how many rows the columns of the fast axis begin again, or None if they do not."""
+    """Returns the period in rows of the columns of the fast axis, or None if they are not periodic."""
     few = fast[:8]
     begun = np.flatnonzero(np.abs(rows[1:, few] - rows[0, few]).max(axis=1) <= LOOSE * scale) + 1
-    # Slow columns may look as if they began again; all rows tell.
+    # A few columns may look periodic by chance, so all rows are compared.
     for period in begun[:8]:
         if all(np.abs(rows[period:, some] - rows[:-period, some]).max() <= LOOSE * scale for some in (few, fast)):
             return int(period)
@@ -55,10 +55,10 @@ def _returning(rows: Float64Array, fast: npt.NDArray[np.intp], scale: float) -> 
 
 
 def _matches(found: Fit, class_tokens: int) -> Iterator[Match]:
-    """Returns the image read row after row, and column after column where a convention does so."""
+    """Yields the match of the image as rows, and as columns if a convention flattens by columns."""
     signal, (slow, fast) = found.signal, found.sizes
     names = {way: tuple(n for n in signal.names if flattening(CONVENTIONS[n]) == way) for way in get_args(Flatten)}
-    if slow == fast:  # Then both are the same.
+    if slow == fast:  # In a square image, both orders give one grid.
         names = {"rows": (*names["rows"], *names["columns"]), "columns": ()}
     ways: list[Flatten] = [way for way in get_args(Flatten) if names[way]]
     for flatten in ways or ["rows"]:

@@ -1,4 +1,4 @@
-"""What is told of a table: one explanation of it."""
+"""A match: one explanation of a table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ _SHOWN_STARTS = 5
 
 @dataclass(frozen=True)
 class Grid:
-    """How the rows of a table are the places of an image, or tokens after class tokens.
+    """The positions of a table's rows in an image, or in a sequence after class tokens.
 
     Attributes:
         shape: Sizes of the image, `(height, width)`, or of the sequence. The last row of the image may be cut.
-        class_tokens: Rows of zeros before it.
-        flatten: "rows" or "columns": which of them follow each other.
-        reverse_axes: Whether the first block of columns is that of the width.
+        class_tokens: Number of rows of zeros before the image.
+        flatten: "rows" if the image is flattened row by row, else "columns".
+        reverse_axes: Whether the first block of columns belongs to the width.
         blocks: See `SinusoidalPositionEncoding`.
-        coordinates: Where the places are, None where they are counted.
+        coordinates: The coordinates of the positions; None if they are counted.
     """
 
     shape: tuple[int, ...]
@@ -35,7 +35,7 @@ class Grid:
     coordinates: Coordinates | None = None
 
     def layer_arguments(self) -> dict[str, Any]:
-        """Returns what the grid is among the arguments of `SinusoidalPositionEncoding`."""
+        """Returns the grid as arguments of `SinusoidalPositionEncoding`."""
         names = ("class_tokens", "flatten", "reverse_axes", "blocks", "coordinates")
         return {"grid_shape": self.shape, **{name: getattr(self, name) for name in names}}
 
@@ -53,20 +53,20 @@ class Match(Shown):
     """One explanation of a table.
 
     Attributes:
-        conventions: Every convention that makes these numbers, those first whose first row this is. Empty where the
-            timescales are known but the layout is nobody's, and where the table is too small to tell.
-        timescales_of: Every convention that has these timescales. Empty where the table is too small to tell.
-        start_index: Position of the first row, of a grid that of its first place. Negative positions are distances.
-        other_starts: Further first positions (below 2**17) that explain the table as well, given its precision.
-        layout: As in `SinusoidalPositionEncoding`; two columns are of two layouts.
-        max_timescale: The 10,000 of the formula, or None where the table is too small to tell.
-        timescales: In positions, of a grid those of each axis; one more than `channels // 2` where the last column
-            is a sine without its cosine.
-        scale: What the signal was multiplied by.
-        max_abs_diff: Largest difference that remains, in the table's own units. Rows of zeros are left out.
-        undecided: Names of those attributes above that the table does not tell.
-        grid: How the table is that of an image, or of tokens after class tokens; None for one that is neither.
-        step: 1, or -1 where the rows are in descending order, as those of distances are.
+        conventions: Every convention that gives these values; conventions with this first position come first. Empty if
+            the timescales are known but no convention has the layout, or if the table is too small.
+        timescales_of: Every convention with these timescales. Empty if the table is too small.
+        start_index: Position of the first row; for a grid, of its first position. Negative positions are distances.
+        other_starts: Further first positions (below 2**17) that explain the table equally well within its precision.
+        layout: As in `SinusoidalPositionEncoding`; two columns fit two layouts.
+        max_timescale: The 10,000 of the formula, or None if the table is too small.
+        timescales: In positions; for a grid, the timescales of each axis. It has one more than `channels // 2` values
+            if the last column is a sine without a cosine.
+        scale: Factor of the signal.
+        max_abs_diff: Largest remaining difference, in the table's own units, without the rows of zeros.
+        undecided: Names of the attributes that the table does not determine.
+        grid: The image, or the sequence after class tokens, that the table belongs to; None for a plain sequence.
+        step: 1, or -1 if the rows are in descending order, such as distances.
     """
 
     conventions: tuple[str, ...]
@@ -83,11 +83,11 @@ class Match(Shown):
     step: int = 1
 
     def positions(self, length: int) -> npt.NDArray[np.intp]:
-        """Returns the positions of so many rows of a sequence: `(length,)`."""
+        """Returns the positions of `length` rows of a sequence: `(length,)`."""
         return self.start_index + self.step * np.arange(length)
 
     def layer_arguments(self) -> dict[str, Any]:
-        """Returns the arguments of `SinusoidalPositionEncoding` that make the table, but for its scale.
+        """Returns the arguments of `SinusoidalPositionEncoding` that give the table, except for its scale.
 
         Positions in descending order are arguments of the layer's call: `layer(x, positions=match.positions(length))`.
         """
@@ -102,7 +102,7 @@ class Match(Shown):
         return f"{name}, from position {self.start_index}, layout {rows['layout']}, scale {rows['scale']}"
 
     def details(self) -> Mapping[str, str]:
-        """Returns what a notebook shows, by name."""
+        """Returns the attributes that a notebook displays, by name."""
         starts = ", ".join(map(str, (self.start_index, *self.other_starts[:_SHOWN_STARTS])))
         more = len(self.other_starts) - _SHOWN_STARTS
         scales, order = self.timescales, "" if self.step > 0 else ", descending"

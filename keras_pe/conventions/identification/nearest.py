@@ -1,4 +1,4 @@
-"""The convention that comes nearest to a table which none of them made."""
+"""Finds the nearest convention to a table that no convention explains."""
 
 from typing import Any, NamedTuple
 
@@ -11,15 +11,15 @@ from keras_pe.conventions.identification.tables import CheckedTable, as_matrix
 
 
 class Nearest(NamedTuple):
-    """A convention, and how far a table is from it.
+    """The convention nearest to a table, and the distance.
 
     Attributes:
-        convention: Its name.
+        convention: The name of the convention.
         start_index: The first position that fits best.
         step: 1, or -1 for positions in descending order.
-        scale: The factor of its signal that fits best.
-        max_abs_diff: The largest difference that remains, in the table's own units.
-        relative: The root mean square of the difference, as a share of the table's own.
+        scale: The factor of the signal that fits best.
+        max_abs_diff: The largest remaining difference, in the table's own units.
+        relative: The root mean square of the difference, divided by that of the table.
     """
 
     convention: str
@@ -31,7 +31,7 @@ class Nearest(NamedTuple):
 
 
 def nearest(table: Any) -> Nearest | None:
-    """Returns the convention whose signal is nearest, scaled, from a first position of -2,048 to 2,047.
+    """Returns the convention with the nearest scaled signal, for first positions from -2,048 to 2,047.
 
     Args:
         table: `(length, channels)`.
@@ -45,7 +45,7 @@ def nearest(table: Any) -> Nearest | None:
     best, most = None, 0.0
     for signal in (each for each in sequence_signals(values.shape[1], distances=True) if each.names):
         for step in (1, -1):
-            # The sum of products with the signal is largest where the points, turned back, agree.
+            # The correlation with the signal is largest at the start at which the rotated points agree.
             turned = (signal.points(values) * np.exp(-1j * step * np.multiply.outer(index, signal.rates))).sum(axis=0)
             agreement = (np.exp(-1j * np.multiply.outer(starts, signal.rates)) * turned).real.sum(axis=1)
             if best is None or agreement.max() > most:

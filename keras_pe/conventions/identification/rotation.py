@@ -1,4 +1,4 @@
-"""How fast points turn on circles from row to row: a straight line through their angles."""
+"""Measures the rotation of points on circles from row to row, by a straight line through their angles."""
 
 from typing import NamedTuple
 
@@ -9,13 +9,13 @@ from keras_pe.signal.formula import Float64Array
 
 
 class Rotation(NamedTuple):
-    """The even rotation that is nearest to points.
+    """The uniform rotation that is nearest to some points.
 
     Attributes:
-        radius: Of the circles.
+        radius: Radius of the circles.
         rates: `(pairs,)`, radians per row, in (-pi, pi] if some rows are next to each other.
-        phases: `(pairs,)`, radians at the middle one of the rows.
-        off: Largest distance of a point from the rotation, as a part of the radius.
+        phases: `(pairs,)`, radians at the middle row.
+        off: Largest distance of a point from the rotation, divided by the radius.
     """
 
     radius: float
@@ -25,11 +25,11 @@ class Rotation(NamedTuple):
 
 
 def measure(points: npt.NDArray[np.complex128], index: npt.NDArray[np.intp]) -> Rotation:
-    """Returns the rotation of points `(rows, pairs)`, cosine + i sine, at rows `index`, ascending."""
+    """Returns the rotation of points `(rows, pairs)`, cosine + i sine, at ascending rows `index`."""
     gaps = np.diff(index)
     near = np.flatnonzero(gaps == gaps.min())
     offsets = index - index.mean()
-    # A first estimate from neighbors, then a straight line through what is left of the angles.
+    # A first estimate from neighboring rows, then a straight line through the remaining angles.
     rates = np.angle(np.sum(points[near + 1] * points[near].conj(), axis=0)) / gaps.min()
     still = points * np.exp(-1j * np.multiply.outer(offsets, rates))
     phases = np.angle(still.sum(axis=0))

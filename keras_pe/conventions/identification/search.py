@@ -13,14 +13,14 @@ from keras_pe.conventions.identification.signals import ANGLE_ERROR, USUAL, Sign
 from keras_pe.conventions.identification.tables import LOOSE, CheckedTable, Rounding, Rows
 from keras_pe.signal.formula import Float64Array
 
-# Directions, each with the first positions from and to: tokens; then distances, which are negative or descend.
+# Directions with their range of first positions. Tokens ascend from 0; distances are negative or descend.
 TOKENS = ((1, 0, 2**17),)
 DISTANCES = ((1, -(2**17), 0), (-1, -(2**17), 2**17))
-# Far from 0 the angles wind too often for an unknown timescale to be read off them.
+# Far from 0, the angles wind too often to determine an unknown timescale.
 UNUSUAL_MAX_START = 2**11
-# Radians by which the angles at both ends of a table may be off rates that were measured.
+# Largest error of measured rates, in radians at both ends of a table.
 _BENT = 0.2
-# Of how many tables one may be named by chance, in a rough estimate.
+# Largest share of all tables that may match a convention by chance, in a rough estimate.
 _RARELY = 1e-6
 
 Ways = tuple[tuple[int, int, int], ...]
@@ -28,7 +28,7 @@ Ways = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True, eq=False)
 class Circles:
-    """A signal whose columns have the radii of sines and cosines, with the rotation of its pairs and its rounding."""
+    """A signal whose columns have the radii of sines and cosines, with the rotation and the rounding of its pairs."""
 
     signal: Signal
     turns: Rotation
@@ -36,21 +36,22 @@ class Circles:
 
 
 def sequence_fits(table: CheckedTable, ways: Ways) -> tuple[list[Fit], bool]:
-    """Returns what explains a table of consecutive positions, and whether that is enough to name a convention."""
+    """Returns the fits of a table of consecutive positions, and whether they suffice to name a convention."""
     rows = table.closely()
     circles = list(_circles(table, rows, distances=ways is DISTANCES))
     known = [found for each in circles for found in _fits(each, rows, ways)]
     known = _on_the_whole(closest(known, rows.values.size), rows, table)
-    # Two columns turn at one rate: 1 in half of the conventions, whatever the longest timescale makes it in others.
+    # Two columns rotate at one rate. It is 1 in half of the conventions, and depends on the longest timescale in
+    # others.
     enough = table.channels > 2
     if known:
-        same = [replace(each, signal=other) for each in known for other in _of_the_same_numbers(each.signal)]
+        same = [replace(each, signal=other) for each in known for other in _equal_signals(each.signal)]
         return known + same, enough
-    # Only then another longest timescale, or else a table of few rows would have many.
+    # Other longest timescales are only tried now, since many of them would fit a table of few rows.
     rough = [found for each in circles for found in _fits(each, rows, ways, is_usual=False)]
     fits = closest(rough, rows.values.size)
     enough = enough and all(_by_chance(each, rows) < _RARELY for each in fits)
-    return _on_the_whole(_refitted(fits, rows, table.spread()), rows, table), enough
+    return _on_the_whole(_refit(fits, rows, table.spread()), rows, table), enough
 
 
 def _circles(table: CheckedTable, rows: Rows, distances: bool) -> Iterator[Circles]:
@@ -60,21 +61,21 @@ def _circles(table: CheckedTable, rows: Rows, distances: bool) -> Iterator[Circl
         layout = sines.tobytes() + cosines.tobytes()
         if layout not in measured:
             points = signal.points(rows.values)
-            measured[layout] = measure(points, rows.index), Rounding.of_radii(np.abs(points), table, rows.values)
+            measured[layout] = measure(points, rows.index), Rounding.from_radii(np.abs(points), table, rows.values)
         turns, rounding = measured[layout]
         if rounding is not None:
             yield Circles(signal, turns, rounding)
 
 
 def _fits(circles: Circles, rows: Rows, ways: Ways, is_usual: bool = True) -> Iterator[Fit]:
-    """Returns the fits of a signal at the nearest first positions, with the usual longest timescale or a fitted one."""
+    """Yields the fits of a signal at the nearest first positions, with the usual longest timescale or a fitted one."""
     turns, rounding, signal = circles.turns, circles.rounding, circles.signal
     for step, low, high in ways:
         if not is_usual:
             signal = _with_fitted_longest(signal, step * turns.rates)
             low, high = max(low, -UNUSUAL_MAX_START), min(high, UNUSUAL_MAX_START)
         for start in _first_positions(signal, turns, rows.index, step, (low, high), not is_usual):
-            near, error = (signal, 0.0) if is_usual else _sharpened(signal, start, step, rows, rounding)
+            near, error = (signal, 0.0) if is_usual else _sharpen(signal, start, step, rows, rounding)
             found = fit_of_rows(rows, near, rounding, start, step, 5 * error)
             if found is not None:
                 yield found
@@ -83,9 +84,9 @@ def _fits(circles: Circles, rows: Rows, ways: Ways, is_usual: bool = True) -> It
 def _first_positions(
     signal: Signal, turns: Rotation, index: npt.NDArray[np.intp], step: int, within: tuple[int, int], is_fitted: bool
 ) -> list[int]:
-    """Returns the positions of row 0 at which the angles are near, the nearest first, at most 32."""
+    """Returns at most 32 positions of row 0 at which the angles are near, the nearest first."""
     rates = signal.rates
-    gap = int(np.diff(index).min())  # rates are known but for whole turns from row to row
+    gap = int(np.diff(index).min())  # the rates are only known up to whole turns per gap
     off = float(np.abs(_within_half_a_turn((turns.rates - step * rates) * gap)).max()) / gap
     if off * np.ptp(index) > _BENT:
         return []
@@ -97,7 +98,7 @@ def _first_positions(
         away = np.abs(_within_half_a_turn(starts * rates[pair] - phases[pair]))
         starts = starts[away < LOOSE + error[pair] * (np.abs(starts) + index[-1])]
     away = _within_half_a_turn(np.multiply.outer(starts, rates) - phases)
-    # Angles of 3e-8 are equal: of positions that are equally near, the first comes first.
+    # Angles within 3e-8 are equal. Of equally near positions, the first comes first.
     nearest: list[int] = starts[np.argsort((away**2).sum(axis=1).round(15), kind="stable")[:32]].tolist()
     return nearest
 
@@ -114,20 +115,21 @@ def _on_the_whole(fits: list[Fit], rows: Rows, table: CheckedTable) -> list[Fit]
 
 
 def _with_fitted_longest(signal: Signal, rates: Float64Array) -> Signal:
-    """Returns a signal with the longest timescale that is nearest to these rates."""
+    """Returns the signal with the longest timescale that is nearest to these rates."""
     exponents, factors = (each[signal.held[signal.pairs[0]]] for each in signal.powers)
     turning = (rates > 0) & (exponents > 0)
-    # The rates are known equally well in radians, so their logarithms with weight rate**2.
+    # All rates have equal errors in radians, so their logarithms have the weight rate**2.
     weights = np.where(turning, rates, 0.0) ** 2 * exponents
     logs = -np.log(np.where(turning, rates, 1.0) * factors)
     power = float(weights @ logs) / max(float(weights @ exponents), 1e-300)
     return signal.with_longest(math.exp(min(max(power, 0.0), 50.0)))
 
 
-def _sharpened(signal: Signal, start: int, step: int, rows: Rows, rounding: Rounding) -> tuple[Signal, float]:
-    """Returns a signal with the longest timescale that explains these rows best, and the relative error of that.
+def _sharpen(signal: Signal, start: int, step: int, rows: Rows, rounding: Rounding) -> tuple[Signal, float]:
+    """Returns the signal with the longest timescale that explains these rows best, and its relative error.
 
-    A straight line through the angles, which is 0 at position 0; the signal must be right to half a turn on all rows.
+    The function fits a straight line, which is 0 at position 0, to the angles. The given signal must be right within
+    half a turn on all rows.
     """
     points, positions, rates = signal.points(rows.values), start + step * rows.index, signal.rates
     rest = np.angle(points * np.exp(-1j * np.multiply.outer(positions, rates)))
@@ -138,12 +140,12 @@ def _sharpened(signal: Signal, start: int, step: int, rows: Rows, rounding: Roun
     return renewed, float(noise) / math.sqrt(max(size * float(slope @ slope), 1e-30))
 
 
-def _refitted(fits: list[Fit], rows: Rows, far: Rows) -> list[Fit]:
-    """Returns the fits with the longest timescale that each signal has in its closest fit, sharpened on far rows."""
+def _refit(fits: list[Fit], rows: Rows, far: Rows) -> list[Fit]:
+    """Returns fits in which each signal has the longest timescale of its closest fit, refined on far rows."""
     signals: dict[tuple[object, ...], Signal] = {}
     again = []
     for each in sorted(fits, key=lambda each: each.misfit):
-        signal, error = _sharpened(each.signal, each.start, each.step, far, each.rounding)
+        signal, error = _sharpen(each.signal, each.start, each.step, far, each.rounding)
         longest = _written(signal.max_timescale, error)
         schedule = signal.timescales_of, signal.layout, each.step
         signal = signals.setdefault(schedule, signal.with_longest(longest))
@@ -152,9 +154,9 @@ def _refitted(fits: list[Fit], rows: Rows, far: Rows) -> list[Fit]:
 
 
 def _written(longest: float, error: float) -> float:
-    """Returns the number of few digits that somebody wrote down, if the fitted one may be it and hardly by chance.
+    """Returns a timescale of few digits near the fitted one, if it is unlikely to be near by chance.
 
-    The float32 formula itself makes a longest timescale of another one, off by up to 3e-6 of it.
+    The error of the float32 formula alone moves a fitted longest timescale by up to 3e-6 of its value.
     """
     window = max(3 * error, 3e-6) * longest
     for digits in range(1, 7):
@@ -165,10 +167,10 @@ def _written(longest: float, error: float) -> float:
     return float(longest)
 
 
-def _of_the_same_numbers(signal: Signal) -> Iterator[Signal]:
-    """Returns the other schedules that make a signal's very numbers, with a longest timescale of two digits.
+def _equal_signals(signal: Signal) -> Iterator[Signal]:
+    """Yields signals of other schedules with equal values, each with a longest timescale of two digits.
 
-    At 8 channels 10, 100 and 1,000 follow 1 in the paper's sequence to 10,000, and in tensor2tensor's to 1,000.
+    At 8 channels, both the paper's sequence to 10,000 and tensor2tensor's to 1,000 are 1, 10, 100 and 1,000.
     """
     for other in sequence_signals(len(signal.held)):
         exponents, factors = other.powers
@@ -182,10 +184,10 @@ def _of_the_same_numbers(signal: Signal) -> Iterator[Signal]:
 
 
 def _by_chance(fit: Fit, rows: Rows) -> float:
-    """Returns in what part of all tables of circles some longest timescale would explain them as this fit does.
+    """Returns the share of all tables of circles that some longest timescale would explain as well as this fit.
 
-    It is the number of first positions, times the part of all angles that pass, times the part of all rates that pass;
-    one rate is no evidence, since the longest timescale is read off it.
+    The share is the number of first positions, times the share of the angles that pass, times the shares of the rates
+    that pass. One rate is left out, since it determines the longest timescale.
     """
     angle = 4 * max(fit.rounding.relative, float(np.max(fit.rounding.absolute)) / fit.scale)
     rates = fit.signal.rates

@@ -1,4 +1,4 @@
-"""The signals that the conventions make: what each column holds, and all the names that a signal goes by."""
+"""The signals of the conventions: the timescale and wave of each column, and all the names of a signal."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -15,7 +15,7 @@ from keras_pe.signal.layouts import Layout, column_order, join_axes
 
 Flatten = Literal["rows", "columns"]
 USUAL = 1.0e4  # The default longest timescale of nearly all conventions.
-# The float32 formula rounds each rate to a millionth of itself, and each angle to 2e-7 of itself.
+# The float32 formula has a relative error of 1e-6 in each rate, and of 2e-7 in each angle.
 RATE_ERROR, ANGLE_ERROR = 1e-6, 2e-7
 
 
@@ -24,13 +24,13 @@ class Signal:
     """A schedule of timescales in one layout.
 
     Attributes:
-        names: The conventions that make these numbers.
+        names: The conventions that give these values.
         timescales_of: The conventions that have these timescales, in any layout or order of axes.
         layout: See `keras_pe.timing_signal`.
-        timescales: In positions, of each axis.
+        timescales: In positions, for each axis.
         max_timescale: The 10,000 of the formula.
         held: `(channels,)`, index of the timescale of each column, -1 for a column of zeros.
-        is_cosine: `(channels,)`.
+        is_cosine: `(channels,)`, whether a column is a cosine.
         axis: `(channels,)`, 0 for a column of the slow axis of an image, 1 for the fast axis; 0 in a sequence.
         slow_first: Whether the first block of columns belongs to the slow axis.
     """
@@ -52,7 +52,7 @@ class Signal:
 
     @property
     def coordinates(self) -> Coordinates | None:
-        """The places of an image; None if they are counted."""
+        """The coordinates of an image; None if positions are counted."""
         coordinates: Coordinates | None = self.like.grid.get("coordinates")
         return coordinates
 
@@ -63,7 +63,7 @@ class Signal:
 
     @cached_property
     def pairs(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Columns of the sines, and of their cosines, in the order of the timescales."""
+        """Columns of the sines, and columns of their cosines, in the order of the timescales."""
         order = np.lexsort((self.is_cosine, self.held, self.axis))
         sines, cosines = order[:-1], order[1:]
         same = (self.held[sines] == self.held[cosines]) & (self.axis[sines] == self.axis[cosines])
@@ -76,7 +76,7 @@ class Signal:
         return rates
 
     def points(self, rows: Float64Array) -> npt.NDArray[np.complex128]:
-        """Returns the pairs of rows of a table as points, cosine + i sine: `(rows, pairs)`."""
+        """Returns the pairs of columns as points, cosine + i sine: `(rows, pairs)`."""
         sines, cosines = self.pairs
         return rows[:, cosines] + 1j * rows[:, sines]
 
@@ -89,15 +89,15 @@ class Signal:
         return values
 
     def formula_error(self) -> Float64Array:
-        """Returns the error of the float32 formula at position 1, for each column; it grows with the position."""
+        """Returns the error of the float32 formula at position 1 for each column. The error grows with the position."""
         rates = 1.0 / self.columns
-        if self.like.axes > 1:  # Its positions are rounded too.
+        if self.like.axes > 1:  # An image's positions are rounded too.
             return RATE_ERROR * rates
         return np.minimum(RATE_ERROR * rates, ANGLE_ERROR * np.maximum(1.0, rates))
 
     @cached_property
     def powers(self) -> tuple[Float64Array, Float64Array]:
-        """Exponents `e` and factors `c` of a sequence's timescales `c * L**e`."""
+        """Exponents `e` and factors `c` of the timescales `c * L**e` of a sequence."""
         low, high = (self.like.timescales(len(self.held), longest) for longest in (10.0, 100.0))
         exponents = np.log10(high / low)
         return exponents, low / 10.0**exponents
@@ -110,7 +110,7 @@ class Signal:
 
 @lru_cache(maxsize=8)
 def sequence_signals(channels: int, distances: bool = False) -> tuple[Signal, ...]:
-    """Returns every schedule of this width in every layout; with those of distances between tokens if asked."""
+    """Returns every schedule of this width in every layout, including those of distances if `distances` is true."""
     schedules: dict[bytes, tuple[Float64Array, list[str]]] = {}
     for name, each in sorted(CONVENTIONS.items(), key=lambda named: not named[1].descending):
         if each.axes == 1 and (each.whole_positions or (distances and each.descending)) and each.has(channels):
@@ -125,19 +125,19 @@ def sequence_signals(channels: int, distances: bool = False) -> tuple[Signal, ..
             same = tuple(name for name in names if np.array_equal(orders[CONVENTIONS[name].layout], order))
             held, is_cosine = np.where(order < 2 * count, order % count, -1), (order >= count) & (order < 2 * count)
             new = Signal(same, tuple(names), layout, scales, USUAL, held, is_cosine, np.zeros(channels, int))
-            signals.setdefault((number, order.tobytes()), new)  # Two columns are of two layouts.
+            signals.setdefault((number, order.tobytes()), new)  # Two columns fit two layouts.
     return tuple(signals.values())
 
 
 def flattening(each: Convention) -> Flatten:
-    """Returns whether rows or columns of an image follow each other in the tables of a convention."""
+    """Returns whether a convention flattens an image by rows or by columns."""
     flatten: Flatten = each.grid.get("flatten", "rows")
     return flatten
 
 
 @lru_cache(maxsize=8)
 def image_signals(channels: int) -> tuple[Signal, ...]:
-    """Returns every signal of this width that a convention makes of an image, and that with its axes exchanged."""
+    """Returns the signal of every image convention of this width, and the signal with exchanged axes."""
     signals: dict[tuple[object, ...], Signal] = {}
     for name, each in CONVENTIONS.items():
         if each.axes != 2 or each.schedule is None or not each.has(channels):
@@ -145,7 +145,7 @@ def image_signals(channels: int) -> tuple[Signal, ...]:
         width, scales = channels // 2, each.timescales(channels)
         labels = join_axes([np.arange(width), width + np.arange(width)], each.layout, each.grid.get("blocks", "axis"))
         held = column_order(len(scales), width, each.layout)[labels % width]
-        # If columns follow each other, the last axis is the slow one.
+        # If the image is flattened by columns, the last axis is the slow one.
         own = each.grid.get("reverse_axes", False) == (flattening(each) == "columns")
         for slow_first in (own, not own):
             axis = labels // width if slow_first else 1 - labels // width

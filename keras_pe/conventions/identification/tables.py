@@ -1,4 +1,4 @@
-"""A table of encodings: its rows that count, and how far its storage type may have moved their values."""
+"""A table of encodings: its nonzero rows, and the rounding error of its storage type."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,28 +9,28 @@ import numpy.typing as npt
 
 from keras_pe.signal.formula import Float64Array
 
-# Noise averages out over so many values, and further ones add nothing.
+# Noise averages out over this number of values, and more values add nothing.
 _CLOSELY = 2**18
-# The turn from row to row is known the better the longer it is followed, at any width.
+# The rate of a rotation is more exact over more rows, at any width.
 _LEAST_ROWS = 64
-# Values of a block: few enough for a processor's cache.
+# Values of a block, which must fit the cache of a processor.
 _BLOCK = 2**16
 # Half a unit in the last place, relative to the value: float32 (and float64), float16, bfloat16.
 _RELATIVE = (2.0**-24, 2.0**-11, 2.0**-8)
-# A second rounding and the fitted scale move a value by more than half a unit.
+# A second rounding and the fitted scale can move a value by more than half a unit.
 SLACK = 1.5
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows that are not all zeros: where they stand in a table, `(count,)`, and their values, `(count, channels)`."""
+    """Rows that are not all zeros: their indices in a table, `(count,)`, and their values, `(count, channels)`."""
 
     index: npt.NDArray[np.intp]
     values: Float64Array
 
 
 class CheckedTable:
-    """A table of encodings that has been checked: `(length, channels)`, finite, with at least 4 rows that count."""
+    """A validated table of encodings: `(length, channels)`, finite, with at least 4 nonzero rows."""
 
     def __init__(self, table: npt.ArrayLike) -> None:
         given = np.asarray(table)
@@ -58,16 +58,16 @@ class CheckedTable:
 
     @property
     def count(self) -> int:
-        """Number of rows that are not all zeros."""
+        """Number of nonzero rows."""
         return len(self._index)
 
     @property
     def class_tokens(self) -> int:
-        """Number of rows of zeros before all others."""
+        """Number of rows of zeros before the first nonzero row."""
         return int(self._index[0])
 
     def without_class_tokens(self) -> "CheckedTable":
-        """Returns the table from its first row on that is not zero."""
+        """Returns the table from its first nonzero row on."""
         return CheckedTable(self._rows[self.class_tokens :])
 
     def range_of(self, axis: int) -> list[Float64Array]:
@@ -75,32 +75,32 @@ class CheckedTable:
         return [each(self._rows, axis=axis).astype(np.float64) for each in (np.min, np.max)]
 
     def rows(self, some: Any = slice(None)) -> Rows:
-        """Returns some of the rows that count, or all of them, in float64."""
+        """Returns some or all nonzero rows, in float64."""
         index = self._index[some]
         return Rows(index, self._rows[index].astype(np.float64))
 
     def closely(self) -> Rows:
-        """Returns the first rows that count; of a small table all of them."""
+        """Returns the first nonzero rows; all of them for a small table."""
         return self.rows(slice(max(_LEAST_ROWS, _CLOSELY // self.channels)))
 
     def spread(self) -> Rows:
-        """Returns rows from the first to the last that counts, few and evenly apart; of a small table all of them."""
+        """Returns a few evenly spaced nonzero rows, from the first to the last; all of them for a small table."""
         return self.rows(np.unique(np.linspace(0, len(self._index) - 1, _LEAST_ROWS).round().astype(int)))
 
     def blocks(self) -> Iterator[Rows]:
-        """Returns all rows that count, a block of rows at a time."""
+        """Returns all nonzero rows, in blocks."""
         size = max(1, _BLOCK // self.channels)
         return (self.rows(slice(first, first + size)) for first in range(0, len(self._index), size))
 
 
 def as_matrix(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    """Returns `(1, length, channels)` or `(length, 1, channels)` as `(length, channels)`, other arrays as they are."""
+    """Returns `(1, length, channels)` or `(length, 1, channels)` as `(length, channels)`, other arrays unchanged."""
     return array.reshape(-1, array.shape[2]) if array.ndim == 3 and 1 in array.shape[:2] else array
 
 
 @dataclass(frozen=True, eq=False)
 class Rounding:
-    """The largest error of a value by its storage type: `relative` to the value, and `absolute`, of each column."""
+    """The largest error of a value in its storage type: `relative` to the value, and `absolute` for each column."""
 
     relative: float
     absolute: Float64Array | float
@@ -111,40 +111,40 @@ class Rounding:
         return largest
 
     @classmethod
-    def of_radii(cls, radii: Float64Array, table: CheckedTable, values: Float64Array) -> "Rounding | None":
-        """Returns the finest rounding of a table that explains how radii differ in rows of it, or None."""
+    def from_radii(cls, radii: Float64Array, table: CheckedTable, values: Float64Array) -> "Rounding | None":
+        """Returns the finest rounding of a table that explains the different radii of its rows, or None."""
         mean = float(np.sqrt(np.mean(radii**2)))
         off = float(np.abs(radii - mean).max()) / (mean or np.inf)
         if mean == 0 or off >= LOOSE:
             return None
         scale = float(np.sqrt(2 * np.mean(values**2)))
         relative = next((each for each in _RELATIVE if each >= _exact_in(values) and SLACK * each + 3e-7 >= off), None)
-        # Steps of int8 are half as coarse as bfloat16 at 1, and far coarser near 0.
+        # int8 steps are half as coarse as bfloat16 at 1, and far coarser near 0.
         if relative in (None, _RELATIVE[-1]):
             for steps in _int8_steps(table, values):
                 whole = values / steps
-                if np.abs(whole - np.round(whole)).max() < 0.1:  # float16 keeps 127 steps to 0.06 of one
+                if np.abs(whole - np.round(whole)).max() < 0.1:  # float16 stores 127 steps within 0.06 of a step
                     return cls(0.0, np.broadcast_to(steps, values.shape).max(axis=0) / 2 + 1e-7 * scale)
-        # Subnormal numbers of float16 are half a step of 2**-24 off; sines of float32 are off by 1e-7.
+        # Subnormal float16 values have an error of half a step of 2**-24. float32 sines have an error of 1e-7.
         return None if relative is None else cls(relative, 1.5e-7 * scale + (relative == _RELATIVE[1]) * 2.0**-25)
 
 
-# Largest difference of radii, relative to them: that of int8 steps is 6e-3. A fit itself is strict.
+# Largest relative difference of radii; int8 steps cause 6e-3. This is loose, since a fit then compares all values.
 LOOSE = 2e-2
 
 
 def _exact_in(values: Float64Array) -> float:
-    """Returns the error of the coarsest type that holds all values exactly; of float32 if no narrower one does."""
+    """Returns the error of the coarsest type that represents all values exactly, or that of float32."""
     with np.errstate(over="ignore"):
         half, single = values.astype(np.float16), values.astype(np.float32)
-    # bfloat16 is float32 without its lower 16 bits. It comes first, since float16 holds most of its numbers too.
+    # bfloat16 is float32 without its lower 16 bits. It is tried first, since float16 represents most of its values too.
     if np.array_equal(single, values) and not (single.view(np.uint32) & 0xFFFF).any():
         return _RELATIVE[2]
     return _RELATIVE[1] if np.array_equal(half, values) else _RELATIVE[0]
 
 
 def _int8_steps(table: CheckedTable, values: Float64Array) -> Iterator[Float64Array]:
-    """Returns int8 steps by table, by column and by row: 1 / 127 or 1 / 128 of the largest, 1 / 255 of the range."""
+    """Yields int8 steps by table, by column and by row: 1 / 127 or 1 / 128 of the largest, 1 / 255 of the range."""
     low, high = table.range_of(axis=0)
     ranges = (low.min(), high.max()), (low, high), (values.min(1, keepdims=True), values.max(1, keepdims=True))
     for least, most in ranges:

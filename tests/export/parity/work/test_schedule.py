@@ -16,7 +16,7 @@ from keras_pe.export.parity.archive import write_archive
 from keras_pe.export.parity.data.shards import Shard
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics, Severity, WorstRow
 from keras_pe.export.parity.work.executors import WorkerDiedError
-from keras_pe.export.parity.work.schedule import MAX_TRIES, Checkpoint, Task, completed, result_key
+from keras_pe.export.parity.work.schedule import MAX_TRIES, Checkpoint, Task, result_key, run_tasks
 
 SHARD = Shard(3, 300, 100, "here", None, "mark")
 FOUND = RuntimeStatistics(rows=100, failed=1)
@@ -162,10 +162,10 @@ class CommClosedError(OSError):
 )
 def test_a_lost_connection_is_tried_again(error: BaseException) -> None:
     executor = Raising(error, MAX_TRIES - 1)
-    assert [result for _, result in completed(executor, iter([Task("row 1", abs, (-1,))]), 1)] == [1]
+    assert [result for _, result in run_tasks(executor, iter([Task("row 1", abs, (-1,))]), 1)] == [1]
     assert executor.asked == MAX_TRIES
     with pytest.raises(BrokenExecutor, match=f"{MAX_TRIES} times at row 1: {type(error).__name__}"):
-        list(completed(Raising(error, MAX_TRIES), iter([Task("row 1", abs, (-1,))]), 1))
+        list(run_tasks(Raising(error, MAX_TRIES), iter([Task("row 1", abs, (-1,))]), 1))
 
 
 @pytest.mark.parametrize(
@@ -184,12 +184,12 @@ def test_a_lost_connection_is_tried_again(error: BaseException) -> None:
 def test_what_every_worker_would_raise_is_raised_at_once(error: BaseException) -> None:
     executor = Raising(error, MAX_TRIES)
     with pytest.raises(type(error)):
-        list(completed(executor, iter([Task("row 1", abs, (-1,))]), 1))
+        list(run_tasks(executor, iter([Task("row 1", abs, (-1,))]), 1))
     assert executor.asked == 1
 
 
 def test_a_task_whose_workers_keep_dying_is_given_up_with_the_error_that_is_promised() -> None:
     executor = Dying()
     with pytest.raises(BrokenExecutor, match=f"died {MAX_TRIES} times at row 1: WorkerDiedError: signal 9"):
-        list(completed(executor, iter([Task("row 1", abs, (-1,))]), 1))
+        list(run_tasks(executor, iter([Task("row 1", abs, (-1,))]), 1))
     assert executor.asked == MAX_TRIES
