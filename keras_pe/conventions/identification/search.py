@@ -98,7 +98,7 @@ def _first_positions(
         away = np.abs(_within_half_a_turn(starts * rates[pair] - phases[pair]))
         starts = starts[away < LOOSE + error[pair] * (np.abs(starts) + index[-1])]
     away = _within_half_a_turn(np.multiply.outer(starts, rates) - phases)
-    # Angles within 3e-8 are equal. Of equally near positions, the first comes first.
+    # Angles within 3e-8 count as equal. The sort is stable, so the first of equally near positions stays first.
     nearest: list[int] = starts[np.argsort((away**2).sum(axis=1).round(15), kind="stable")[:32]].tolist()
     return nearest
 
