@@ -25,7 +25,10 @@ DONE = (
         "tests/test_words.py",
     ),
     *(f"keras_pe/{name}" for name in ("cli", "conventions", "demo", "layers", "rotations", "signal")),
-    *(f"export/{name}" for name in ("artifacts", "connectors", "processes", "publishing", "results", "runtimes")),
+    *(
+        f"export/{name}"
+        for name in ("artifacts", "comparison", "connectors", "processes", "publishing", "results", "runtimes")
+    ),
     *(f"export/parity/{name}" for name in ("data", "dataset", "presentation", "reports", "statistics", "work")),
     *(f"tests/{name}" for name in ("benchmarks", "cli", "demo", "layers", "rotations", "signal")),
     *(f"tests/export/{name}" for name in ("artifacts", "connectors", "processes", "publishing", "results", "runtimes")),

@@ -1,1 +1,1 @@
-"""Whether two runtimes say the same: reference, inputs, run, compare, and the tolerance."""
+"""Compares the outputs of two runtimes: references, inputs, runs, comparison, and tolerance policies."""

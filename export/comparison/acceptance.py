@@ -1,4 +1,4 @@
-"""The verdict of a user who accepts more than the strict law, from what that has failed."""
+"""The verdict under a user's allowance, from a result that failed under the strict tolerance policy."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,17 +13,17 @@ from keras_pe.export.results import CaseResult, CaseStatus, Comparison, Problem,
 from keras_pe.export.runtimes.runtime import as_dtype
 
 
-def judged(result: RuntimeResult, run: Run, reference: Reference, law: Law) -> RuntimeResult:
-    """Returns a result whose cases are judged by a law that accepts more than the strict one.
+def accept_result(result: RuntimeResult, run: Run, reference: Reference, law: Law) -> RuntimeResult:
+    """Returns a result with verdicts by a tolerance policy that accepts more than the strict one.
 
-    What was found of the difference stays, whether it is accepted or not. Cases whose inputs the accepted precision
-    does not hold are left out.
+    The findings stay, whether the difference is accepted or not. A case is skipped if the accepted precision cannot
+    represent its inputs.
 
     Args:
-        result: What the strict law fails, with its causes.
-        run: What it was found from.
-        reference: What it is measured against.
-        law: What the user accepts.
+        result: A result that failed under the strict policy, with its causes.
+        run: The run of the result.
+        reference: The reference of the differences.
+        law: The tolerance policy with the user's allowance.
     """
     if result.status is not RunStatus.COMPARED:
         return result
@@ -38,12 +38,12 @@ def judged(result: RuntimeResult, run: Run, reference: Reference, law: Law) -> R
 
 
 def _is_open(case: CaseResult) -> bool:
-    """Whether it failed for what was compared alone."""
+    """Whether a case failed by its comparisons alone."""
     return case.status is CaseStatus.FAILED and not case.error and bool(case.comparisons)
 
 
 def _left_out(case: CaseResult, expectation: Expectation, usual: Case, law: Law) -> CaseResult:
-    """Returns a case, skipped if the accepted precision does not hold values as large as those of its inputs."""
+    """Returns a case, skipped if the accepted precision cannot represent values as large as its inputs."""
     precision, inputs = law.allowance.precision, expectation.case.inputs
     if precision is None or all(is_held(array, precision, usual.inputs[name]) for name, array in inputs.items()):
         return case
@@ -51,10 +51,10 @@ def _left_out(case: CaseResult, expectation: Expectation, usual: Case, law: Law)
 
 
 def _with_decisions(cases: Sequence[CaseResult], allowed: float) -> Iterator[CaseResult]:
-    """Yields the cases with each output that decides judged by its decisions, counted over all cases.
+    """Yields the cases with verdicts by decisions for each output that decides, counted over all cases.
 
-    An output passes, whatever its values are, if no more decisions changed than the user accepts. It fails, however
-    small the differences are, if more changed than the user accepts and rounding does not explain them.
+    An output passes, whatever its values, if the user accepts the share of changed decisions. An output fails, however
+    small the differences, if more decisions changed than the user accepts and rounding does not explain the changes.
     """
     every = [comparison for case in cases for comparison in case.comparisons]
     changed = {each.output: _changed_share([one for one in every if one.output == each.output]) for each in every}
@@ -67,12 +67,12 @@ def _with_decisions(cases: Sequence[CaseResult], allowed: float) -> Iterator[Cas
 
 
 def _by_decisions(comparison: Comparison, changed: tuple[float, float] | None, allowed: float) -> Comparison:
-    """Returns a comparison with the verdict that follows from the decisions of its output.
+    """Returns a comparison with the verdict by the decisions of its output.
 
     Args:
         comparison: The comparison.
-        changed: As `_changed_share` returns it.
-        allowed: The share that the user accepts.
+        changed: The result of `_changed_share`.
+        allowed: The share of changed decisions that the user accepts.
     """
     if changed is None:
         return comparison
@@ -85,7 +85,7 @@ def _by_decisions(comparison: Comparison, changed: tuple[float, float] | None, a
 
 
 def _decides_alone(comparison: Comparison) -> bool:
-    """Whether the decisions are all that an output says: not if the best of several independent scores decides."""
+    """Whether only the decisions of an output matter: not for the best of several independent scores."""
     is_exact = np.dtype(as_dtype(comparison.dtype)).kind in "iub"
     return is_exact or comparison.argmax_agreement is not None or comparison.shape[-1:] == (1,)
 
@@ -93,7 +93,7 @@ def _decides_alone(comparison: Comparison) -> bool:
 def _changed_share(compared: Sequence[Comparison]) -> tuple[float, float] | None:
     """Returns the share of an output's decisions that changed, and the share without ties.
 
-    None if an array of the output could not be compared or does not decide.
+    Returns None if an array of the output could not be compared or does not decide.
     """
     total = sum(each.decisions for each in compared)
     if not total or any(each.problem is not None or (each.count and not each.decisions) for each in compared):

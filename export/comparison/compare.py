@@ -1,4 +1,4 @@
-"""Compares what a runtime returned with what was expected. Pure NumPy: no runtime, no Keras, no printing."""
+"""Compares the outputs of a runtime with the expected outputs, in pure NumPy, without a runtime, Keras or printing."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from keras_pe.export.comparison.law import (
 )
 from keras_pe.export.results import Array, Comparison, Problem
 
-_EXACT = frozenset("iub")  # the kinds of integers and booleans
+_EXACT = frozenset("iub")  # dtype kinds of integers and booleans
 
 
 def compare_outputs(
@@ -31,17 +31,15 @@ def compare_outputs(
     noise: Mapping[str, Array] | None = None,
     law: Law = STRICT,
 ) -> tuple[Comparison, ...]:
-    """Compares every output, by name.
-
-    A missing or an extra output is a failed comparison of its own, never left out.
+    """Compares every output by name. A missing or extra output is a failed comparison.
 
     Args:
         expected: The reference's outputs.
         actual: The runtime's outputs.
         truth: The outputs of the float64 rebuild, if there is one.
-        own: The outputs of the model in its own precision, where `expected` are those of a wider one.
-        noise: Noise floors that are known from elsewhere, by output, as `noise_floors` returns them.
-        law: What is looked at, and how much is allowed.
+        own: The outputs of the model in its own precision, if `expected` has a wider one.
+        noise: Noise floors from other measurements, by output, as `noise_floors` returns them.
+        law: The tolerance policy.
 
     Returns:
         One comparison for each name on either side, the expected ones first.
@@ -58,7 +56,7 @@ def compare_outputs(
 
 
 def incomparable(expected: Mapping[str, Array], actual: Mapping[str, Array], law: Law) -> dict[str, Comparison]:
-    """Returns the failed comparison of each output that cannot be compared, whatever its values are."""
+    """Returns a failed comparison for each output that cannot be compared, whatever its values."""
     failed: dict[str, Comparison] = {}
     for name, array in {**actual, **expected}.items():
         if (problem := _problem(expected.get(name), actual.get(name), law)) is not None:
@@ -67,7 +65,7 @@ def incomparable(expected: Mapping[str, Array], actual: Mapping[str, Array], law
 
 
 def may_be_rounding(compared: Iterable[Comparison]) -> bool:
-    """Whether all that is out, or nearly so, is out by little; by how much is not told where no noise is known."""
+    """Whether every failure, and every value near its tolerance, is small. Unknown noise gives no limit for small."""
     near = [each for each in compared if not each.passed or each.max_abs_diff > each.tolerance / 2]
     return bool(near) and all(
         each.problem is None
@@ -78,7 +76,7 @@ def may_be_rounding(compared: Iterable[Comparison]) -> bool:
 
 
 def _problem(expected: Array | None, actual: Array | None, law: Law) -> Problem | None:
-    """Returns what keeps two arrays, of which one may not be there, from being compared."""
+    """Returns the problem that prevents a comparison of two arrays, or None. An array is None if it is missing."""
     if actual is None:
         return Problem.MISSING
     if expected is None:
@@ -100,17 +98,17 @@ def compare_arrays(
 ) -> Comparison:
     """Compares one output.
 
-    NaN equals NaN, and an infinity the same infinity; against a number they differ at any tolerance.
+    NaN equals NaN, and an infinity equals the same infinity. Against a number, they differ at any tolerance.
 
     Args:
         output: The output's name.
         expected: The reference's array, in the precision in which the runtime computes.
         actual: The runtime's array.
-        truth: The float64 rebuild's array, if there is one. The differences are measured against it then, and
+        truth: The float64 rebuild's array, if there is one. The differences are then measured against it, and
             `expected` gives the noise floor.
-        own: The array of the model in its own precision, where that is another.
-        noise: Noise floors that are known from elsewhere, as `noise_floors` returns them; the larger ones count.
-        law: What is looked at, and how much is allowed.
+        own: The array of the model in its own precision, if that differs.
+        noise: Noise floors from other measurements, as `noise_floors` returns them; the larger ones count.
+        law: The tolerance policy.
     """
     if (problem := _problem(expected, actual, law)) is not None:
         return _structural(output, problem, expected, actual)
@@ -128,9 +126,9 @@ def compare_arrays(
 
 
 def _with_limits(expected: Array, actual: Array, truth: Array) -> Array:
-    """Returns the truth with Keras' answer where that is the limit of a type, and the runtime's where that is the same.
+    """Returns the truth, but Keras' value if it is the limit of a type, and the runtime's value if that equals Keras'.
 
-    Next to it no other number has any size.
+    Relative to such a limit, all other differences would vanish.
     """
     is_limit = is_a_limit(expected, truth)
     if not is_limit.any():
@@ -149,16 +147,16 @@ def _compare_floats(
     law: Law,
     gap: float | None,
 ) -> Comparison:
-    """Measures the difference of two float arrays of one shape."""
+    """Measures the difference of two float arrays of equal shape."""
     target, difference, open_values, are_finite = differences(expected, actual, truth, is_coarse=law.is_coarse)
     target, values = _wide(target), _wide(actual)
-    if not are_finite:  # two values that are no number tell nothing of each other
+    if not are_finite:  # a NaN on both sides is not a comparison
         open_values += int((np.isnan(target) & np.isnan(values)).sum())
     clash = not np.isfinite(difference).all()
     noise = law.floor(expected, floors)
-    allowed = law.allowed(output, expected, None if truth is None else target, noise)
+    allowed = law.tolerance(output, expected, None if truth is None else target, noise)
     factor = MAX_FACTOR if law.allowance.precision is None else DECISION_FACTOR
-    explained = law.rounded(expected, noise, has_truth=truth is not None, factor=factor)
+    explained = law.rounding_tolerance(expected, noise, has_truth=truth is not None, factor=factor)
     decided = count_decisions(target, values, explained) or DecisionCount(0, 0)
     worst = _worst(difference, allowed)
     tolerance, floor = (_at(each, worst) for each in (allowed, noise))
@@ -166,7 +164,7 @@ def _compare_floats(
     is_known = truth is not None or floors.any()
     magnitude = np.abs(target)
     usable = np.isfinite(magnitude) & (magnitude > 0)
-    # The spacing of the larger value: at an expected 0 any rounding would be millions of units.
+    # The spacing is that of the larger value. At an expected 0, any rounding error would otherwise be millions of ULPs.
     spacing = np.maximum(np.maximum(magnitude, np.abs(values)) * epsilon(expected.dtype) / 2, np.finfo(np.float64).tiny)
     with np.errstate(invalid="ignore"):
         ulps = np.where(difference > 0, difference / spacing, 0.0)
@@ -201,13 +199,13 @@ def _compare_floats(
 
 
 class Differences(NamedTuple):
-    """How far values are from what they should be.
+    """The differences of values from their target.
 
     Attributes:
-        target: What they are measured against.
-        absolute: The absolute differences in float64, infinity where a NaN or an infinity stands against another value.
-        open_values: How many are not compared, and 0 among the differences.
-        are_finite: Whether neither a NaN nor an infinity is in any of the arrays.
+        target: The reference of the differences.
+        absolute: The absolute differences in float64, infinity if only one side is a NaN or an infinity.
+        open_values: Number of values that are not compared; their differences are 0.
+        are_finite: Whether all arrays are free of NaNs and infinities.
     """
 
     target: Array
@@ -217,16 +215,17 @@ class Differences(NamedTuple):
 
 
 def differences(expected: Array, actual: Array, truth: Array | None = None, *, is_coarse: bool = False) -> Differences:
-    """Returns how far an array is from the truth, or from what the reference returned if there is no truth.
+    """Returns the differences of an array from the truth, or from the reference's output without a truth.
 
-    The first axis may be one of rows: the differences have the shape of the arrays. Integers differ exactly, and texts
-    by 1. Where Keras overflows and the truth does not, its own error is infinite, and leaves nothing to compare.
+    The differences have the shape of the arrays, whose first axis may be rows. Integers are subtracted exactly, and
+    texts differ by 1. A value is not compared if Keras overflows and the truth does not, since Keras' own error is then
+    infinite.
 
     Args:
         expected: The reference's array.
-        actual: The runtime's, of the same shape.
-        truth: The float64 rebuild's, if there is one.
-        is_coarse: Whether nothing is compared where Keras or the truth is not finite.
+        actual: The runtime's array, of the same shape.
+        truth: The float64 rebuild's array, if there is one.
+        is_coarse: Whether to skip every value that is not finite in Keras or in the truth.
     """
     if not is_float(expected.dtype):
         return Differences(expected, _exact_difference(expected, actual), 0, True)
@@ -242,7 +241,7 @@ def differences(expected: Array, actual: Array, truth: Array | None = None, *, i
 
 
 def _worst(difference: Array, allowed: float | Array) -> tuple[int, ...] | None:
-    """Returns the place of the value that is furthest off, by what is allowed for it; None of an empty array."""
+    """Returns the index of the value with the largest difference relative to its tolerance; None for an empty array."""
     if not difference.size:
         return None
     if isinstance(allowed, np.ndarray):
@@ -251,21 +250,21 @@ def _worst(difference: Array, allowed: float | Array) -> tuple[int, ...] | None:
 
 
 def _largest_ratio(difference: Array, to: float | Array) -> float:
-    """Returns the largest difference as a multiple of a figure, of one for all or of one for each."""
+    """Returns the largest ratio of a difference to a limit, which is one for all values or one for each."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(difference > 0, np.divide(difference, to), 0.0)
     return float(ratios.max(initial=0.0))
 
 
 def _at(values: float | Array, place: tuple[int, ...] | None) -> float:
-    """Returns one value of an array, or the one for all; 0 of an empty array."""
+    """Returns one value of an array, or a scalar as it is; 0 for an empty array."""
     if not isinstance(values, np.ndarray):
         return values
     return float(values[place]) if place is not None else 0.0
 
 
 def _compare_exact(output: str, expected: Array, actual: Array, law: Law) -> Comparison:
-    """Compares integers, booleans and texts, where only equal is right."""
+    """Compares integers, booleans and texts, which must be equal."""
     difference = differences(expected, actual).absolute
     differs, numbers = difference > 0, {expected.dtype.kind, actual.dtype.kind} <= _EXACT
     worst = _worst(difference, 0.0)
@@ -295,15 +294,15 @@ def _compare_exact(output: str, expected: Array, actual: Array, law: Law) -> Com
 
 
 def _exact_difference(expected: Array, actual: Array) -> Array:
-    """Returns |expected - actual| of integers, subtracted as integers: float64 cannot tell 2**53 from its neighbor.
+    """Returns |expected - actual|, subtracted as integers, since float64 cannot represent 2**53 + 1.
 
-    It is 1 between values that are no numbers and differ.
+    The difference of unequal texts is 1.
     """
     differs = np.asarray(expected != actual)
     if not differs.any() or not {expected.dtype.kind, actual.dtype.kind} <= _EXACT:
         return differs.astype(np.float64)
     larger, smaller = np.maximum(expected, actual), np.minimum(expected, actual)
-    # Modulo 2**64 the difference is right whatever the signs.
+    # Modulo 2**64, the difference is right for all signs.
     difference: Array = (larger.astype(np.uint64) - smaller.astype(np.uint64)).astype(np.float64)
     return difference
 
@@ -313,17 +312,17 @@ def _wide(array: Array) -> Array:
 
 
 def absolute_difference(target: Array, values: Array) -> Array:
-    """Returns |target - values| in float64, 0 where both are NaN or the same infinity, infinity where only one is."""
+    """Returns |target - values| in float64: 0 if both are NaN or the same infinity, infinity if only one is."""
     return _absolute_difference(target, values)[0]
 
 
 def _absolute_difference(target: Array, values: Array) -> tuple[Array, bool]:
-    """Returns what `absolute_difference` does, and whether all is finite on both sides."""
+    """Returns the result of `absolute_difference`, and whether both sides are finite."""
     with np.errstate(invalid="ignore", over="ignore"):
-        # Of numbers without axes NumPy makes scalars.
+        # NumPy returns a scalar for arrays without axes.
         difference: Array = np.asarray(np.subtract(target, values, dtype=np.float64))
         np.abs(difference, out=difference)
-    if np.isfinite(difference.max(initial=0.0)):  # a NaN is the largest of all
+    if np.isfinite(difference.max(initial=0.0)):  # the maximum of an array with a NaN is NaN
         return difference, True
     target, values = _wide(target), _wide(values)
     same = (target == values) | (np.isnan(target) & np.isnan(values))
@@ -331,13 +330,13 @@ def _absolute_difference(target: Array, values: Array) -> tuple[Array, bool]:
 
 
 def _rms(difference: Array) -> float:
-    """Returns the root of the mean square; of differences that are too large to be squared as well."""
+    """Returns the root mean square. The scaling avoids the overflow of squares of large differences."""
     largest = float(difference.max())
     return largest * float(np.sqrt(np.mean(np.square(difference / largest)))) if 0 < largest < np.inf else largest
 
 
 def _cosine(target: Array, values: Array) -> float | None:
-    """Returns the cosine of two arrays taken as vectors, over the values that are finite in both."""
+    """Returns the cosine of two arrays as vectors, over the values that are finite in both."""
     finite = np.isfinite(target) & np.isfinite(values)
     a, b = (each[finite] for each in (target, values))
     a, b = (each / (np.abs(each).max(initial=0.0) or 1.0) for each in (a, b))  # the square of 1e155 overflows
@@ -346,7 +345,7 @@ def _cosine(target: Array, values: Array) -> float | None:
 
 
 def _argmax_agreement(target: Array, values: Array) -> float | None:
-    """Returns the share of rows with the same largest place, where the rows are probabilities."""
+    """Returns the share of rows with equal argmax, if the rows are probabilities."""
     if target.ndim < 2 or target.shape[-1] < 2 or not target.size:
         return None
     if not ((target >= 0).all() and np.abs(target.sum(axis=-1) - 1).max() < 1e-3):
@@ -355,7 +354,7 @@ def _argmax_agreement(target: Array, values: Array) -> float | None:
 
 
 def _structural(output: str, problem: Problem, expected: Array, actual: Array | None = None) -> Comparison:
-    """Returns the failed comparison of an output that cannot be compared."""
+    """Returns a failed comparison for an output that cannot be compared."""
     return Comparison(
         output=output,
         passed=False,

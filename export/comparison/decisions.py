@@ -1,4 +1,4 @@
-"""What a user decides by an output: the largest of several values, the k largest, or a side of a threshold."""
+"""The decision that a user derives from an output: the largest value, the k largest, or a side of a threshold."""
 
 import re
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ import numpy as np
 
 from keras_pe.export.results import Array
 
-_SHORT = 64  # below, NumPy's loop over one row costs more than a copy with the rows last
+_SHORT = 64  # for shorter rows, NumPy's loop over each row is slower than a transposed copy
 
 
 def last_axis_max(values: Array) -> Array:
-    """Returns the largest along the last axis of `(..., n)` floats: NaN where there is one, 0 where n is 0."""
+    """Returns the maximum along the last axis of `(..., n)` floats: NaN if a value is NaN, 0 if n is 0."""
     count = values.shape[-1]
     if not 0 < count < _SHORT:
         whole: Array = values.max(axis=-1) if count else np.zeros(values.shape[:-1])
@@ -23,12 +23,12 @@ def last_axis_max(values: Array) -> Array:
 
 @dataclass(frozen=True)
 class Decision:
-    """How an output decides.
+    """The decision rule of an output.
 
     Attributes:
         kind: "argmax" and "top_k" decide along the last axis, "threshold" for each value.
-        k: Of "top_k".
-        threshold: Of "threshold": the decision is whether the value is larger.
+        k: Number of classes for "top_k".
+        threshold: Limit for "threshold": the decision is whether the value is larger.
     """
 
     kind: Literal["argmax", "top_k", "threshold"]
@@ -39,7 +39,7 @@ class Decision:
         return {"argmax": "argmax", "top_k": f"top {self.k}", "threshold": f"> {self.threshold:g}"}[self.kind]
 
     def decides(self, values: Array) -> bool:
-        """Whether it can come out in more than one way: the one largest of one value cannot."""
+        """Whether the decision has more than one possible outcome. The largest of a single value has one."""
         return self.kind == "threshold" or (values.ndim > 1 and values.shape[-1] > self.k)
 
     def decide(self, values: Array) -> Array:
@@ -56,25 +56,25 @@ class Decision:
         return np.sort(first, axis=-1)
 
     def differ(self, expected: Array, actual: Array) -> Array:
-        """Returns which decisions differ, `(rows, decisions)`, of what `decide` returned."""
+        """Returns which decisions differ, `(rows, decisions)`, for two results of `decide`."""
         out: Array = expected != actual
         together: Array = np.any(out, axis=-1) if self.kind == "top_k" else out
         return together
 
     def is_right(self, decided: Array, labels: Array) -> Array:
-        """Returns which decisions, of what `decide` returned, agree with labels `(rows, decisions)`."""
+        """Returns which results of `decide` agree with labels `(rows, decisions)`."""
         found: Array = (decided == labels[..., np.newaxis]).any(axis=-1) if self.kind == "top_k" else decided == labels
         return found
 
     def class_labels(self, labels: Array, values: Array) -> Array:
-        """Returns labels as numbers of classes, `(rows, decisions)`.
+        """Returns labels as class indices, `(rows, decisions)`.
 
         Args:
-            labels: Numbers of classes, one-hot rows, or 0 and 1 for a threshold. Negative labels are kept.
+            labels: Class indices, one-hot rows, or 0 and 1 for a threshold. Negative labels stay.
             values: The output that decides.
 
         Raises:
-            ValueError: With the received labels, if they are not such numbers or not one for each decision.
+            ValueError: With a description of the labels, if they are not classes or not one for each decision.
         """
         if labels.dtype.kind not in "fiub":
             raise ValueError("texts")
@@ -93,7 +93,7 @@ class Decision:
         return whole
 
     def margins(self, values: Array) -> Array:
-        """Returns how far each decision is from another one, `(rows, decisions)`, in float64."""
+        """Returns the margin of each decision to another one, `(rows, decisions)`, in float64."""
         rows = len(values)
         wide = values.astype(np.float64, copy=False)
         if self.kind == "threshold":
@@ -103,7 +103,7 @@ class Decision:
         count = flat.shape[-1]
         if self.k >= count:
             return np.full(flat.shape[:2], np.inf)
-        if self.k == 1:  # two passes for the largest are several times faster than a partition
+        if self.k == 1:  # two passes for the largest value are several times faster than a partition
             first = flat.argmax(axis=-1)[..., np.newaxis]
             others = flat.copy()
             np.put_along_axis(others, first, -np.inf, axis=-1)
@@ -116,7 +116,7 @@ class Decision:
     def errors(self, difference: Array) -> Array:
         """Returns how much of a margin the difference `|actual - expected|` can take, `(rows, decisions)`.
 
-        Two values of one row can each be off, toward each other; a threshold stands still.
+        Two values of a row can move toward each other, so their errors add up. A threshold is constant.
         """
         rows = len(difference)
         if self.kind == "threshold":
@@ -126,10 +126,10 @@ class Decision:
 
 
 def parse_decision(given: str | float | None) -> Decision | None:
-    """Returns the decision that "argmax", "top5", a threshold or its text stands for; None for None and "none".
+    """Returns the decision for "argmax", "top5", a threshold or its text; None for None and "none".
 
     Raises:
-        ValueError: If it is none of these.
+        ValueError: If the value is not a decision.
     """
     if given is None or given == "none":
         return None
@@ -147,10 +147,10 @@ def parse_decision(given: str | float | None) -> Decision | None:
 
 
 def infer_decision(values: Array) -> Decision | None:
-    """Returns how an output decides, as far as its values tell.
+    """Returns the decision rule of an output as far as its values show it; None if they do not.
 
     Rows of probabilities that add up to 1 decide by the largest; one probability a row decides by 0.5. Other outputs,
-    logits among them, look like any numbers: their decision has to be given.
+    such as logits, look like any numbers, so the user must state their decision.
 
     Args:
         values: The output for a sample of rows.
@@ -170,9 +170,9 @@ class DecisionCount:
     """The decisions of an output in one comparison.
 
     Attributes:
-        total: The number of decisions.
-        changed: The number that differ between the two sides.
-        ties: The changed decisions whose margin rounding can close.
+        total: Number of decisions.
+        changed: Number of decisions that differ between the two sides.
+        ties: Number of changed decisions whose margin rounding can close.
     """
 
     total: int
@@ -181,14 +181,14 @@ class DecisionCount:
 
 
 def count_decisions(expected: Array, actual: Array, rounding: float | Array) -> DecisionCount | None:
-    """Counts the decisions that changed; None if the output does not decide.
+    """Counts the decisions that changed; returns None if the output does not decide.
 
-    Several scores from 0 to 1 a row decide by the best one, whether or not they add up to 1. Rows with a NaN or an
-    infinity are left out.
+    Rows of several scores from 0 to 1 decide by the best one, whether or not they add up to 1. Rows with a NaN or an
+    infinity do not count.
 
     Args:
-        expected: The output that is right, `(rows, ...)`.
-        actual: The output of the same shape that is compared with it.
+        expected: The expected output, `(rows, ...)`.
+        actual: The actual output, of the same shape.
         rounding: The absolute difference that rounding explains, for all values or for each.
     """
     if expected.ndim < 2 or not expected.size:

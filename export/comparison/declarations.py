@@ -1,4 +1,4 @@
-"""Whether an artifact returns outputs of the shapes that it declares."""
+"""Checks that an artifact returns outputs of its declared shapes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +14,11 @@ from keras_pe.export.runtimes.runner import Names
 
 @dataclass(frozen=True)
 class FalseDeclaration:
-    """An output that came back in another shape than the artifact declares.
+    """An output whose shape differs from the artifact's declaration.
 
     Attributes:
-        declared: What the artifact declares, under the model's name of the output.
-        shape: The shape that came back.
+        declared: The artifact's declaration, with the model's name of the output.
+        shape: The returned shape.
     """
 
     declared: TensorInfo
@@ -31,41 +31,42 @@ class FalseDeclaration:
 
 @dataclass(frozen=True)
 class Declarations:
-    """What an artifact declares, under the model's names.
+    """The declarations of an artifact, with the model's names.
 
     Attributes:
-        inputs: Its inputs.
-        outputs: Its outputs; empty if its file declares nothing that could be false.
+        inputs: The declared inputs.
+        outputs: The declared outputs; empty if the file cannot contain a false declaration.
     """
 
     inputs: Sequence[TensorInfo] = ()
     outputs: Sequence[TensorInfo] = ()
 
     @classmethod
-    def of_artifact(cls, path: Path | None, names: Names) -> "Declarations":
-        """Reads what an artifact declares. Where another exporter has named a dimension, the name may mean nothing.
+    def from_artifact(cls, path: Path | None, names: Names) -> "Declarations":
+        """Reads the declarations of an artifact. Equal dimension names in another exporter's file need not be equal
+        sizes.
 
         Args:
             path: The artifact; None if there is no file.
-            names: What it calls otherwise than the model.
+            names: The artifact's names of inputs and outputs, if they differ from the model's.
         """
         try:
             artifact = None if path is None else read_artifact(path)
-        except (ImportError, OSError, ValueError):  # no file that this package reads
+        except (ImportError, OSError, ValueError):  # this package cannot read the file
             return cls()
         if artifact is None:
             return cls()
         is_foreign = VERSION_KEY not in artifact.metadata
-        if is_foreign and artifact.format != Format.ONNX:  # TensorFlow infers what it declares
+        if is_foreign and artifact.format != Format.ONNX:  # TensorFlow infers declarations, so they cannot be false
             return cls()
         inputs, outputs = (
-            tuple(_renamed(spec, {theirs: ours for ours, theirs in known.items()}) for spec in specs)
+            tuple(_rename(spec, {theirs: ours for ours, theirs in known.items()}) for spec in specs)
             for specs, known in ((artifact.inputs, names.inputs), (artifact.outputs, names.outputs))
         )
         return cls(tuple(map(_without_names, inputs)) if is_foreign else inputs, outputs)
 
-    def of_any_batch(self) -> "Declarations":
-        """Returns the declarations with a free first dimension in place of the one size that a fixed batch has.
+    def with_any_batch(self) -> "Declarations":
+        """Returns the declarations with a dynamic first dimension instead of a fixed batch.
 
         Rows that are fed in several batches come back as one array.
         """
@@ -84,13 +85,13 @@ class Declarations:
     def broken_by(
         self, given: Mapping[str, Array], returned: Mapping[str, Array], expected: Mapping[str, Array]
     ) -> list[FalseDeclaration]:
-        """Returns the declarations that one run has shown to be false.
+        """Returns the declarations that one run proves false.
 
         Args:
             given: The inputs.
             returned: The outputs of the artifact.
-            expected: The outputs of the model. An output of another shape than the model's is wrong, whatever is
-                declared of it, and is left out.
+            expected: The outputs of the model. An output with another shape than the model's is skipped, since the
+                comparison reports it.
         """
         confirmed = confirmed_outputs(self.inputs, self.outputs, [(given, returned)])
         return [
@@ -103,10 +104,10 @@ class Declarations:
 
 
 def _without_names(spec: TensorInfo) -> TensorInfo:
-    """Returns an input whose named dimensions have nothing to do with others of their names."""
+    """Returns an input whose named dimensions are independent of equal names in other inputs."""
     own = (f"{spec.name}.{axis}" if isinstance(size, str) else size for axis, size in enumerate(spec.shape))
     return replace(spec, shape=tuple(own))
 
 
-def _renamed(spec: TensorInfo, names: Mapping[str, str]) -> TensorInfo:
+def _rename(spec: TensorInfo, names: Mapping[str, str]) -> TensorInfo:
     return replace(spec, name=names.get(spec.name, spec.name))

@@ -1,8 +1,7 @@
-"""How far a runtime may be from Keras: the noise floor of Keras itself, what it allows, and what is allowed without it.
+"""The tolerance policies: the noise floor of Keras, and the tolerance with or without a known floor.
 
-There is one law in three strictnesses: `STRICT`, that of a parity check; that of a check whose user accepts more, which
-`accepting` gives; and that of an export, which `coarse` gives. It forgives whatever rounding may do, and refuses faults
-of conversion.
+There are three policies. `STRICT` is the policy of a parity check. `accepting` returns the policy of a check whose user
+accepts more. `coarse` returns the policy of an export, which accepts all rounding and refuses conversion faults.
 """
 
 from collections.abc import Mapping
@@ -13,72 +12,73 @@ import numpy as np
 from keras_pe.export.results import Allowance, Array
 
 MAX_FACTOR = 8.0
-"""A runtime passes while its error is at most this many times the noise floor.
+"""A runtime passes if its error is at most this many times the noise floor.
 
-Two sound float32 runtimes add the same terms in another order. Over the sound models of the test suite the largest
-factor seen stays under half of this, and a weight that is off by 1e-3 gives thousands.
+Two correct float32 runtimes add equal terms in different orders. Over the correct models of the test suite the largest
+factor stays below half of this. A weight with an error of 1e-3 gives factors of thousands.
 """
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 """The distance from 1 to the next larger value of each type."""
 
 SHARES = {"float64": 1e-12, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
-"""What is allowed where the noise floor is not known, as a share of the largest magnitude of the output (at least 1).
+"""The tolerance without a noise floor, as a share of the largest magnitude of the output (at least 1).
 
-float32: a hundred roundings' worth; float16 and bfloat16: four units in the last place. Integers, booleans and texts
-must be equal.
+float32: a hundred roundings; float16 and bfloat16: four units in the last place. Integers, booleans and texts must be
+equal.
 """
 
 _STEPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "int8": 1 / 127, "int4": 1 / 7}
-"""The step of each precision that may be accepted: of floats as a share of each value, of integers of the largest."""
+"""The step of each accepted precision: a share of each value for floats, and of the largest value for integers."""
 
 _STEP_OF_SHARES = 1 / 255
-"""The step of integers of 8 bits that hold values from 0 to 1, as quantizers give probabilities whatever they are."""
+"""The step of 8-bit integers for values from 0 to 1, which quantizers fix for probabilities whatever their values."""
 
 _INTEGERS = ("int8", "int4")
 
-_STEPS_ALLOWED = 4  # where the noise floor is not known
+_STEPS_ALLOWED = 4  # number of steps that are allowed without a noise floor
 
-_COARSE_SHARE = 1e-3  # a fault of conversion is off by more, rounding by less, even through a hundred layers
-_SHORT_SHARE = 5e-2  # where a model computes in short numbers: a rounding on the way weighs 2**-11 or 2**-8 each time
+_COARSE_SHARE = 1e-3  # conversion faults exceed this; rounding stays below, even through a hundred layers
 
-_FILL = 1e6  # a value from here on, such as a mask's -1e9, is no measure for those beside it
+_SHORT_SHARE = 5e-2  # for models with short floats, where each intermediate rounding has an error of 2**-11 or 2**-8
+
+_FILL = 1e6  # larger values, such as a mask's -1e9, must not set the tolerance of the values beside them
 
 _BEYOND = {"float32": 2.0**128, "float16": 2.0**16, "bfloat16": 2.0**128}
-"""What is too large for each type; no float64 is for its own."""
+"""Values from this limit on overflow the type. No float64 value overflows float64."""
 
 DECISION_FACTOR = 2.0
-"""Rounding to an accepted precision may change a decision whose margin is at most this many times the noise floor.
+"""Rounding to an accepted precision may change a decision if its margin is at most this many times the noise floor.
 
-The values themselves may be off by `MAX_FACTOR` times as much: all changes of decisions would be ties by that measure.
+The limit of the values themselves, `MAX_FACTOR`, is larger. With it, every changed decision would count as a tie.
 """
 
 FAR_OUT = 1e4
-"""A fault that is this many times the tolerance is none of rounding, and no second look at the noise is taken."""
+"""An error of this many times the tolerance is not rounding, so the noise is not measured again."""
 
 _SAME_SCALE = 4
-"""Channels whose largest values differ by no more than this factor are of one scale."""
+"""Channels have one scale if their largest values differ by at most this factor."""
 
 _CALIBRATED = 100
-"""Integers with a scale are not held against values that are this many times the usual ones."""
+"""Integers with a scale are not compared on values that are this many times the usual ones."""
 
 _LEAST_ULPS = 4
-"""The noise floor is at least this many units of the largest value: Keras may be right by luck in a small case."""
+"""The least noise floor, in units of the largest value, since Keras may be exact by luck in a small case."""
 
 
 @dataclass(frozen=True)
 class Law:
-    """What a comparison looks at, and how much it allows.
+    """A tolerance policy.
 
     Attributes:
-        shares: What is allowed where the noise floor is not known, as a share of the largest value, by NumPy's type.
-        least: The least that a largest value counts as.
-        limit: Nothing above this share of the largest value is taken for rounding, whatever the noise floor.
-        compares_integers: Whether integers, booleans and texts must be equal. An index may change where two values are
-            all but equal.
-        is_coarse: Whether fill values are measured apart from what is beside them, and types and what is not finite in
-            Keras are left aside.
-        allowance: What a user accepts beside it.
+        shares: The tolerance without a noise floor, as a share of the largest value, by NumPy's type.
+        least: The least largest value that a share is taken of.
+        limit: The largest share of the largest value that may count as rounding, whatever the noise floor.
+        compares_integers: Whether integers, booleans and texts must be equal. An index may change if two values are
+            nearly equal.
+        is_coarse: Whether fill values are measured separately from other values, and types and values that are not
+            finite in Keras are ignored.
+        allowance: Differences that the user also accepts.
     """
 
     shares: Mapping[str, float]
@@ -89,7 +89,7 @@ class Law:
     allowance: Allowance = field(default_factory=Allowance)
 
     def serves(self, expected: np.dtype, actual: np.dtype) -> bool:
-        """Whether a type may stand for another: itself, or a wider float (half precision exports through float32)."""
+        """Whether a type may replace another: the same type, or a wider float (half precision exports as float32)."""
         if self.is_coarse or expected == actual:
             return True
         if not (is_float(expected) and is_float(actual)) or actual == np.float64:
@@ -97,45 +97,44 @@ class Law:
         return epsilon(actual) < epsilon(expected) or actual.name == self.allowance.precision
 
     def floor(self, expected: Array, floors: Array) -> float | Array:
-        """Returns the noise floor of all values, or of each.
+        """Returns the noise floor of all values, or of each value.
 
         Args:
             expected: The reference's array of floats.
-            floors: As `noise_floors` returns them, or as `moves` does where a precision is accepted; zeros where none
-                are known.
+            floors: The result of `noise_floors`, or of `moves` if a precision is accepted; zeros if unknown.
         """
         if self.allowance.precision is not None:
             return within_lines(np.broadcast_to(floors, expected.shape)) if floors.any() else np.zeros(expected.shape)
         return np.where(_is_fill(expected), floors[1], floors[0]) if self.is_coarse else float(floors.max())
 
-    def allowed(self, output: str, expected: Array, truth: Array | None, floor: float | Array) -> float | Array:
-        """Returns the absolute difference that is allowed, for all values or for each.
+    def tolerance(self, output: str, expected: Array, truth: Array | None, floor: float | Array) -> float | Array:
+        """Returns the tolerance on the absolute difference, for all values or for each.
 
         Args:
             output: The output's name.
             expected: The reference's array of floats.
-            truth: The float64 rebuild's, if there is one.
-            floor: As `floor` returns it.
+            truth: The float64 rebuild's array, if there is one.
+            floor: The result of `floor`.
         """
-        strict = self.rounded(expected, floor, has_truth=truth is not None)
-        return self.accepted(output, expected if truth is None else truth, strict)
+        strict = self.rounding_tolerance(expected, floor, has_truth=truth is not None)
+        return self.accepted_tolerance(output, expected if truth is None else truth, strict)
 
-    def rounded(
+    def rounding_tolerance(
         self, expected: Array, floor: float | Array, *, has_truth: bool, factor: float = MAX_FACTOR
     ) -> float | Array:
         """Returns the absolute difference that rounding explains, for all values or for each.
 
-        The precision that the user accepts counts; the user's tolerances do not.
+        The accepted precision counts; the user's tolerances do not.
 
         Args:
             expected: The reference's array of floats.
-            floor: As `floor` returns it.
+            floor: The result of `floor`.
             has_truth: Whether there is a float64 rebuild.
-            factor: How many times the noise floor rounding may reach.
+            factor: The largest multiple of the noise floor that counts as rounding.
         """
         share, rounding = self.shares[expected.dtype.name], factor * floor
         if self.allowance.precision is not None:
-            return self._of_precision(expected, floor, factor)
+            return self._precision_tolerance(expected, floor, factor)
         if not self.is_coarse:
             return rounding if has_truth else max(self.flat_tolerance(expected), rounding)
         is_fill = _is_fill(expected)
@@ -143,10 +142,10 @@ class Law:
         flat = share * np.where(is_fill, np.abs(expected.astype(np.float64)), usual)
         return np.maximum(flat, np.minimum(rounding, self.limit * np.where(is_fill, fills, usual)))
 
-    def _of_precision(self, expected: Array, floor: float | Array, factor: float) -> Array:
-        """Returns what rounding to the accepted precision may do to each value: on the way, and of the value itself.
+    def _precision_tolerance(self, expected: Array, floor: float | Array, factor: float) -> Array:
+        """Returns the error of each value by rounding to the accepted precision, of the value and on the way to it.
 
-        Neither is measured by values of another scale, such as those of the boxes beside which scores stand.
+        Neither error is measured by values of another scale, such as boxes beside scores.
         """
         precision = self.allowance.precision
         assert precision is not None
@@ -154,24 +153,24 @@ class Law:
         magnitude = np.where(np.isfinite(magnitude), magnitude, 0.0)
         step = magnitude * _STEPS[precision]
         if precision in _INTEGERS:
-            step = within_lines(magnitude) * _STEPS["int8"]  # what is computed has 8 bits, whatever is stored
+            step = within_lines(magnitude) * _STEPS["int8"]  # computed values have 8 bits, whatever weights have
             is_share = (expected >= 0) & (expected <= 1)
             is_share = np.broadcast_to(
                 is_share.all(axis=tuple(range(expected.ndim - 1)), keepdims=True), expected.shape
             )
             step = np.where(is_share, np.maximum(step, _STEP_OF_SHARES), step)
-        if not np.any(floor):  # what rounding on the way does is not known
+        if not np.any(floor):  # the error on the way is unknown
             step = np.maximum(step, _STEPS_ALLOWED * _STEPS[precision] * within_lines(magnitude))
         strict: Array = SHARES[expected.dtype.name] * np.maximum(within_lines(magnitude), magnitude)
         return np.maximum(strict, factor * floor + step)
 
-    def accepted(self, output: str, target: Array, strict: float | Array) -> float | Array:
-        """Returns the difference that either the strict law or the user allows, for all values or for each.
+    def accepted_tolerance(self, output: str, target: Array, strict: float | Array) -> float | Array:
+        """Returns the larger of the strict tolerance and the user's, for all values or for each.
 
         Args:
             output: The output's name.
-            target: What the differences are measured against.
-            strict: What the strict law allows.
+            target: The reference of the differences.
+            strict: The strict tolerance.
         """
         atol, rtol = self.allowance.atol_of(output), self.allowance.rtol
         if not rtol:
@@ -180,11 +179,11 @@ class Law:
         return np.maximum(strict, atol + rtol * np.where(np.isfinite(magnitude), magnitude, 0.0))
 
     def flat_tolerance(self, expected: Array) -> float:
-        """Returns the absolute difference that is allowed where the noise floor is not known, tolerances aside."""
+        """Returns the tolerance on the absolute difference without a noise floor and without the user's tolerances."""
         return self.shares[expected.dtype.name] * largest(expected, self.least) if is_float(expected.dtype) else 0.0
 
     def largest_beside(self, expected: Array, place: tuple[int, ...]) -> float:
-        """Returns the largest magnitude of the values that are measured together with the one at a place."""
+        """Returns the largest magnitude of the values that are measured together with the value at an index."""
         is_fill = _is_fill(expected)
         return largest(expected[is_fill == is_fill[place]], self.least)
 
@@ -193,14 +192,14 @@ STRICT = Law(SHARES, least=1.0)
 
 
 def accepting(allowance: Allowance) -> Law:
-    """Returns the law of a check whose user accepts more than rounding in the model's own precision explains."""
+    """Returns the tolerance policy of a check whose user accepts more than rounding in the model's precision."""
     return replace(STRICT, allowance=allowance)
 
 
 def within_lines(values: Array) -> Array:
-    """Returns for each value the largest that shares an index with it, of the axis where that is least.
+    """Returns for each value the largest value with an equal index on one axis, minimized over the axes.
 
-    So channels of one scale are measured together, and neither with channels nor with rows of another.
+    Channels of one scale are thus measured together, but not with channels or rows of another scale.
     """
     if values.ndim < 2:
         return values
@@ -213,21 +212,21 @@ def within_lines(values: Array) -> Array:
 
 
 def moves(answer: Array, target: Array) -> Array:
-    """Returns how far each value of an answer is from another answer; 0 where one of them is not finite."""
+    """Returns the distance of each value from another answer; 0 if one of the two is not finite."""
     with np.errstate(invalid="ignore", over="ignore"):
         moved: Array = np.abs(answer.astype(np.float64) - target.astype(np.float64))
     return np.where(np.isfinite(moved), moved, 0.0)
 
 
 def rounding_noise(array: Array, precision: str | None, rng: np.random.Generator, *, by_channel: bool = False) -> Array:
-    """Returns random errors like those of rounding: half a step of a precision, a unit of float32 where none is given.
+    """Returns random errors of at most half a step of a precision, or of one unit of float32 without a precision.
 
     Args:
         array: Floats.
-        precision: One of `PRECISIONS`; steps of integers are as large for every value of an array.
+        precision: One of `PRECISIONS`; steps of integers are equal for all values of an array.
         rng: The random numbers.
-        by_channel: Whether the largest value that gives integers their step counts for no more than a few times the
-            largest of a channel of the last axis.
+        by_channel: Whether the step of integers is limited to a few times the step of the value's channel, on the last
+            axis.
     """
     drawn = rng.uniform(-1, 1, array.shape)
     if precision is None:
@@ -242,13 +241,12 @@ def rounding_noise(array: Array, precision: str | None, rng: np.random.Generator
 
 
 def is_held(array: Array, precision: str, usual: Array) -> bool:
-    """Whether a precision that may be accepted has numbers as large as those of an array.
+    """Whether an accepted precision can represent values as large as those of an array.
 
     Args:
         array: Values of an input.
-        precision: One of `PRECISIONS`. Integers of 8 bits hold what they were calibrated for, which is not far from
-            the usual values.
-        usual: Usual values of the input.
+        precision: One of `PRECISIONS`. 8-bit integers only represent values near those of the calibration.
+        usual: Usual values of the input, which stand for those of the calibration.
     """
     beyond = _BEYOND.get(precision, np.inf)
     if precision == "int8" and array.dtype.kind == "f":
@@ -257,18 +255,18 @@ def is_held(array: Array, precision: str, usual: Array) -> bool:
 
 
 def coarse(*, is_short: bool, compares_integers: bool) -> Law:
-    """Returns the law of an export.
+    """Returns the tolerance policy of an export.
 
     Args:
-        is_short: Whether the model computes in numbers of 16 bits or fewer.
-        compares_integers: Whether no rounding of an input can have moved an integer.
+        is_short: Whether the model computes in floats of 16 bits or fewer.
+        compares_integers: Whether rounding of an input cannot change an integer output.
     """
     shares = dict.fromkeys(EPSILON, _SHORT_SHARE if is_short else _COARSE_SHARE)
     return Law(shares, least=1e-2, limit=5e-2, compares_integers=compares_integers, is_coarse=True)
 
 
 def is_float(dtype: np.dtype) -> bool:
-    """Whether the type is a float of any kind; bfloat16 is not one to NumPy."""
+    """Whether the type is a float of any kind. NumPy itself does not count bfloat16."""
     return dtype.name in EPSILON
 
 
@@ -278,27 +276,27 @@ def epsilon(dtype: np.dtype) -> float:
 
 
 def largest(values: Array, least: float) -> float:
-    """Returns the largest finite magnitude, or `least` where that is more."""
+    """Returns the largest finite magnitude, or `least` if larger."""
     wide = values.astype(np.float64)
     return float(np.abs(wide[np.isfinite(wide)]).max(initial=least))
 
 
 def noise_floor(expected: Array, truth: Array) -> float:
-    """Returns the error that Keras itself makes: the largest `|expected - truth|`, or a few units of rounding.
+    """Returns the error of Keras itself: the largest `|expected - truth|`, or a few units of rounding if larger.
 
     Args:
         expected: Keras' output in the model's own precision.
-        truth: The same from the float64 rebuild.
+        truth: The output of the float64 rebuild.
     """
     return float(noise_floors(expected, truth).max())
 
 
 def noise_floors(expected: Array, truth: Array) -> Array:
-    """Returns the noise floor of the values that may be measured together, and that of the fill values beyond them."""
+    """Returns the noise floor of the usual values, and that of the fill values."""
     wide = expected.astype(np.float64)
     usable = np.isfinite(truth) & np.isfinite(wide) & ~is_a_limit(expected, truth)
     is_fill = _is_fill(truth)
-    unit = min(EPSILON[expected.dtype.name], EPSILON["float32"])  # half-precision models export through float32
+    unit = min(EPSILON[expected.dtype.name], EPSILON["float32"])  # half-precision models export as float32
     floors = np.zeros(2)
     for place, where in enumerate((usable & ~is_fill, usable & is_fill)):
         error = np.abs(wide[where] - truth[where]).max(initial=0.0)
@@ -307,12 +305,12 @@ def noise_floors(expected: Array, truth: Array) -> Array:
 
 
 def row_floors(expected: Array, truth: Array) -> Array:
-    """Returns the noise floor of each row, by itself."""
+    """Returns the separate noise floor of each row."""
     return np.array([noise_floor(row, true) for row, true in zip(expected, truth, strict=True)])
 
 
 def is_a_limit(expected: Array, truth: Array) -> Array:
-    """Returns where Keras answers with the limit of its type, as the maximum of nothing is: the rebuild has another."""
+    """Returns where Keras has the limit of its type, such as for a maximum of no values; the rebuild differs."""
     with np.errstate(invalid="ignore"):
         is_beyond = np.abs(truth) >= _BEYOND.get(expected.dtype.name, np.inf)
     limited: Array = is_beyond & np.isfinite(truth) & np.isfinite(expected.astype(np.float64))

@@ -1,4 +1,4 @@
-"""Which input and output of an artifact is which of the model's, where they have other names there, or other types."""
+"""Matches inputs and outputs of an artifact with those of the model, if their names or types differ."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -25,27 +25,27 @@ _OWN_WAY_OUT = (
 
 
 def match_inputs(reference: Reference, inputs: Sequence[TensorInfo], path: Path | None) -> tuple[NameMatch, ...]:
-    """Returns the inputs that the artifact calls otherwise; none where it knows no other names than the model.
+    """Returns the inputs with other names in the artifact; an empty tuple if all names are the model's.
 
     Args:
         reference: The model.
-        inputs: What the artifact takes.
-        path: The artifact; None where a server has it.
+        inputs: The inputs of the artifact.
+        path: The artifact; None if a server runs it.
 
     Raises:
-        RuntimeRefusedError: If it has other names and cannot be matched.
+        RuntimeRefusedError: If names differ and cannot be matched.
     """
     order = [] if reference.signature is None else reference.signature.flattened()[0]
     known = {spec.name: spec for spec in reference.inputs}
     wanted = [known[name] for name in order] or list(reference.inputs)
     named = {spec.name for spec in inputs}
-    if named == known.keys() or (path is not None and named < known.keys()):  # what a file lacks has its own cause
+    if named == known.keys() or (path is not None and named < known.keys()):  # a missing input is a separate cause
         return ()
     matched = _match("input", wanted, inputs, path)
     if matched is None:
         raise RuntimeRefusedError(
-            f"The artifact's inputs are not those of the model. The model takes {described(wanted)}; "
-            f"the artifact takes {described(inputs)}. {way_out(path)}"
+            f"The artifact's inputs are not those of the model. The model takes {describe_specs(wanted)}; "
+            f"the artifact takes {describe_specs(inputs)}. {way_out(path)}"
         )
     return matched
 
@@ -53,13 +53,13 @@ def match_inputs(reference: Reference, inputs: Sequence[TensorInfo], path: Path 
 def match_outputs(
     reference: Reference, expected: Mapping[str, Array], answer: Mapping[str, Array], path: Path | None
 ) -> tuple[NameMatch, ...]:
-    """Returns the outputs that the artifact calls otherwise; none where it cannot be told which is which.
+    """Returns the outputs with other names in the artifact; an empty tuple if they cannot be matched.
 
     Args:
         reference: The model.
-        expected: Its outputs in one case.
-        answer: What the artifact returned.
-        path: The artifact; None where a server has it.
+        expected: The outputs of the model in one case.
+        answer: The outputs of the artifact.
+        path: The artifact; None if a server runs it.
     """
     if expected.keys() == answer.keys():
         return ()
@@ -69,21 +69,21 @@ def match_outputs(
 
 
 def as_names(matches: Sequence[NameMatch]) -> Names:
-    """Returns what was matched as a runner takes it."""
+    """Returns matches as the names that a runner takes."""
     inputs = {each.model: each.artifact for each in matches if each.kind == "input"}
     return Names(inputs, {each.model: each.artifact for each in matches if each.kind == "output"})
 
 
 def input_dtypes(runner: Runner) -> dict[str, np.dtype]:
-    """Returns the types that the artifact takes, by the model's names."""
+    """Returns the types of the artifact's inputs, by the model's names."""
     ours = {theirs: name for name, theirs in runner.names.inputs.items()}
     return {ours.get(spec.name, spec.name): as_dtype(spec.dtype) for spec in runner.inputs}
 
 
 def in_its_floats(runner: Runner, inputs: Mapping[str, Array], precision: str | None) -> Mapping[str, Array]:
-    """Returns inputs with floats as the artifact takes them: those of 16 bits in float32, where it has that for them.
+    """Returns inputs with the float types of the artifact: 16-bit floats become float32 if the artifact takes float32.
 
-    Others are rounded where it takes them in the precision that its user accepts.
+    Other floats are rounded if the artifact takes them in the precision that its user accepts.
     """
     dtypes = input_dtypes(runner)
     cast = dict(inputs)
@@ -96,22 +96,22 @@ def in_its_floats(runner: Runner, inputs: Mapping[str, Array], precision: str | 
     return cast if any(cast[name] is not array for name, array in inputs.items()) else inputs
 
 
-def described(specs: Sequence[TensorInfo]) -> str:
-    """Returns inputs or outputs as text: each with its type and shape."""
+def describe_specs(specs: Sequence[TensorInfo]) -> str:
+    """Returns inputs or outputs as text, each with its type and shape."""
     return ", ".join(f"{spec.name!r} {spec.dtype} ({', '.join(map(str, spec.shape))})" for spec in specs) or "nothing"
 
 
 def described_arrays(arrays: Mapping[str, Array]) -> str:
-    """Returns arrays by name as text: each with its type and shape."""
-    return described([_info(*pair) for pair in arrays.items()])
+    """Returns arrays by name as text, each with its type and shape."""
+    return describe_specs([_info(*pair) for pair in arrays.items()])
 
 
 def _match(
     kind: Literal["input", "output"], wanted: Sequence[TensorInfo], found: Sequence[TensorInfo], path: Path | None
 ) -> tuple[NameMatch, ...] | None:
-    """Returns who is who among those without their like in name: each gets the first of those left that fits it.
+    """Returns matches of tensors without a counterpart of equal name: each takes the first remaining one that fits.
 
-    Where the numbers of names alone differ, these tell it. In a file of this package nothing else does.
+    If names differ in their numbers only, the numbers decide. In a file of this package, only the numbers may differ.
     """
     counted = matched_paths([spec.name for spec in wanted], [spec.name for spec in found])
     pairs = {name: other for name, other in counted.items() if name != other}
@@ -134,7 +134,7 @@ def _match(
 
 
 def _fits(wanted: TensorInfo, found: TensorInfo) -> bool:
-    """Whether types and shapes agree; a dynamic dimension agrees with any."""
+    """Whether types and shapes agree. A dynamic dimension agrees with any."""
     pairs = zip(wanted.shape, found.shape, strict=False)
     return (
         len(wanted.shape) == len(found.shape)
@@ -148,13 +148,13 @@ def _info(name: str, array: Array) -> TensorInfo:
 
 
 def way_out(path: Path | None) -> str:
-    """Returns what to do where the names are not the model's."""
+    """Returns the way out for names that differ from the model's."""
     return _OWN_WAY_OUT if has_own_names(path) else _WAY_OUT
 
 
 def has_own_names(path: Path | None) -> bool:
-    """Whether it is a file of this package: it promises the model's names, and others are a fault."""
+    """Whether this package wrote the file. Such a file promises the model's names, so other names are a fault."""
     if path is not None:
-        with contextlib.suppress(ValueError, ImportError, OSError):  # of a format that cannot be read here
+        with contextlib.suppress(ValueError, ImportError, OSError):  # this environment cannot read the format
             return VERSION_KEY in read_artifact(path).metadata
     return False

@@ -1,4 +1,4 @@
-"""Which optimization of ONNX Runtime changes what a sound file returns, by name: they are left out in turn."""
+"""Finds the optimization of ONNX Runtime that changes a correct file's outputs, by disabling each in turn."""
 
 import re
 import subprocess
@@ -11,9 +11,9 @@ from typing import Any
 from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
-# ONNX Runtime tells which of its optimizations have changed a graph in its log alone.
+# ONNX Runtime only logs which of its optimizations have changed a graph.
 _APPLIED = re.compile(r"GraphTransformer (\w+) modified: 1")
-# ... but for those that it applies node by node, all under one name. These can be left out one by one as well.
+# One name covers all rules that ONNX Runtime applies node by node. Each rule can be disabled separately, too.
 RULES_TOGETHER = "RuleBasedTransformer"
 RULES = (
     "Pad_Fusion",
@@ -45,12 +45,12 @@ ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
 
 
 def guilty_optimizations(file: Path, spec: RuntimeSpec, agrees: Callable[[Worker], bool], timeout: float) -> str | None:
-    """Returns the optimizations without any of which a file agrees, as text; None where it never does.
+    """Returns the optimizations whose removal makes a file agree, as text; None if the file never agrees.
 
     Args:
         file: An ONNX file that differs from the model.
-        spec: ONNX Runtime as it has run it.
-        agrees: Whether the file returns what Keras does in a process that has yet to load it.
+        spec: The spec of ONNX Runtime that ran the file.
+        agrees: Whether the file returns Keras' outputs in a process that has not loaded it yet.
         timeout: Seconds that one answer may take.
     """
 
@@ -72,7 +72,7 @@ def guilty_optimizations(file: Path, spec: RuntimeSpec, agrees: Callable[[Worker
 
 
 def applied_optimizations(file: Path, timeout: float) -> list[str]:
-    """Returns the names of the optimizations that change a file, as they can be left out, from a child process.
+    """Returns the optimizations that change a file, by the names that disable them, from a subprocess.
 
     Raises:
         TimeoutExpired: If the process does not end in time.

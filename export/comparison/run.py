@@ -1,4 +1,4 @@
-"""One artifact in one runtime: every case run and compared, and how the differences of the longest spread."""
+"""Runs and compares every case of one artifact in one runtime, and profiles the differences of the longest case."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,13 +44,13 @@ _BINS_A_DECADE = 2
 
 @dataclass(frozen=True)
 class Run:
-    """One runtime's verdict, and what it was found from.
+    """The verdict on one runtime, with the data that it follows from.
 
     Attributes:
         result: The verdict, without causes.
-        expectations: What the reference answers, one a case.
-        answers: What the runtime returned, one for each case that was run, None where it refused.
-        false_declarations: The shapes that the artifact declares and has not returned, each output once.
+        expectations: The answer of the reference to each case.
+        answers: The runtime's outputs for each case that ran; None if it refused the case.
+        false_declarations: Declared shapes that differ from returned shapes, one for each output.
     """
 
     result: RuntimeResult
@@ -67,15 +67,15 @@ def run_cases(
     expectations: Sequence[Expectation],
     precision: str | None = None,
 ) -> Run:
-    """Loads the artifact, runs every case in order, and compares by the strict law. The runtime stays loaded.
+    """Loads the artifact, runs every case in order, and compares by the strict policy. The runtime stays loaded.
 
     Args:
-        runner: Runs it.
+        runner: Runs the artifact.
         spec: The runtime.
-        path: The artifact, None where there is none.
-        reference: What it is measured against.
-        expectations: What that answers.
-        precision: In which the artifact may take floats, as its user accepts.
+        path: The artifact; None without one.
+        reference: The reference of the differences.
+        expectations: The answers of the reference.
+        precision: The accepted precision, in which the artifact may take floats.
     """
     failed = RuntimeResult(str(path or ""), spec.format, spec.name, passed=False, status=RunStatus.COMPARED)
     try:
@@ -85,7 +85,7 @@ def run_cases(
         expectations = _in_its_precision(runner, expectations)
         expectations = [_in_its_types(runner, reference, each, precision) for each in expectations]
     except RuntimeFailedError as error:
-        failed = _ended(failed, error, "while it loaded")
+        failed = _with_end(failed, error, "while it loaded")
         return Run(replace(failed, recording=_record(failed, expectations, [])), expectations, [])
     cases: list[CaseResult] = []
     answers: list[Arrays | None] = []
@@ -95,7 +95,7 @@ def run_cases(
         try:
             answer, refusal = runner.run(expectation.case.inputs), None
         except (InvalidAnswerError, RuntimeDiedError, RuntimeHungError) as error:
-            failed = _ended(failed, error, expectation.case.name)
+            failed = _with_end(failed, error, expectation.case.name)
             break
         except RuntimeRefusedError as error:
             answer, refusal = None, str(error)
@@ -108,7 +108,7 @@ def run_cases(
         cases.append(_compare(reference, expectations[number], answer or {}, refusal))
     near = [number for number, case in enumerate(cases) if may_be_rounding(case.comparisons)]
     measured = compared_again(reference, expectations, answers, cases, near, STRICT)
-    declarations = Declarations.of_artifact(path, runner.names)
+    declarations = Declarations.from_artifact(path, runner.names)
     broken = [
         declarations.broken_by(expectation.case.inputs, answer or {}, expectation.outputs or {})
         for expectation, answer in zip(expectations, answers, strict=False)
@@ -124,14 +124,14 @@ def run_cases(
 
 
 def _with_broken(case: CaseResult, broken: Sequence[FalseDeclaration]) -> CaseResult:
-    """Returns the result of a case that fails if it has shown that a declaration is false."""
+    """Returns the result of a case, failed if the case proves a declaration false."""
     if case.error or not broken or any(each.problem for each in case.comparisons):
         return case
     return replace(case, status=CaseStatus.FAILED, error=str(broken[0]))
 
 
-def _ended(result: RuntimeResult, error: RuntimeFailedError, when: str) -> RuntimeResult:
-    """Returns the result of a runtime that does not load the artifact, or did not survive or answer a case."""
+def _with_end(result: RuntimeResult, error: RuntimeFailedError, when: str) -> RuntimeResult:
+    """Returns the result of a runtime that did not load the artifact, or failed to answer a case."""
     if isinstance(error, InvalidAnswerError):
         return replace(result, status=RunStatus.INVALID_ANSWER, error=f"{when}: {error}")
     if isinstance(error, RuntimeRefusedError):
@@ -141,13 +141,13 @@ def _ended(result: RuntimeResult, error: RuntimeFailedError, when: str) -> Runti
 
 
 def have_passed(cases: Sequence[CaseResult]) -> bool:
-    """Whether something was compared, and no case has failed."""
+    """Whether any value was compared, and no case failed."""
     is_compared = any(comparison.count for case in cases for comparison in case.comparisons)
     return is_compared and all(case.status is not CaseStatus.FAILED for case in cases)
 
 
 def _in_its_precision(runner: Runner, expectations: Sequence[Expectation]) -> Sequence[Expectation]:
-    """Returns what is expected in the precision in which the artifact computes, where the model has a narrower one."""
+    """Returns the expectations in the artifact's precision, if the model's precision is narrower."""
     if all(each.in_float32 is None for each in expectations):
         return expectations
     if computes_in_float32(runner):
@@ -156,12 +156,12 @@ def _in_its_precision(runner: Runner, expectations: Sequence[Expectation]) -> Se
 
 
 def computes_in_float32(runner: Runner) -> bool:
-    """Whether an artifact computes in wider floats than a model that computes in 16 bits."""
+    """Whether an artifact computes in wider floats than 16 bits. The model must compute in 16 bits."""
     return runner.spec.format != "keras" and not set(HALF).intersection(runner.float_dtypes())
 
 
 def _in_its_types(runner: Runner, reference: Reference, expectation: Expectation, precision: str | None) -> Expectation:
-    """Returns a case in the types that the artifact takes: a stored one as far as they hold it, and floats."""
+    """Returns a case with the artifact's input types: exact casts for a stored case, and the artifact's floats."""
     inputs = expectation.case.inputs
     if isinstance(reference, StoredReference):
         inputs = cast_where_exact(inputs, input_dtypes(runner))
@@ -172,7 +172,7 @@ def _in_its_types(runner: Runner, reference: Reference, expectation: Expectation
 
 
 def _in_types_of(answer: Arrays, reference: Reference, expectation: Expectation) -> Expectation:
-    """Returns stored outputs in the types of an answer, as far as they hold them and are not known otherwise."""
+    """Returns stored outputs with the types of an answer, if the cast is exact and their own types are not known."""
     if not isinstance(reference, StoredReference) or expectation.outputs is None:
         return expectation
     dtypes = {name: array.dtype for name, array in answer.items() if name not in reference.typed}
@@ -180,7 +180,7 @@ def _in_types_of(answer: Arrays, reference: Reference, expectation: Expectation)
 
 
 def _compare(reference: Reference, expectation: Expectation, answer: Arrays, refusal: str | None) -> CaseResult:
-    """Returns the result of one case: both may refuse it, and one alone if the model itself is of two minds."""
+    """Returns the result of one case. Both sides may refuse it; one side may if the compiled model differs itself."""
     name = expectation.case.name
     if expectation.outputs is None:
         if not expectation.is_fair or refusal is not None or not any(array.size for array in answer.values()):
@@ -195,7 +195,7 @@ def _compare(reference: Reference, expectation: Expectation, answer: Arrays, ref
 
 
 def _answers_compiled(reference: Reference, case: Case) -> bool:
-    """Whether the model answers in a graph what it refuses when it is called: then an artifact may answer as well."""
+    """Whether the model answers a case as a graph that it refuses eagerly. An artifact may then answer as well."""
     try:
         return any(array.size for array in reference.expect_traced(case.inputs).values())
     except RuntimeRefusedError:
@@ -205,9 +205,9 @@ def _answers_compiled(reference: Reference, case: Case) -> bool:
 def compare_case(
     expectation: Expectation, answer: Arrays, noise: Mapping[str, Array] | None = None, law: Law = STRICT
 ) -> CaseResult:
-    """Returns the result of one case that both have answered.
+    """Returns the result of one case that both sides have answered.
 
-    Where a precision is accepted and what rounding to it does is not known, the floor of the model's own is none.
+    If the effect of an accepted precision is unknown, the model's own noise floor is not used.
     """
     expected, own = expectation.outputs or {}, None
     if expectation.in_float32 is not None:
@@ -227,7 +227,7 @@ def compared_again(
     numbers: Sequence[int],
     law: Law,
 ) -> tuple[CaseResult, ...]:
-    """Returns the results with some cases compared by the noise next to them, in the precision that the law accepts."""
+    """Returns the results, with some cases compared again by the noise near them in the policy's precision."""
     near = [expectations[number].case for number in numbers]
     noises = reference.noise(near, law.allowance.precision) if near else []
     results = list(cases)
@@ -239,7 +239,8 @@ def compared_again(
 def _record(result: RuntimeResult, expectations: Sequence[Expectation], answers: Sequence[Arrays | None]) -> Recording:
     """Returns the arrays of a failing runtime's worst case.
 
-    That is the case it did not survive, or the one with the worst comparison, or else the first that failed.
+    The worst case is the one that ended the runtime, else the one with the worst comparison, else the first that
+    failed.
     """
     failed = [index for index, case in enumerate(result.cases) if case.status == CaseStatus.FAILED]
     if result.status != RunStatus.COMPARED:
@@ -263,10 +264,9 @@ def _record(result: RuntimeResult, expectations: Sequence[Expectation], answers:
 def profile_longest(
     result: RuntimeResult, expectations: Sequence[Expectation], answers: Sequence[Arrays | None]
 ) -> ErrorProfile | None:
-    """Returns the profile of the comparison with the most positions, among those that failed if any did.
+    """Returns the profile of the comparison with the most positions, among those that failed if any failed.
 
-    A runtime that is wrong is often furthest out in the shortest case, where there is least to see. None where no
-    arrays were compared.
+    The largest difference is often in the shortest case, which shows the least. Returns None without compared arrays.
     """
     compared = [
         (index, case.name, each)
@@ -285,14 +285,14 @@ def profile_longest(
 
 
 def profile_errors(case: str, output: str, expected: Array, actual: Array, truth: Array | None = None) -> ErrorProfile:
-    """Summarizes the differences of two arrays of one shape with at least one value.
+    """Summarizes the differences of two arrays of equal shape with at least one value.
 
     Args:
         case: The case's name.
         output: The output's name.
         expected: The reference's array.
         actual: The runtime's array.
-        truth: The float64 rebuild's array, if there is one: the differences are measured against it, and those of
+        truth: The float64 rebuild's array, if there is one. The differences are then measured against it, and those of
             `expected` are the noise.
     """
     difference = _difference(expected if truth is None else truth, actual)
@@ -318,12 +318,12 @@ def profile_errors(case: str, output: str, expected: Array, actual: Array, truth
 
 
 def _positions(shape: tuple[int, ...]) -> int:
-    """Returns the length of the second axis, or of the only one."""
+    """Returns the length of the second axis, or of the only axis."""
     return shape[:2][-1] if shape else 1
 
 
 def _difference(target: Array, values: Array) -> Array:
-    """Returns |target - values| in float64; 1 where two texts differ."""
+    """Returns |target - values| in float64; 1 for unequal texts."""
     if target.dtype.kind in "iub" or is_float(target.dtype):
         return absolute_difference(target, values)
     differs: Array = target != values
@@ -339,7 +339,7 @@ def _largest(difference: Array, axis: int | None, starts: Array) -> tuple[float,
 
 
 def _histogram(positive: Array) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Returns the edges, as decimal logarithms, and the counts of bins that are equally wide on a logarithmic scale."""
+    """Returns the edges, as decimal logarithms, and the counts of bins of equal width on a logarithmic scale."""
     if not positive.size:
         return (), ()
     places = np.floor(np.log10(positive) * _BINS_A_DECADE).astype(int)

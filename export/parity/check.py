@@ -10,7 +10,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, ParamSpec
 
-from keras_pe.export.comparison.acceptance import judged
+from keras_pe.export.comparison.acceptance import accept_result
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs
 from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.comparison.references.opening import (
@@ -273,7 +273,7 @@ def _apply_allowance(
 ) -> RuntimeResult:
     """Returns the verdict under the user's allowance. If the result passes, it has the coverage of the artifact."""
     is_settled = strict.passed or law.allowance.is_none
-    result = strict if is_settled else with_damage(judged(strict, run, reference, law), runner, reference)
+    result = strict if is_settled else with_damage(accept_result(strict, run, reference, law), runner, reference)
     return with_coverage(result, runner, reference, run.expectations, before) if result.passed else result
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from keras_pe.export.artifacts.reading import hash_files
-from keras_pe.export.comparison.acceptance import judged
+from keras_pe.export.comparison.acceptance import accept_result
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.comparison.references.reference import Expectation, StoredReference
@@ -131,7 +131,7 @@ def _run(job: _Job, expectation: Expectation, law: Law, timeout: float, diagnosi
         if run.result.passed:
             return run.result
         result = diagnose(run, worker, reference, reference.roles, Budget(diagnosis_seconds))
-        result = result if law.allowance.is_none else judged(result, run, reference, law)
+        result = result if law.allowance.is_none else accept_result(result, run, reference, law)
     if job.has_changed:
         return result
     # The recorded findings used the model. The recorded answers alone may not suffice to find the cause.

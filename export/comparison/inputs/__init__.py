@@ -1,1 +1,1 @@
-"""What a check feeds a model."""
+"""Draws and reads the inputs that a check feeds to a model."""

@@ -1,4 +1,4 @@
-"""Values on both sides of each point at which a model decides otherwise, found by asking its graph along one line."""
+"""Finds values on both sides of each point at which a model's decision changes, by evaluating its graph on a line."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,28 +15,28 @@ from keras_pe.export.model.watch.known_values import is_integer
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import as_dtype
 
-_MOST = {"direct": 256, "derived": 128, "stepped": 32}  # borders that are looked for
+_MOST = {"direct": 256, "derived": 128, "stepped": 32}  # largest number of borders of each kind
 _FEWEST = 8
 _WORK = 2**22  # elements of an input for each halving of all steps
-_MOST_ELEMENTS = 2**20  # of an input, in one call
+_MOST_ELEMENTS = 2**20  # elements of an input in one call
 _LARGEST = 2.0**40
 _LARGEST_STEP = 2.0**12
-_WIDTHS = (7, 8, 15, 16, 24, 31, 32, 33, 40)  # bits: where types end, and float32 cannot tell neighbors apart
-_SHORT = 16  # significant bits: such a border is the same number in float32 and float64
+_WIDTHS = (7, 8, 15, 16, 24, 31, 32, 33, 40)  # bits at which types end, or float32 merges neighbors
+_SHORT = 16  # a border with at most this many significant bits is equal in float32 and float64
 _NEAR, _BESIDE = 2.0**-16, 2.0**-5
-_TINY = 1e-6  # smaller borders are guards against a division by 0, and the search ends beside 0 where TensorFlow does
-_ROUNDINGS = 64  # a value this many units beside a border stays on its side, however the border is computed
+_TINY = 1e-6  # smaller borders count as 0: they prevent a division by 0, or the search has ended beside 0
+_ROUNDINGS = 64  # a value this many units from a border stays on its side, however the border is computed
 
 
 @dataclass(frozen=True)
 class Borders:
-    """Values of an input at which a model decides otherwise.
+    """Values of an input at which a model's decision changes.
 
     Attributes:
-        beside: Values on both sides of each border, far enough from it that no rounding moves them across.
-        exact: Borders that the input itself is compared with.
-        low: The least value that the model's casts can hold, None where there is no such end; and
-        high: the first value above that they cannot hold.
+        beside: Values on both sides of each border, far enough that rounding cannot move them across.
+        exact: Borders that the model compares the input itself with.
+        low: The least value that the model's casts can represent; None without such an end.
+        high: The first value above `low` that the casts cannot represent; None without such an end.
     """
 
     beside: tuple[float, ...] = ()
@@ -45,25 +45,25 @@ class Borders:
     high: float | None = None
 
     def within(self, low: float | None, high: float | None) -> "Borders":
-        """Returns those from one end to below another; None is no end."""
+        """Returns the borders from `low` to below `high`; None means no limit."""
         least, end = -np.inf if low is None else low, np.inf if high is None else high
         beside, exact = (tuple(v for v in values if least <= v < end) for values in (self.beside, self.exact))
         return replace(self, beside=beside, exact=exact)
 
-    def filled(self, like: Array) -> Iterator[Array]:
-        """Yields arrays of the shape and type of another with these values, each in one at least."""
+    def fill_arrays(self, like: Array) -> Iterator[Array]:
+        """Yields arrays with the shape and type of another, in which every value occurs at least once."""
         for values in filter(None, (self.beside, self.exact)):
             for turn in range(-(-2 * len(values) // max(1, len(like) if like.ndim else 1))):
                 yield dealt(values, like.shape, turn).astype(like.dtype)
 
 
 def dealt(values: Sequence[float] | Sequence[str], shape: tuple[int, ...], turn: int = 0) -> Array:
-    """Returns an array in which every second row is one of the values, and the others have them side by side.
+    """Returns an array in which every second row has one of the values only, and each other row has several.
 
     Args:
         values: At least one.
-        shape: Of the array, the rows first.
-        turn: How many arrays of this shape came before, which go through the values together.
+        shape: Shape of the array, the rows first.
+        turn: Number of earlier arrays of this shape. Together the arrays go through all values.
     """
     rows, size = (shape[0] if shape else 1), int(np.prod(shape[1:]))
     mixed = np.random.default_rng(0).permutation(np.array(values, _common_type(values)))
@@ -81,15 +81,15 @@ def _common_type(values: Sequence[float] | Sequence[str]) -> type:
 
 
 def find_borders(name: str, decisions: Decisions, signature: Signature, *, is_short: bool = False) -> Borders:
-    """Returns the borders of one input, all others as in the signature's example.
+    """Returns the borders of one input; all other inputs are as in the signature's example.
 
-    All values of the input are equal while it is searched: a border in terms of each value, or of their mean, is found
+    All values of the input are equal during the search, so a border on each value and a border on their mean are found
     alike.
 
     Args:
         name: The input.
-        decisions: What the model decides.
-        signature: Of the model.
+        decisions: The decisions of the model.
+        signature: The signature of the model.
         is_short: Whether the model computes in 16 bits.
     """
     spec = next(each for each in signature.inputs if each.name == name)
@@ -107,7 +107,7 @@ def find_borders(name: str, decisions: Decisions, signature: Signature, *, is_sh
 
 
 class _Line:
-    """What a model decides where all values of an input are one number."""
+    """The decisions of a model as a function of one number, which all values of an input share."""
 
     def __init__(self, spec: TensorInfo, decisions: Decisions, signature: Signature) -> None:
         self._spec, self._decisions, self._signature = spec, decisions, signature
@@ -129,7 +129,7 @@ class _Line:
         return decisions
 
     def fitting(self, values: list[float]) -> tuple[float, ...]:
-        """Returns the values that casts and tables can take."""
+        """Returns the values that casts and tables can represent."""
         if not values:
             return ()
         array = np.array(values)
@@ -146,9 +146,9 @@ class _Line:
 
 
 def _search(decide: Callable[[Array], Array], grid: Array, spec: TensorInfo, most: int) -> list[tuple[float, float]]:
-    """Returns pairs of neighbors between which a decision changes, at most so many.
+    """Returns at most `most` pairs of neighbors between which a decision changes.
 
-    The decisions are compared on a grid, and each step between two points that differ is halved until its ends are
+    The search compares the decisions on a grid. It halves each step between two different points until the ends are
     neighbors in the type of the input.
     """
     keys = _keys(grid, spec)
@@ -159,7 +159,7 @@ def _search(decide: Callable[[Array], Array], grid: Array, spec: TensorInfo, mos
     done: list[tuple[int, int]] = []
     while steps:
         done += [(low, high) for low, high, *_ in steps if high - low <= 1]
-        steps = _thinned([step for step in steps if step[1] - step[0] > 1], most - len(done))
+        steps = _thin([step for step in steps if step[1] - step[0] > 1], most - len(done))
         if not steps:
             break
         middles = np.array([(low + high) // 2 for low, high, *_ in steps])
@@ -174,15 +174,15 @@ def _search(decide: Callable[[Array], Array], grid: Array, spec: TensorInfo, mos
     return [(float(low), float(high)) for low, high in ends]
 
 
-def _thinned(steps: list[Any], most: int) -> list[Any]:
-    """Returns at most so many, spread evenly."""
+def _thin(steps: list[Any], most: int) -> list[Any]:
+    """Returns at most `most` steps, evenly spaced."""
     if len(steps) <= most:
         return steps
     return [steps[i] for i in np.unique(np.linspace(0, len(steps) - 1, max(most, 0)).astype(int))]
 
 
 def _grid(spec: TensorInfo, largest: float) -> Array:
-    """Returns values of all magnitudes, in order, and small whole numbers one by one."""
+    """Returns sorted values of all magnitudes, including all small integers."""
     dtype = as_dtype(spec.dtype)
     powers = 2.0 ** np.arange(0 if is_integer(spec.dtype) else -14, np.log2(largest) + 1)
     one_side = np.unique(np.concatenate([powers, 1.5 * powers, np.arange(1, 33)]))
@@ -195,7 +195,7 @@ def _grid(spec: TensorInfo, largest: float) -> Array:
 
 
 def _keys(values: Array, spec: TensorInfo) -> Array:
-    """Returns an integer for each value, neighbors for neighbors: of floats those of float32."""
+    """Returns an integer for each value, with neighbors for neighbors. Floats are taken as float32."""
     if is_integer(spec.dtype):
         return values.astype(np.int64)
     bits = values.astype(np.float32).view(np.int32).astype(np.int64)
@@ -212,7 +212,7 @@ def _values(keys: Array, spec: TensorInfo) -> Array:
 
 
 def _border(pair: tuple[float, float]) -> float:
-    """Returns the neighbor that has fewer significant bits, as borders that were written by hand have; 0 if tiny."""
+    """Returns the neighbor with fewer significant bits, since borders in code have few; 0 if the border is tiny."""
     return _untiny(min(pair, key=_bits))
 
 
@@ -226,9 +226,9 @@ def _is_short(border: float) -> bool:
 
 
 def _beside(borders: list[float], step: float, spec: TensorInfo) -> list[float]:
-    """Returns values next to each border, some way from it, and half way to the next, on both sides.
+    """Returns values on both sides of each border: next to it, at some distance, and half way to the next.
 
-    Borders of which no value between is certain are left out: only rounding tells them apart.
+    Borders without a safe value between them are skipped, since rounding can exchange their sides.
     """
     found: list[float] = []
     for number, border in enumerate(borders):
@@ -250,7 +250,7 @@ def _beside(borders: list[float], step: float, spec: TensorInfo) -> list[float]:
 
 
 def _ends(line: _Line, spec: TensorInfo) -> tuple[float | None, float | None]:
-    """Returns the ends of the values around 0, or else of the least ones, that casts and tables can take."""
+    """Returns the ends of the values around 0, or of the smallest values, that casts and tables can represent."""
     grid = _grid(spec, _LARGEST)
     fits = line(grid).fits
     if fits.all() or not fits.any():
@@ -268,7 +268,7 @@ def _untiny(value: float) -> float:
 
 
 def wide_integers(dtype: str) -> tuple[int, ...]:
-    """Returns integers of both signs around the ends of each narrower type and beyond, as far as a type holds them."""
+    """Returns integers of both signs around the ends of narrower types and beyond, within the range of a type."""
     ends = np.iinfo(as_dtype(dtype))
     around = [sign * 2**each + more for each in _WIDTHS for sign in (1, -1) for more in (-1, 0, 1, 12_345)]
     return tuple(each for each in around if ends.min <= each <= ends.max)

@@ -1,4 +1,4 @@
-"""One set of inputs, and the files that hold a user's own."""
+"""A case, which is one set of inputs, and the files with a user's own cases."""
 
 import os
 import zipfile
@@ -16,20 +16,20 @@ from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 from keras_pe.export.zip_files import check_entries
 
 INPUT, OUTPUT = "inputs/", "outputs/"
-"""What the names of arrays in an `.npz` file begin with; those of inputs may go without."""
+"""Prefixes of the names of arrays in an `.npz` file. The prefix of inputs is optional."""
 
 GivenInputs = str | os.PathLike[str] | Mapping[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One set of inputs. Two cases are equal where they are the same one.
+    """One set of inputs. Cases are equal only if identical.
 
     Attributes:
         name: Unique in a check.
         inputs: Every input by name.
-        purpose: What it is there to find, in words.
-        sizes: The sizes of the inputs' dynamic dimensions, by name; empty where they were not drawn.
+        purpose: The kind of fault that the case can find, in words.
+        sizes: The sizes of the inputs' dynamic dimensions, by name; empty if they were not drawn.
         repeats: The name of the case whose inputs it repeats.
     """
 
@@ -41,12 +41,12 @@ class Case:
 
 
 def read_cases(inputs: GivenInputs | Sequence[GivenInputs]) -> tuple[Case, ...]:
-    """Returns the cases that a user gave: a mapping of names to arrays or the path of an `.npz` file, one or several.
+    """Returns a user's cases from mappings of names to arrays or paths of `.npz` files, one or several.
 
     Raises:
         FileNotFoundError: If a file is missing.
         ValueError: If there is no case, or a file cannot be read.
-        TypeError: If it is none of these.
+        TypeError: If a case is neither a mapping nor a path.
     """
     is_one = isinstance(inputs, str | os.PathLike | Mapping) or not isinstance(inputs, Iterable)
     several: Sequence[GivenInputs] = [inputs] if is_one else list(inputs)  # type: ignore[list-item,arg-type]
@@ -57,15 +57,15 @@ def read_cases(inputs: GivenInputs | Sequence[GivenInputs]) -> tuple[Case, ...]:
 
 
 def given_cases(inputs: GivenInputs | Sequence[GivenInputs], names: Iterable[str]) -> tuple[Case, ...]:
-    """Returns the same for a model.
+    """Returns a user's cases for a model, as `read_cases`.
 
     Args:
-        inputs: What was given.
+        inputs: The user's cases.
         names: The inputs of the model.
 
     Raises:
         FileNotFoundError: If a file is missing.
-        ValueError: If there is no case, a file cannot be read, or the inputs are others.
+        ValueError: If there is no case, a file cannot be read, or the names of the inputs differ from the model's.
     """
     cases = read_cases(inputs)
     wanted = set(names)
@@ -79,10 +79,10 @@ def given_cases(inputs: GivenInputs | Sequence[GivenInputs], names: Iterable[str
 
 
 def in_types_of(case: Case, inputs: Iterable[TensorInfo]) -> Case:
-    """Returns a case in the types of the inputs: NumPy's default types are others. Floats are rounded.
+    """Returns a case with the types of the inputs, since NumPy's default types differ. Floats are rounded.
 
     Raises:
-        ValueError: If a type does not hold what was given for it.
+        ValueError: If a type cannot represent the values.
     """
     wanted = {spec.name: as_dtype(spec.dtype) for spec in inputs}
     plain = {name: _as_numbers(array, wanted[name], name, case.name) for name, array in case.inputs.items()}
@@ -99,16 +99,16 @@ def in_types_of(case: Case, inputs: Iterable[TensorInfo]) -> Case:
 
 
 def _as_numbers(array: Array, dtype: np.dtype, name: str, case: str) -> Array:
-    """Returns an array of Python objects as numbers, if an input takes numbers; any other array as it is.
+    """Returns an array of Python objects as numbers, if an input takes numbers; any other array unchanged.
 
     Raises:
-        ValueError: If they are not numbers.
+        ValueError: If the objects are not numbers.
     """
     if array.dtype.kind != "O" or dtype.kind in "OSU":
         return array
     try:
         numbers = np.array(array.tolist())
-    except ValueError:  # rows of several lengths
+    except ValueError:  # the rows differ in length
         numbers = array
     if numbers.dtype.kind not in "iubf" or numbers.shape != array.shape:
         raise ValueError(
@@ -119,7 +119,7 @@ def _as_numbers(array: Array, dtype: np.dtype, name: str, case: str) -> Array:
 
 
 def cast_where_exact(arrays: Mapping[str, Array], dtypes: Mapping[str, np.dtype]) -> Arrays:
-    """Returns numbers in other types, by name, where these hold every value, and all others as they are."""
+    """Returns arrays by name, cast to other types if the types represent every value exactly, else unchanged."""
     cast = dict(arrays)
     for name, dtype in dtypes.items():
         array = cast.get(name)
@@ -136,14 +136,14 @@ def cast_where_exact(arrays: Mapping[str, Array], dtypes: Mapping[str, np.dtype]
 def read_case(path: str | os.PathLike[str]) -> tuple[Case, Arrays]:
     """Reads one case from an `.npz` file.
 
-    Arrays are named after the inputs, or `inputs/NAME`; the outputs that were expected of them are `outputs/NAME`.
+    The names of arrays are those of the inputs, or `inputs/NAME`; expected outputs are `outputs/NAME`.
 
     Returns:
-        The case, and the outputs, empty where there are none.
+        The case, and the expected outputs, empty if there are none.
 
     Raises:
-        FileNotFoundError: If it is not there.
-        ValueError: If it cannot be read, or holds no input.
+        FileNotFoundError: If the file is missing.
+        ValueError: If the file cannot be read, or has no input.
     """
     path = Path(path)
     if not path.exists():
@@ -161,7 +161,7 @@ def read_arrays(path: Path) -> Arrays:
     """Returns the arrays of an `.npz` file.
 
     Raises:
-        ValueError: If it is none, or is broken.
+        ValueError: If the file is not an `.npz` file, or is damaged.
     """
     try:
         with path.open("rb") as stream:
@@ -175,17 +175,17 @@ def read_arrays(path: Path) -> Arrays:
         if others := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
             raise ValueError(f"{others[0]!r} is no array")
         return arrays
-    except Exception as error:  # whatever a damaged file raises
+    except Exception as error:  # a damaged file may raise any error
         raise ValueError(
             f"{path} cannot be read as an .npz file of plain arrays: {error or 'it ends early'}."
         ) from error
 
 
 def member_of_input(members: Iterable[str], path: Path) -> dict[str, str]:
-    """Returns the array of each input in an `.npz` file.
+    """Returns the member of an `.npz` file for each input.
 
     Raises:
-        ValueError: If two arrays are of one input.
+        ValueError: If two members belong to one input.
     """
     found: dict[str, str] = {}
     for member in members:

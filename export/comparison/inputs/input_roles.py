@@ -1,4 +1,4 @@
-"""What the inputs of a model are for: found by watching which layers they reach unchanged."""
+"""Infers the roles of a model's inputs from the layers that receive them unchanged."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,25 +18,25 @@ from keras_pe.export.model.watch.known_values import Vocabulary, is_integer
 from keras_pe.export.model.watch.recording import LayerCall, record_calls
 from keras_pe.export.runtimes.runtime import Array, as_dtype
 
-_REACH = 2**24  # positions beyond are refused by the encoding itself
-_TURNS = 6  # sets of marks that tell which input arrived where, at most
+_REACH = 2**24  # the encoding itself refuses larger positions
+_TURNS = 6  # largest number of sets of marks that match inputs with arrivals
 _FEWEST_TURNS = 4
 _MOST_MARK = 100
-_INTEGERS = ((-64, 64), *((0, 2**bits) for bits in range(7, 1, -1)))  # the least, and the first that is none
+_INTEGERS = ((-64, 64), *((0, 2**bits) for bits in range(7, 1, -1)))  # ranges to try: the least value, and the end
 
 
 @dataclass(frozen=True)
 class Role:
-    """What an input means to the model, as far as it decides which values are fair.
+    """The role of an input, which determines the valid values.
 
     Attributes:
         role: "values", "ids" (rows of an embedding), "positions" or "start" (of a position encoding), "entries" (of a
             vocabulary).
-        low: The least fair value, None where there is no bound.
-        high: The least value above that is not fair, None where there is no bound.
-        vocabulary: What it is looked up in.
-        below: The dynamic dimension whose size is that value instead, as of an index into another input.
-        borders: The values at which the model decides otherwise.
+        low: The least valid value; None without a bound.
+        high: The first value above `low` that is not valid; None without a bound.
+        vocabulary: The vocabulary of a lookup.
+        below: The dynamic dimension whose size replaces `high`, for an index into another input.
+        borders: The values at which the model's decision changes.
         is_wide: Whether the model takes integers beyond each narrower type.
     """
 
@@ -52,20 +52,20 @@ class Role:
 def find_roles(
     model: Any, signature: Signature, decisions: Decisions | None = None
 ) -> tuple[dict[str, Role], str | None]:
-    """Returns the roles of the inputs that reach an embedding, a position encoding or a lookup, and fair integers.
+    """Returns the roles of inputs that reach an embedding, a position encoding or a lookup, and valid integers.
 
-    The model runs eagerly on zeros and ones: a fair token id, position and start everywhere. An input is recognized
-    where it arrives as the very tensor that was given, or else by its values in several runs with independent marks.
-    Integers of which nothing is known are given negative ones, and less and less until the model takes them: they may
-    be places.
+    The model runs eagerly on zeros and ones, which are valid token ids, positions and starts everywhere. An input is
+    recognized if a layer receives the same tensor, or else by its values in several runs with independent marks. For
+    other integers the function tries negative values, and then smaller and smaller ranges, until the model accepts
+    them. Such integers may be indices.
 
     Args:
         model: The model.
-        signature: Its signature.
-        decisions: What it decides, None where that is not known.
+        signature: The signature of the model.
+        decisions: The decisions of the model; None if unknown.
 
     Returns:
-        The roles by name, and why there are no others than of lookups where the model did not run.
+        The roles by name, and the error if the model did not run, in which case only the roles of lookups are known.
     """
     import keras
 
@@ -80,9 +80,9 @@ def find_roles(
 
     try:
         arrived = arrivals(tensors)
-    except Exception as error:  # whatever a layer raises at these values
+    except Exception as error:  # a layer may raise any error on these values
         return roles, f"{type(error).__name__}: {first_line(error)}"
-    for name, role in _recognized(arrived, (marks, turned), tensors, arrivals):
+    for name, role in _recognize(arrived, (marks, turned), tensors, arrivals):
         roles[name] = _tighter(roles.get(name), role)
     unknown = {name: mark for name, mark in marks.items() if name not in roles and mark.dtype.kind in "iu"}
 
@@ -91,26 +91,26 @@ def find_roles(
         arrays = {name: keras.ops.convert_to_tensor(array) for name, array in given.items()}
         try:
             signature.call(model, others | arrays)
-        except Exception:  # whatever a layer raises at these values
+        except Exception:  # a layer may raise any error on these values
             return False
         return True
 
     roles |= _fair_integers(unknown, signature, is_taken)
     if decisions is not None:
-        roles |= _decided(model, signature, decisions, roles, is_taken)
+        roles |= _decision_roles(model, signature, decisions, roles, is_taken)
     return roles, None
 
 
-def _decided(
+def _decision_roles(
     model: Any,
     signature: Signature,
     decisions: Decisions,
     roles: Mapping[str, Role],
     is_taken: Callable[..., bool],
 ) -> dict[str, Role]:
-    """Returns the roles of inputs by which a model decides, and of integers that it takes however large they are.
+    """Returns the roles of inputs that affect a decision of the model, and of integers without a limit.
 
-    Rows of tables and positions have draws of their own.
+    Table rows and positions are excluded, since they are drawn separately.
     """
     found = {}
     is_short = bool(half_dtypes(all_layers(model)))
@@ -120,18 +120,18 @@ def _decided(
             continue
         borders = Borders()
         if decisions.is_any:
-            # A layer may raise anything at values that it does not take, as a table does out of its reach.
+            # A layer may raise any error on invalid values, such as indices beyond a table.
             with contextlib.suppress(Exception):
                 borders = find_borders(spec.name, decisions, signature, is_short=is_short)
         ends = signature.values.ranges.get(spec.name, (role.low, role.high))
         borders = borders.within(*ends)
         shape = tuple(np.shape(signature.example()[spec.name]))
         like = np.empty(shape, as_dtype(spec.dtype))
-        if not all(is_taken({spec.name: each}) for each in borders.filled(like)):
+        if not all(is_taken({spec.name: each}) for each in borders.fill_arrays(like)):
             borders = replace(borders, beside=(), exact=())
         is_free = is_integer(spec.dtype) and ends == (None, None) and not role.vocabulary.is_closed
         is_wide = is_free and spec.name not in decisions.sized
-        wide = Borders(wide_integers(spec.dtype)).filled(like) if is_wide else ()
+        wide = Borders(wide_integers(spec.dtype)).fill_arrays(like) if is_wide else ()
         is_wide = is_wide and all(is_taken({spec.name: each}) for each in wide)
         if borders != Borders() or is_wide:
             found[spec.name] = replace(role, borders=borders, is_wide=is_wide)
@@ -139,12 +139,12 @@ def _decided(
 
 
 def _fair_integers(marks: Mapping[str, Array], signature: Signature, is_taken: Callable[..., bool]) -> dict[str, Role]:
-    """Returns the roles of integers of which a model refuses some.
+    """Returns the roles of integers if the model refuses some values.
 
     Args:
-        marks: Zeros and ones for each, which it takes.
-        signature: Of the model.
-        is_taken: Whether it runs with arrays in their place, and with others of certain sizes.
+        marks: Zeros and ones for each input, which the model takes.
+        signature: The signature of the model.
+        is_taken: Whether the model runs with some arrays instead, at the sizes of the example or at other sizes.
     """
     widest = _widest(marks, is_taken) if marks else None
     if widest is None:
@@ -154,7 +154,7 @@ def _fair_integers(marks: Mapping[str, Array], signature: Signature, is_taken: C
         if (own := _widest({name: mark}, is_taken)) is not None:
             below = _bounding_dimension(name, signature, is_taken)
             found[name] = own if below is None else Role("values", 0, below=below)
-    # What is fair for each alone need not be fair for all.
+    # Ranges that are valid for each input alone need not be valid together.
     rng = np.random.default_rng(0)
     together = {
         name: _between(0, int(found[name].high or 1) if name in found else _INTEGERS[0][1], mark, rng)
@@ -164,10 +164,10 @@ def _fair_integers(marks: Mapping[str, Array], signature: Signature, is_taken: C
 
 
 def _widest(marks: Mapping[str, Array], is_taken: Callable[..., bool]) -> Role | None:
-    """Returns the widest range of several integers that the model has taken, None where it is free."""
+    """Returns the widest range of several integer inputs that the model takes; None if it is not limited."""
     rng = np.random.default_rng(0)
     for low, high in _INTEGERS:
-        # A few that are drawn may miss an end.
+        # Both ends are tested, since a few random values may miss an end.
         ends = ({name: _between(low, high, mark, rng, end) for name, mark in marks.items()} for end in (low, high - 1))
         if all(is_taken(given) for given in ends):
             return None if low < 0 else Role("values", low, high)
@@ -175,7 +175,7 @@ def _widest(marks: Mapping[str, Array], is_taken: Callable[..., bool]) -> Role |
 
 
 def _between(low: int, high: int, mark: Array, rng: np.random.Generator, first: int | None = None) -> Array:
-    """Returns integers from `low` and below `high` that look like `mark`, with `first` among them."""
+    """Returns integers from `low` to below `high` with the shape of `mark`, and with `first` among them."""
     least = max(low, int(np.iinfo(mark.dtype).min))
     drawn: Array = rng.integers(least, high, mark.shape).astype(mark.dtype)
     if first is not None:
@@ -184,7 +184,7 @@ def _between(low: int, high: int, mark: Array, rng: np.random.Generator, first: 
 
 
 def _bounding_dimension(name: str, signature: Signature, is_taken: Callable[..., bool]) -> str | None:
-    """Returns the dimension whose last index is the last value that the model takes, whatever its size is."""
+    """Returns the dimension whose last index is the last value that the model takes, for all sizes."""
     import keras
 
     def is_bound(dimension: str, sizes: Mapping[str, int]) -> bool:
@@ -199,10 +199,10 @@ def _bounding_dimension(name: str, signature: Signature, is_taken: Callable[...,
 def _marks(
     inputs: Iterable[TensorInfo], zeros: Mapping[str, Any], ranges: Mapping[str, tuple[float, float]]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Returns an array of zeros and ones for each input, and the same with zeros and ones exchanged.
+    """Returns an array of zeros and ones for each input, and arrays with zeros and ones exchanged.
 
-    The arrays differ from each other where the shapes leave room. Of a range they hold the least value and one that is
-    larger by one, or by half of a range that is shorter.
+    The arrays differ from each other if the shapes allow it. For an input with a range, 0 and 1 become the least value
+    and a value larger by 1, or larger by half of a shorter range.
     """
     rng = np.random.default_rng(0)
     drawn: dict[str, Array] = {}
@@ -221,7 +221,7 @@ def _marks(
 
 
 def _arrivals(calls: list[LayerCall]) -> Iterator[tuple[Any, Role]]:
-    """Yields what reached embeddings and position encodings, and what it means to them."""
+    """Yields the tensors that embeddings and position encodings receive, and their roles."""
     import keras
 
     from keras_pe.layers.base import PositionLayer
@@ -244,16 +244,16 @@ def _arrivals(calls: list[LayerCall]) -> Iterator[tuple[Any, Role]]:
                         yield value, Role(role, low, high)
 
 
-def _recognized(
+def _recognize(
     arrived: Sequence[tuple[Any, Role]],
     marks: tuple[Mapping[str, Array], Mapping[str, Array]],
     tensors: Mapping[str, Any],
     arrivals: Callable[[Mapping[str, Any]], list[tuple[Any, Role]]],
 ) -> Iterator[tuple[str, Role]]:
-    """Yields the input that arrived at each place, if there is exactly one that it can be, and its role.
+    """Yields the input of each arrival, and its role, if exactly one input fits.
 
-    An input that arrives as the very tensor that was given is certain. One that only has the same values must have them
-    again with zeros and ones exchanged and with other marks: a lookup may return zeros and ones as well.
+    An input is certain if the same tensor arrives. An input whose values arrive must arrive again with zeros and ones
+    exchanged and with other marks, since the output of a lookup may be zeros and ones as well.
     """
     import keras
 
@@ -267,7 +267,7 @@ def _recognized(
         others = dict(marks[1]) if turn == 0 else _other_marks(turn, marks[1], roles)
         try:
             again = arrivals({name: keras.ops.convert_to_tensor(array) for name, array in others.items()})
-        except Exception:  # a value of the role that another layer refuses
+        except Exception:  # another layer may refuse a value that is valid for the role
             again = []
         if len(again) != len(arrived):
             possible = [names if turn else certain[i] for i, names in enumerate(possible)]
@@ -279,10 +279,10 @@ def _recognized(
 
 
 def _other_marks(turn: int, marks: Mapping[str, Array], roles: Mapping[str, Role]) -> dict[str, Array]:
-    """Returns marks with other whole numbers in the place of some.
+    """Returns marks in which other integers replace some.
 
-    In the second and third turn they lie below and above what is fair: only a model that computes something of the
-    input, such as `abs` or a remainder, takes them. In every other turn they are fair.
+    In the second and third turn, the integers are below and above the valid ones. Only a model that computes with the
+    input, by `abs` or a remainder for example, accepts these. In every other turn, they are valid.
     """
     rng = np.random.default_rng(turn)
     others = dict(marks)
@@ -300,7 +300,7 @@ def _other_marks(turn: int, marks: Mapping[str, Array], roles: Mapping[str, Role
 
 
 def _alike(value: Any, marks: Mapping[str, Array]) -> list[str]:
-    """Returns the names of the marks that an array has the shape and the values of."""
+    """Returns the names of the marks with the shape and the values of an array."""
     import keras
 
     array = keras.ops.convert_to_numpy(value).astype(np.float64)
@@ -308,7 +308,7 @@ def _alike(value: Any, marks: Mapping[str, Array]) -> list[str]:
 
 
 def _tighter(one: Role | None, other: Role) -> Role:
-    """Returns the role that is fair for both layers an input reaches."""
+    """Returns the role whose values are valid for both layers that an input reaches."""
     if one is None or one.role != other.role:
         return other if one is None or one.role == "values" else one
     low = max(r.low for r in (one, other) if r.low is not None)

@@ -1,4 +1,4 @@
-"""Inputs that are drawn: a seeded sweep over shapes and values that can fail, and what nearly every model takes."""
+"""Draws inputs: a seeded sweep over shapes and values that reveal faults, and values that nearly every model takes."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from keras_pe.export.results import HALF, Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 
 _SHAPES = (
-    # batch, length, then other dynamic dimensions in turn; no two sizes of one row are equal
+    # batch, length, then other dynamic dimensions in turn; all sizes in a row differ
     ((2, 13, 5, 7, 3), "a prime length"),
     ((8, 1, 5, 2, 7), "one step, and a batch beyond the usual"),
     ((8, 2, 7, 5, 11), "two steps, fewer than the batch"),
@@ -27,17 +27,17 @@ _SHAPES = (
     ((1, 521, 8, 10, 5), "longer than what is usually traced"),
 )
 
-_LONGEST_SIDE = 97  # of an image: what looks at every pair of its points takes the square of their number
+_LONGEST_SIDE = 97  # side of an image; attention over its points takes memory for every pair of them
 
-_MOST_ROWS, _FEW_ROWS = 512, 8  # of a case with borders, however small the rows, and however large
+_MOST_ROWS, _FEW_ROWS = 512, 8  # most rows of a case with borders, for small and for large rows
 _MOST_ELEMENTS = 2**18
-_MOST_TEXTS = 64  # which become many tokens each
+_MOST_TEXTS = 64  # fewer than other rows, since each text becomes many tokens
 _MOST_TURNS = 4
 
 _POSITIONS = (0, 1, 15, 16, 255, 256, 257, 2047, 2048, 2049, 10_000, 65_504, 65_505, 100_003, 2**24 - 1)
 
 Draw = Callable[[Signature, Mapping[str, int], int], list[Case]]
-"""Takes sizes and a seed, and returns the cases to try, the best first."""
+"""A function of sizes and a seed that returns the cases to try, the best first."""
 
 
 def sweep(
@@ -46,14 +46,14 @@ def sweep(
     """Returns the cases for a signature.
 
     Args:
-        inputs: What the model takes. Dynamic dimensions are named; equal names get equal sizes, others never.
-        roles: The meaning of an input, by name; "values" where it is missing.
-        seed: Of the random numbers.
-        known: What is known of dynamic dimensions, by name.
+        inputs: The inputs of the model. Dynamic dimensions with equal names get equal sizes, others different sizes.
+        roles: The role of an input, by name; the default is "values".
+        seed: The seed of the random numbers.
+        known: Known dynamic dimensions, by name.
     """
     dimensions = all_dimensions([spec.shape for spec in inputs], known or {})
     sizes = [(counted(dimensions, _counts(dimensions, row, turn)), why) for turn, (row, why) in enumerate(_SHAPES)]
-    distinct = {tuple(size.items()): (size, why) for size, why in reversed(sizes)}  # all the same for a static model
+    distinct = {tuple(size.items()): (size, why) for size, why in reversed(sizes)}  # a static model has one
     cases = []
     for number, (size, why) in enumerate(reversed(distinct.values())):
         rng = np.random.default_rng([seed, number])
@@ -78,7 +78,7 @@ def _dealt_cases(
     size: Mapping[str, int],
     seed: int,
 ) -> Iterator[Case]:
-    """Yields cases with wide integers, and with values beside and on the borders of what the model decides."""
+    """Yields cases with wide integers, and with values next to and on the borders of the model's decisions."""
     for name, why, chosen in _DEALT:
         values = {spec.name: each for spec in inputs if (each := chosen(spec, _role(spec, roles)))}
         if not values:
@@ -97,7 +97,7 @@ def _dealt_cases(
 def _with_rows(
     inputs: tuple[TensorInfo, ...], dimensions: Mapping[str, Dimension], size: Mapping[str, int], wanted: int
 ) -> dict[str, int]:
-    """Returns sizes with as many rows as are wanted, or as many of large rows as are affordable."""
+    """Returns sizes with the wanted number of rows, or with as many large rows as are affordable."""
     shapes = [tuple(size[dim] if isinstance(dim, str) else dim for dim in spec.shape[1:]) for spec in inputs]
     affordable = max(_FEW_ROWS, _MOST_ELEMENTS // max(1, sum(int(np.prod(shape)) for shape in shapes)))
     rows = min(wanted, affordable, _MOST_TEXTS if any(spec.dtype == "string" for spec in inputs) else _MOST_ROWS)
@@ -106,7 +106,7 @@ def _with_rows(
 
 
 def given_roles(ranges: Mapping[str, tuple[float, float]], found: Mapping[str, Role]) -> dict[str, Role]:
-    """Returns the roles with the ranges that the user gave, a low end and the first value past the high end."""
+    """Returns the roles with the user's ranges: the least value, and the first value past the high end."""
     given = {}
     for name, (low, high) in ranges.items():
         own = found.get(name, Role("values"))
@@ -115,15 +115,15 @@ def given_roles(ranges: Mapping[str, tuple[float, float]], found: Mapping[str, R
 
 
 def draw_case(inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], sizes: Mapping[str, int], seed: int) -> Arrays:
-    """Returns usual inputs of the given sizes."""
+    """Returns usual inputs with some sizes."""
     return _draw(inputs, roles, sizes, np.random.default_rng(seed), _usual)
 
 
 def _counts(dimensions: Mapping[str, Dimension], row: tuple[int, ...], turn: int) -> dict[str, int]:
-    """Returns the count of a row for each dimension: the batch has the first, the first length the second.
+    """Returns the count of each dimension from a row: the batch has the first, the first length the second.
 
-    Where first axes differ from input to input, as those of nodes and edges, none of them is the batch, and they take
-    turns with the first length.
+    If the first axes of the inputs differ, as for nodes and edges, none of them is the batch. They then take turns with
+    the first length.
     """
     batches = [name for name, own in dimensions.items() if own.kind is Kind.BATCH]
     batch = batches[0] if len(batches) == 1 else None
@@ -133,7 +133,7 @@ def _counts(dimensions: Mapping[str, Dimension], row: tuple[int, ...], turn: int
         equal = [*firsts, *batches]
         firsts = [*equal[turn % len(equal) :], *equal[: turn % len(equal)]]
     ordered = firsts + [name for name in dimensions if name not in firsts]
-    offset = 1 if batch is None and (length or batches) else 0  # a batch that is static, or none
+    offset = 1 if batch is None and (length or batches) else 0  # 1 if the batch is static or missing
     more = [*row, *range(max(row) + 1, max(row) + 1 + len(dimensions))]
     is_side = {name: own.kind in (Kind.HEIGHT, Kind.WIDTH) for name, own in dimensions.items()}
     counts = {name: more[offset + i] for i, name in enumerate(ordered)}
@@ -150,7 +150,7 @@ def _draw(
     arrays = {}
     for spec in inputs:
         shape = tuple(sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape)
-        drawn = values(spec, _bounded(spec, _role(spec, roles), sizes), shape, rng)
+        drawn = values(spec, _with_bounds(spec, _role(spec, roles), sizes), shape, rng)
         arrays[spec.name] = np.asarray(drawn).astype(as_dtype(spec.dtype))
     return arrays
 
@@ -159,9 +159,11 @@ def _role(spec: TensorInfo, roles: Mapping[str, Role]) -> Role:
     return roles.get(spec.name, Role("values"))
 
 
-def _bounded(spec: TensorInfo, role: Role, sizes: Mapping[str, int]) -> Role:
-    """Returns the role of an input among some sizes, integers with both ends: places end where their dimension does,
-    and those of which nothing is known reach the largest size, as they may be counts."""
+def _with_bounds(spec: TensorInfo, role: Role, sizes: Mapping[str, int]) -> Role:
+    """Returns the role of an input at some sizes, for integers with both ends. An index ends at its dimension's size.
+
+    Other integers reach the largest size, since they may be counts.
+    """
     if role.below is not None:
         return replace(role, high=sizes[role.below])
     if not is_integer(spec.dtype):
@@ -173,10 +175,10 @@ def _bounded(spec: TensorInfo, role: Role, sizes: Mapping[str, int]) -> Role:
 
 
 def _usual(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Draws what a model usually meets, negative integers among it."""
+    """Draws usual values of a model's input, including negative integers."""
     if spec.dtype == "bool":
         mask = np.atleast_1d(rng.random(shape) < 0.7)
-        mask[..., :1] = True  # a row without anything to attend to is a case of its own
+        mask[..., :1] = True  # a row without any valid position is a separate case
         return mask.reshape(shape)
     if spec.dtype == "string":
         return draw_texts(role.vocabulary, shape, rng)
@@ -195,7 +197,7 @@ def _usual(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.
 
 
 def _is_padded(shape: tuple[int, ...]) -> Array:
-    """Returns where ids are what many models take for padding: at the end of every second row."""
+    """Returns the positions of usual padding ids: at the end of every second row."""
     padded = np.zeros(shape, bool)
     if len(shape) > 1:
         padded[1::2, -(shape[1] // 4) or shape[1] :] = True
@@ -205,7 +207,7 @@ def _is_padded(shape: tuple[int, ...]) -> Array:
 def _with_rows_dealt(
     cases: Sequence[Case], inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], rng: np.random.Generator
 ) -> list[Case]:
-    """Returns the cases with ids of which none comes twice before each row of its table has come once."""
+    """Returns the cases with ids that only repeat after each row of their table has occurred once."""
     dealt = [dict(case.inputs) for case in cases]
     for spec in inputs:
         role = _role(spec, roles)
@@ -226,7 +228,7 @@ def _is_mask(spec: TensorInfo, role: Role) -> bool:
 
 
 def _padding(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Draws what is all padding: masks that are False, token ids that are 0."""
+    """Draws values that are all padding: False for masks, 0 for token ids."""
     if spec.dtype == "bool" or (role.role == "ids" and (role.low or 0) <= 0):
         return np.zeros(shape)
     return _usual(spec, role, shape, rng)
@@ -237,12 +239,12 @@ def _is_position(spec: TensorInfo, role: Role) -> bool:
 
 
 def _far(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Draws positions where tables end and short floats stop telling neighbors apart."""
+    """Draws positions at which tables end and short floats merge neighbors."""
     if not _is_position(spec, role) or spec.dtype in HALF:
         return _usual(spec, role, shape, rng)
     low = -float("inf") if role.low is None else role.low
     high = float("inf") if role.high is None else role.high
-    # A start is added to every position of the sequence: it leaves them room.
+    # A start is added to every position of the sequence, so the limit leaves room for 300 positions.
     fair = [p for p in (*_POSITIONS, *(-p for p in _POSITIONS)) if low <= p < high - 300 * (role.role == "start")]
     fair = [p for p in fair if abs(p) + 300 * (role.role == "start") < 2**24] or [0]
     return np.resize(np.array(fair), shape)
@@ -253,13 +255,13 @@ def _is_number(spec: TensorInfo, role: Role) -> bool:
 
 
 def _large(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Draws values past the end of float16."""
+    """Draws values beyond the range of float16."""
     usual = _usual(spec, role, shape, rng)
     is_free = _is_number(spec, role) and role.low is None and spec.dtype != "float16"
     return usual * 1.0e5 if is_free else usual
 
 
-# What a case is called and there to find, the inputs that it is about, and how it is drawn.
+# Each row has the name and the purpose of a case, the inputs that it concerns, and the function that draws it.
 _EXTREMES = (
     ("all padding", "a mask that is all padding", _is_mask, _padding),
     ("far positions", "positions at and past the ends of tables and of float16", _is_position, _far),
@@ -272,7 +274,7 @@ def _wide(spec: TensorInfo, role: Role) -> tuple[int, ...]:
 
 
 def _entries(spec: TensorInfo, role: Role) -> Sequence[float] | Sequence[str]:
-    """Returns what an input is looked up in, and the integers beside it unless the model refuses them."""
+    """Returns the entries of an input's vocabulary, with the integers beside them unless the model refuses those."""
     if spec.dtype == "string":
         return role.vocabulary.words
     beside = (0,) if role.vocabulary.is_closed else (-1, 0, 1)
@@ -285,7 +287,7 @@ def _range_of(spec: TensorInfo) -> range:
     return range(int(ends.min), int(ends.max) + 1)
 
 
-# What a case is called and there to find, and the values that are dealt.
+# Each row has the name and the purpose of a case, and the values that its rows contain.
 _DEALT: tuple[tuple[str, str, Callable[[TensorInfo, Role], Sequence[float] | Sequence[str]]], ...] = (
     ("every entry", "each word and number that the model looks up", _entries),
     (
@@ -299,10 +301,10 @@ _DEALT: tuple[tuple[str, str, Callable[[TensorInfo, Role], Sequence[float] | Seq
 
 
 def numbers(signature: Signature, sizes: Mapping[str, int], seed: int) -> list[Case]:
-    """Returns drawn values, then, for a model that takes no others, known words, and what it is known to take.
+    """Returns cases with drawn values, cases with known words only, and a case with values that the model takes.
 
-    Integers are 0 and 1, which every embedding has, and entries of what they are looked up in. Where there are examples
-    these come first, cut or repeated to the sizes.
+    Integers are 0 and 1, which every embedding has, or entries of a vocabulary. Examples come first, if there are any,
+    cut or repeated to the sizes.
     """
     roles = _roles(signature)
     words = {name: role for name, role in roles.items() if role.vocabulary.words}
@@ -317,7 +319,7 @@ def numbers(signature: Signature, sizes: Mapping[str, int], seed: int) -> list[C
 
 
 def pixels(signature: Signature, sizes: Mapping[str, int], seed: int) -> list[Case]:
-    """Returns the same with numbers as pixels have them, and nothing for a model that does not take these."""
+    """Returns a case with floats in the range of pixels, for models that expect them."""
     given = signature.values.ranges
     floats = (s.name for s in signature.inputs if is_float(as_dtype(s.dtype)) and s.name not in given)
     images = {name: Role("values", 0.0, 255.0) for name in floats}

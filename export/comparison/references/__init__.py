@@ -1,1 +1,1 @@
-"""What the artifacts are measured against: a Keras model, another artifact, or stored outputs."""
+"""The references of artifacts: a Keras model, another artifact, or stored outputs."""

@@ -1,4 +1,4 @@
-"""What stands between a model and an artifact: the border that is given or recorded, or one that is inferred."""
+"""The interface between a model and an artifact: a border from the caller or the file, or one that is inferred."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,13 +22,13 @@ from keras_pe.export.runtimes.runtime import as_dtype
 
 @dataclass(frozen=True)
 class Interface:
-    """What stands between a model and an artifact.
+    """The interface between a model and an artifact.
 
     Attributes:
-        record: The border that is given or recorded; None where there is none.
-        inferred: The border around that, as the artifact's own inputs and outputs tell; None where they agree.
+        record: The border from the caller or the file; None without one.
+        inferred: The border around `record` that the artifact's inputs and outputs imply; None if they agree.
         fixed: The sizes that the artifact records as fixed; None if it records none.
-        differences: A finding for each thing that was inferred: nobody has accepted it.
+        differences: A finding for each inferred difference, which no user has accepted.
     """
 
     record: BorderRecord | None = None
@@ -38,12 +38,12 @@ class Interface:
 
     @property
     def layouts(self) -> dict[str, str]:
-        """The layout of each input or output that the model has in the other one."""
+        """The artifact's layout of each input or output whose layout differs from the model's."""
         borders = [each.border for each in (self.record, self.inferred) if each is not None]
         return {name: layout for border in borders for name, layout in border.layout.items()}
 
     def around(self, model: Any, input_signature: Any = None) -> tuple[Any, Any]:
-        """Returns the model as the artifact has it, and its signature; both as given where they agree."""
+        """Returns the model with the artifact's interface, and its signature; both unchanged if they agree."""
         for record in (self.record, self.inferred):
             if record is not None:
                 model, input_signature = record.around(model, input_signature, self.fixed)
@@ -51,11 +51,11 @@ class Interface:
 
 
 def known_interface(path: Path | None, border: Border | None, model: Any) -> Interface:
-    """Returns the interface with the border that is given, or else that of the artifact, and the sizes that it fixes.
+    """Returns the interface with the caller's border, or else the artifact's, and the artifact's fixed sizes.
 
     Args:
-        path: The artifact, None where a server has it.
-        border: What the caller gives.
+        path: The artifact; None if a server runs it.
+        border: The caller's border.
         model: The Keras model.
 
     Raises:
@@ -76,14 +76,14 @@ def known_interface(path: Path | None, border: Border | None, model: Any) -> Int
 def inferred_interface(
     path: Path, known: Interface, model: Any, signature: Signature, precision: str | None = None
 ) -> Interface:
-    """Returns the interface with what the names, types and shapes of an artifact tell beyond what is known.
+    """Returns the interface with a border inferred from the names, types and shapes of an artifact.
 
     Args:
         path: The artifact.
-        known: What is given or recorded.
-        model: The Keras model within that.
-        signature: What it takes and returns.
-        precision: The precision that the user accepts: inputs and outputs may be of that type.
+        known: The interface from the caller or the file.
+        model: The Keras model within `known`.
+        signature: The inputs and outputs of the model.
+        precision: The precision that the user accepts. Inputs and outputs may have this type.
     """
     artifact = _read(path)
     if artifact is None:
@@ -106,12 +106,12 @@ def inferred_interface(
 def in_layouts(
     arrays: Mapping[str, Array], layouts: Mapping[str, str], inputs: Iterable[TensorInfo]
 ) -> dict[str, Array]:
-    """Returns inputs in the artifact's layout where their shapes are those of the model's.
+    """Returns inputs in the artifact's layout if their shapes are those of the model's layout.
 
     Args:
         arrays: The inputs by name.
-        layouts: The layout of each input that the model has in the other one.
-        inputs: What the artifact takes.
+        layouts: The artifact's layout of each input whose layout differs.
+        inputs: The inputs of the artifact.
     """
     shapes = {spec.name: spec.shape for spec in inputs}
     found = dict(arrays)
@@ -127,12 +127,12 @@ def in_layouts(
 def _read(path: Path) -> Artifact | None:
     try:
         return read_artifact(path)
-    except (ValueError, ImportError, OSError):  # the runtime that loads the artifact says what is wrong with it
+    except (ValueError, ImportError, OSError):  # the runtime will report the fault on loading
         return None
 
 
 class _Inference:
-    """The fields of a border, and what speaks for each."""
+    """The inferred fields of a border, and the findings that support them."""
 
     def __init__(self, *, is_own: bool, precision: str | None) -> None:
         self.fields: dict[str, Any] = {}
@@ -140,7 +140,7 @@ class _Inference:
         self._is_own, self._precision = is_own, precision
 
     def match_batch(self, wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> None:
-        """Compares the first dimension of all inputs, where it is the batch."""
+        """Compares the first dimension of all inputs, if it is the batch."""
         first = {spec.shape[0] if spec.shape else "" for spec in found}
         is_free = all(spec.shape and spec.shape[0] == Kind.BATCH for spec in wanted)
         if is_free and len(first) == 1 and isinstance(size := first.pop(), int):
@@ -148,16 +148,16 @@ class _Inference:
             self.findings.append(Finding(Cause.FROZEN_LENGTH, f"The artifact takes a batch of {size} only."))
 
     def match_inputs(self, wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> None:
-        """Compares the inputs, each of the model's with one of the artifact's."""
-        pairs = _paired(wanted, found)
+        """Compares each input of the model with one of the artifact."""
+        pairs = _pair(wanted, found)
         missing = [spec.name for spec in wanted if spec not in pairs]
         extra = [spec.name for spec in found if spec not in pairs.values()]
-        if missing and extra:  # the runtime that loads the artifact says that these are not those of the model
+        if missing and extra:  # the runtime will report on loading that these inputs are not the model's
             return
         for cause, names in ((Cause.MISSING_INPUT, missing), (Cause.EXTRA_INPUT, extra)):
             if names:
                 self.findings.append(Finding(cause, _INPUTS[cause].format(", ".join(map(repr, names)))))
-        # Keras numbers names that nobody has given: another number is no other name.
+        # Keras numbers default names. A name with another number counts as the default name.
         renumbered = matched_paths([spec.name for spec in wanted], [spec.name for spec in found])
         for ours, theirs in pairs.items():
             name = ours.name
@@ -169,20 +169,20 @@ class _Inference:
                 said = f"Input {theirs.name!r} is {theirs.dtype} in the artifact and {ours.dtype} in the model."
                 self._add(Finding(Cause.OTHER_INPUT_TYPE, said), "dtypes", name, theirs.dtype)
             if (layout := _other_layout(ours.shape, theirs.shape)) is not None:
-                self._add(Finding(Cause.OTHER_IMAGE_LAYOUT, _of_shapes("Input", ours, theirs)), "layout", name, layout)
+                self._add(Finding(Cause.OTHER_IMAGE_LAYOUT, _shape_text("Input", ours, theirs)), "layout", name, layout)
 
     def match_outputs(self, wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> None:
-        """Compares the outputs, each of the artifact's with one of the model's."""
+        """Compares each output of the artifact with one of the model."""
         ours = {spec.name: spec for spec in wanted}
         kept = [spec.name for spec in found if spec.name in ours]
         if len(kept) < len(found) or len(found) < len(wanted):
-            pairs = _paired(wanted, found)
+            pairs = _pair(wanted, found)
             is_told = len(found) == len(wanted) or all(_is_alone(spec, wanted, found) for spec in found)
             if len(pairs) != len(found) or not is_told:
                 return
             ours = {theirs.name: spec for spec, theirs in pairs.items()}
             gone = [spec.name for spec in wanted if spec not in pairs]
-            if gone or any(self._is_changed(*pair) for pair in pairs.items()):  # a run matches mere names
+            if gone or any(self._is_changed(*pair) for pair in pairs.items()):  # renames are matched by a run
                 self.fields["outputs"] = {name: spec.name for name, spec in ours.items()}
             for name in gone:
                 said = f"The artifact returns {', '.join(map(repr, ours))}, and not {name!r} of the model."
@@ -201,14 +201,14 @@ class _Inference:
                 self.fields.setdefault("dtypes", {})[name] = theirs.dtype
             return
         if (layout := _other_layout(ours.shape, theirs.shape)) is not None:
-            said = _of_shapes("Output", ours, theirs)
+            said = _shape_text("Output", ours, theirs)
             self._add(Finding(Cause.OTHER_IMAGE_LAYOUT, said, output=name), "layout", name, layout)
         if self._is_another_type(ours.dtype, theirs.dtype, is_input=False):
             said = f"Output {name!r} is {theirs.dtype} in the artifact and {ours.dtype} in the model."
             self._add(Finding(Cause.OTHER_DTYPE, said, output=name), "dtypes", name, theirs.dtype)
 
     def _is_changed(self, ours: TensorInfo, theirs: TensorInfo) -> bool:
-        """Whether an output of the artifact is more than one of the model's under another name."""
+        """Whether an output of the artifact differs from the model's in more than its name."""
         return (
             _is_decided(ours, theirs)
             or _other_layout(ours.shape, theirs.shape) is not None
@@ -216,7 +216,7 @@ class _Inference:
         )
 
     def _is_another_type(self, ours: str, theirs: str, *, is_input: bool) -> bool:
-        """Whether a type cannot stand for another as it is: wider floats, and those of an accepted precision, can."""
+        """Whether a type cannot replace another. A wider float can, and so can the accepted precision."""
         if ours == theirs or "string" in (ours, theirs):
             return False
         if not (is_float(as_dtype(ours)) and is_float(as_dtype(theirs))):
@@ -243,7 +243,7 @@ _INPUTS = {
         "check the artifact against a model that takes it."
     ),
 }
-_INDEX = "int32"  # what `Border` decides to
+_INDEX = "int32"  # the type of the decisions of `Border`
 _OPTIONS = {
     "inputs": "--rename-input",
     "dtypes": "--dtype",
@@ -258,7 +258,7 @@ def _with_way_out(finding: Finding, way_out: str) -> Finding:
 
 
 def _fields_together(border: Border | None, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of the one border that does what a given border and another around it do."""
+    """Returns the fields of one border that equals a border and another one around it."""
     found: dict[str, Any] = {} if border is None else {name: value for name, value in vars(border).items() if value}
     if "outputs" in found and not isinstance(found["outputs"], Mapping):
         found["outputs"] = {name: name for name in found["outputs"]}
@@ -267,7 +267,7 @@ def _fields_together(border: Border | None, fields: Mapping[str, Any]) -> dict[s
             found[title] = value
             continue
         own = found[title]
-        if title in ("inputs", "outputs"):  # the outer border names what the inner one calls a tensor of the model
+        if title in ("inputs", "outputs"):  # the outer border maps its names to names of the inner border
             renamed = {name: own.get(inner, inner) for name, inner in value.items()}
             kept = {} if title == "outputs" else {name: of for name, of in own.items() if name not in value.values()}
             found[title] = {**kept, **renamed}
@@ -277,7 +277,7 @@ def _fields_together(border: Border | None, fields: Mapping[str, Any]) -> dict[s
 
 
 def _accepting(fields: Mapping[str, Any]) -> str:
-    """Returns the sentence that names the options of a border."""
+    """Returns the sentence with the options that accept a border."""
     options = [f"--batch {fields[Kind.BATCH]}"] if Kind.BATCH in fields else []
     for title, option in _OPTIONS.items():
         pairs = fields.get(title, {}).items()
@@ -291,12 +291,12 @@ def _accepting(fields: Mapping[str, Any]) -> str:
     return f"Accept it with {' '.join(options)}, or border=Border({arguments}).{rounding}"
 
 
-def _of_shapes(kind: str, ours: TensorInfo, theirs: TensorInfo) -> str:
+def _shape_text(kind: str, ours: TensorInfo, theirs: TensorInfo) -> str:
     return f"{kind} {theirs.name!r} has the shape {_shape(theirs)} in the artifact and {_shape(ours)} in the model."
 
 
-def _paired(wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> dict[TensorInfo, TensorInfo]:
-    """Returns the artifact's tensor of each of the model's: that of its name, or the first of the others that fits."""
+def _pair(wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> dict[TensorInfo, TensorInfo]:
+    """Returns the artifact's tensor for each of the model's: the one with equal name, or the first that fits."""
     named = {spec.name: spec for spec in found}
     pairs = {spec: named[spec.name] for spec in wanted if spec.name in named}
     left = [spec for spec in found if spec not in pairs.values()]
@@ -309,7 +309,7 @@ def _paired(wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> dict[T
 
 
 def _is_alone(theirs: TensorInfo, wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> bool:
-    """Whether a tensor of the artifact has the name of one of the model's, or fits one that no other fits."""
+    """Whether an artifact's tensor has the name of a model's, or is the only one that fits it."""
     if any(spec.name == theirs.name for spec in wanted):
         return True
     fitting = [spec for spec in wanted if _may_be(spec, theirs)]
@@ -322,7 +322,7 @@ def _may_be(ours: TensorInfo, theirs: TensorInfo) -> bool:
 
 
 def _is_decided(ours: TensorInfo, theirs: TensorInfo) -> bool:
-    """Whether an output of the artifact is the index of the largest value in each row of the model's."""
+    """Whether an output of the artifact is the argmax of each row of the model's output."""
     return (
         theirs.dtype in ("int32", "int64")
         and ours.dtype not in ("string", "bool")
@@ -340,9 +340,9 @@ def _fits(ours: Iterable[int | str], theirs: Sequence[int | str]) -> bool:
 
 
 def _other_layout(ours: Sequence[int | str], theirs: Sequence[int | str]) -> str | None:
-    """Returns the layout in which an artifact has what the model has in the other one; None where it does not.
+    """Returns the artifact's layout if it differs from the model's, else None.
 
-    The sizes that both fix tell it, at least that of the channels.
+    The sizes that both fix determine it; the number of channels must be among them.
     """
     if len(ours) != len(theirs) or len(ours) < 3:
         return None
@@ -351,13 +351,13 @@ def _other_layout(ours: Sequence[int | str], theirs: Sequence[int | str]) -> str
     for layout, shape in moved.items():
         own, other = channels[layout]
         is_told = isinstance(own, int) and own == other
-        if is_told and _fits(shape, theirs) and _fixed(shape, theirs) > _fixed(ours, theirs):
+        if is_told and _fits(shape, theirs) and _count_fixed(shape, theirs) > _count_fixed(ours, theirs):
             return layout
     return None
 
 
-def _fixed(ours: Sequence[int | str], theirs: Sequence[int | str]) -> int:
-    """Returns how many sizes both fix to the same, or leave free; -1 where two are others."""
+def _count_fixed(ours: Sequence[int | str], theirs: Sequence[int | str]) -> int:
+    """Returns how many sizes agree, fixed or dynamic on both sides; -1 if two fixed sizes differ."""
     if not _fits(ours, theirs):
         return -1
     return sum(

@@ -1,4 +1,4 @@
-"""A Keras model in this process as the reference: its own answers, and those of its float64 rebuild."""
+"""A Keras model in this process as the reference: its own answers, and the answers of its float64 rebuild."""
 
 import contextlib
 import warnings
@@ -29,19 +29,19 @@ from keras_pe.export.runtimes.runtime import Arrays, as_dtype, plain
 
 
 class KerasReference(Reference):
-    """A Keras model, its answers measured against those of the same model in float64 where there can be one.
+    """A Keras model, whose answers are compared with those of its float64 rebuild if there is one.
 
-    The model is called as it is; what it assigns to its variables is forgotten. What its inputs are for, and its
-    rebuilds, are found when they are first asked for.
+    The model itself is called, and changes of its variables are reverted. The roles of its inputs and its rebuilds are
+    computed on first use.
 
     Args:
         model: A built Keras model.
         input_signature: As in `model_signature`.
-        sizes: As in `model_signature`, and so are the next two.
-        inputs: Examples of what it takes.
-        ranges: The fair values of inputs.
+        sizes: As in `model_signature`.
+        inputs: Examples of the inputs, as in `model_signature`.
+        ranges: The valid values of inputs, as in `model_signature`.
         fixed: The sizes that the artifacts fix.
-        compiled: Whether `expect` runs the model as one graph for all sizes, where Keras runs on TensorFlow.
+        compiled: Whether `expect` runs the model as one graph for all sizes, if Keras runs on TensorFlow.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class KerasReference(Reference):
         self.no_rebuild = ""
         self._noise: dict[tuple[str | None, bool], WeakKeyDictionary[Case, Mapping[str, Array]]] = {}
         self._is_traced = compiled and keras.backend.backend() == "tensorflow"
-        self._call = self._called(model)
+        self._call = self._as_function(model)
 
     def close(self) -> None:
         self.float64_model = self.float32_model = None
@@ -82,7 +82,7 @@ class KerasReference(Reference):
         return f"a float64 rebuild of the model, at most 8 times Keras' own error{remark}"
 
     @cached_property
-    def roles(self) -> Mapping[str, Role]:  # type: ignore[override]  # found when it is first asked for
+    def roles(self) -> Mapping[str, Role]:  # type: ignore[override]  # computed on first use
         return self._found_roles[0]
 
     @cached_property
@@ -91,9 +91,11 @@ class KerasReference(Reference):
             return find_roles(self.model, self.signature, self.decisions)
 
     @cached_property
-    def decisions(self) -> Decisions | None:  # type: ignore[override]  # found when it is first asked for
-        """What the model decides by its inputs; None where that is not found: on another backend than TensorFlow, or
-        where the model cannot be traced."""
+    def decisions(self) -> Decisions | None:  # type: ignore[override]  # computed on first use
+        """The decisions of the model on its inputs.
+
+        None on a backend other than TensorFlow, or if the model cannot be traced.
+        """
         import keras
 
         if keras.backend.backend() != "tensorflow":
@@ -101,12 +103,12 @@ class KerasReference(Reference):
         specs = {spec.name: (spec.shape, spec.dtype) for spec in self.inputs}
         try:
             return Decisions(FlatModel(self.model, self.signature.arguments, specs))
-        except Exception:  # whatever a layer raises where a size is not known
+        except Exception:  # a layer may raise any error if a size is unknown
             return None
 
     @cached_property
     def float64_model(self) -> Any:
-        """The rebuild in float64; None where there is none, for the reason that `no_rebuild` gives."""
+        """The rebuild in float64, or None; `no_rebuild` then has the reason."""
         try:
             return in_float64(self.model)
         except ValueError as error:
@@ -115,23 +117,23 @@ class KerasReference(Reference):
 
     @cached_property
     def float32_model(self) -> Any:
-        """The rebuild in float32 of a model that computes in 16 bits; None of others, and where there is none."""
+        """The rebuild in float32 of a model that computes in 16 bits; None for other models or without a rebuild."""
         if self.float64_model is None or not half_dtypes(all_layers(self.model)):
             return None
         try:
             return with_dtype(self.model, "float32")
-        except ValueError:  # which no model does that could be made again in float64
+        except ValueError:  # not seen yet, since a model with a float64 rebuild also has a float32 rebuild
             return None
 
     def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
-        _ = self.float64_model, self.float32_model  # made where their weights are not forgotten as state
+        _ = self.float64_model, self.float32_model  # built here, since `state_left_alone` would revert their weights
         with state_left_alone():
             answers = tuple(self._answer(case) for case in cases)
         if self.float64_model is None:
             return answers
         reasons = [each.error for each in answers if each.outputs is not None and each.truth is None]
         if reasons and not any(each.truth is not None for each in answers):
-            self.float64_model = self.float32_model = None  # a layer that insists on its own precision
+            self.float64_model = self.float32_model = None  # a layer may require its own precision
             self.no_rebuild = f"the float64 rebuild does not run: {reasons[0]}"
             return tuple(replace(each, error=None) if each.outputs is not None else each for each in answers)
         return tuple(
@@ -142,13 +144,13 @@ class KerasReference(Reference):
         )
 
     def expect(self, inputs: Mapping[str, Array]) -> Arrays:
-        return self._asked(lambda: self._call(inputs))
+        return self._ask(lambda: self._call(inputs))
 
     def expect_in_float32(self, inputs: Mapping[str, Array]) -> Arrays:
-        return self._asked(lambda: self._call_in_float32(inputs))
+        return self._ask(lambda: self._call_in_float32(inputs))
 
     def expect_traced(self, inputs: Mapping[str, Array]) -> Arrays:
-        return self._asked(lambda: self._as_graph(self.model, for_all_sizes=False)(inputs))
+        return self._ask(lambda: self._as_graph(self.model, for_all_sizes=False)(inputs))
 
     def truth(self, inputs: Mapping[str, Array]) -> Arrays:
         if self.float64_model is None:
@@ -160,22 +162,22 @@ class KerasReference(Reference):
         self, cases: Sequence[Case], precision: str | None = None, *, by_row: bool = False
     ) -> Sequence[Mapping[str, Array]]:
         known = self._noise.setdefault((precision, by_row), WeakKeyDictionary())
-        new = [case for case in cases if case not in known]  # several runtimes ask for the same
+        new = [case for case in cases if case not in known]  # several runtimes need the same floors
         if new:
             try:
                 known.update(zip(new, self._measured_noise(new, precision, by_row), strict=True))
-            except Exception:  # whatever a layer raises near one of them: the others have their noise all the same
+            except Exception:  # a layer may raise any error near one case; the other cases still get their noise
                 known.update({case: self._noise_of(case, precision, by_row) for case in new})
         return [known[case] for case in cases]
 
     def _noise_of(self, case: Case, precision: str | None, by_row: bool) -> Mapping[str, Array]:
         try:
             return self._measured_noise([case], precision, by_row)[0]
-        except Exception:  # the model refuses what is next to it, whatever it raises
+        except Exception:  # the model may raise any error on perturbed inputs
             return {}
 
     def _measured_noise(self, cases: Sequence[Case], precision: str | None, by_row: bool) -> list[dict[str, Array]]:
-        """Returns the noise floors: of what has none in float64, and in another precision, how far it moves."""
+        """Returns the noise floors. Outputs without float64 values and other precisions use the change of the model."""
         narrow = self.float32_model or self.model
         if precision is not None or self.float64_model is None:
             return measure_noise(narrow, None, cases, self.predict, precision, by_row=by_row)
@@ -187,9 +189,10 @@ class KerasReference(Reference):
         return [far | near for far, near in zip(moved, found, strict=True)]
 
     def predict(self, model: Any, inputs: Mapping[str, Any]) -> Arrays:
-        """Returns what a model of this signature returns.
+        """Returns the outputs of a model with this signature.
 
-        A warning is no refusal, though a suite of tests may make an error of it: Keras warns of some sizes of a sweep.
+        Warnings are ignored, since Keras warns of some sizes of a sweep, and a test suite may turn warnings into
+        errors.
         """
         import keras
 
@@ -201,10 +204,10 @@ class KerasReference(Reference):
 
     @cached_property
     def _call_in_float32(self) -> Callable[[Mapping[str, Array]], Arrays]:
-        return self._call if self.float32_model is None else self._called(self.float32_model)
+        return self._call if self.float32_model is None else self._as_function(self.float32_model)
 
-    def _called(self, model: Any) -> Callable[[Mapping[str, Array]], Arrays]:
-        """Returns a model of this signature as a function of arrays."""
+    def _as_function(self, model: Any) -> Callable[[Mapping[str, Array]], Arrays]:
+        """Returns a model with this signature as a function of arrays."""
         if self._is_traced:
             return self._as_graph(model, for_all_sizes=True)
 
@@ -215,14 +218,14 @@ class KerasReference(Reference):
         return run
 
     def _as_graph(self, model: Any, *, for_all_sizes: bool) -> Callable[[Mapping[str, Array]], Arrays]:
-        """Returns a model as a `tf.function` of arrays, traced for all sizes at once or for each anew."""
+        """Returns a model as a `tf.function` of arrays, traced once for all sizes or for each size."""
         import tensorflow as tf
 
         specs = {spec.name: spec for spec in input_specs(self.signature)}
 
         @tf.function(input_signature=[specs] if for_all_sizes else None, autograph=False)  # type: ignore[untyped-decorator]
         def call(tensors: dict[str, Any]) -> dict[str, Any]:
-            with state_left_alone():  # what a call assigns is forgotten: a batch knows nothing of those before it
+            with state_left_alone():  # state changes are reverted, so that batches are independent
                 outputs: dict[str, Any] = self.signature.call(model, tensors)
                 return outputs
 
@@ -236,13 +239,13 @@ class KerasReference(Reference):
 
     def _truth(self, inputs: Mapping[str, Array], rng: np.random.Generator | None = None) -> Arrays:
         with float64_allowed(rng):
-            wide = self._asked(lambda: self.predict(self.float64_model, inputs))
+            wide = self._ask(lambda: self.predict(self.float64_model, inputs))
         return {name: array for name, array in wide.items() if array.dtype == "float64"}
 
     def _answer(self, case: Case) -> Expectation:
-        """Returns the answer; where the rebuild alone refuses, its error stands beside the outputs."""
+        """Returns the answer. If only the rebuild refuses, the answer has its error beside the outputs."""
         try:
-            outputs = self._asked(lambda: self.predict(self.model, case.inputs))
+            outputs = self._ask(lambda: self.predict(self.model, case.inputs))
         except RuntimeRefusedError as error:
             return Expectation(case, None, error=str(error))
         if self.float64_model is None:
@@ -254,11 +257,11 @@ class KerasReference(Reference):
         narrow = None
         if self.float32_model is not None:
             with contextlib.suppress(RuntimeRefusedError):
-                narrow = self._asked(lambda: self.predict(self.float32_model, case.inputs))
+                narrow = self._ask(lambda: self.predict(self.float32_model, case.inputs))
         return Expectation(case, outputs, truth, in_float32=narrow)
 
-    def _asked(self, run: Callable[[], Arrays]) -> Arrays:
+    def _ask(self, run: Callable[[], Arrays]) -> Arrays:
         try:
             return run()
-        except Exception as error:  # whatever a layer raises is the model's answer
+        except Exception as error:  # any error of a layer counts as the model's answer
             raise RuntimeRefusedError(f"{type(error).__name__}: {first_line(error)}") from error

@@ -1,7 +1,7 @@
-"""The rounding errors of a model near some cases: its inputs, weights and layers are perturbed by units of rounding.
+"""Measures the rounding errors of a model near some cases, by perturbing inputs, weights and layers by rounding units.
 
-Random perturbations partly cancel from layer to layer. A runtime whose `tanh` is always a unit too small shifts every
-layer the same way instead, and its error grows with the depth of the model: the last sample perturbs all layers alike.
+Random perturbations partly cancel from layer to layer. But a runtime whose `tanh` is always a unit too small shifts
+every layer in one direction, and its error grows with the depth. The last sample therefore perturbs all layers alike.
 """
 
 import contextlib
@@ -18,10 +18,10 @@ from keras_pe.export.model.watch.recording import altered_outputs, scaled_output
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 
-_SAMPLES = 3  # where one run may have been lucky
-_SAMPLES_BY_VALUE = 8  # where no other value speaks for one
-_AT_ONCE = 2**22  # values that are nudged together: what that takes is several times their own memory
-_MOST = 2**27  # weights that are nudged: twice more of a large model do not fit into memory, and these move the rest
+_SAMPLES = 3  # several, since one sample may be exact by luck
+_SAMPLES_BY_VALUE = 8  # more, since each value is measured separately
+_AT_ONCE = 2**22  # values to perturb at once, which takes several times their memory
+_MOST = 2**27  # weights to perturb; two more copies of a large model do not fit in memory, and these suffice
 
 
 def measure_noise(
@@ -33,22 +33,22 @@ def measure_noise(
     *,
     by_row: bool = False,
 ) -> list[dict[str, Array]]:
-    """Returns the noise floors of each case, by output, as the law has them; of an accepted precision, of each value.
+    """Returns the noise floors of each case, by output, in the form of the tolerance policy.
 
-    They are the errors of a model near the case, or of a model without a rebuild how far it moves there.
+    The floors are the errors of a model near the case. For a model without a rebuild, or an accepted precision, they
+    are the changes of its outputs. For an accepted precision, each value has its own floor.
 
     Args:
-        model: The model as it computes. It is left as it is.
-        float64_model: Its rebuild, whose weights have their own values again afterwards; None where there is none.
-        cases: What the inputs are near.
+        model: The model as it computes. Its weights are unchanged afterwards.
+        float64_model: The float64 rebuild, whose weights are restored afterwards; None without one.
+        cases: The cases whose inputs are perturbed.
         predict: Returns the outputs of a model.
-        precision: That of the steps by which inputs and weights are nudged, where there is no rebuild; by default
-            float32.
-        by_row: Whether the floors are of each row of the first axis, nudged as it would be by itself: what is said of
-            a row depends on no other. It has no effect where a precision is accepted.
+        precision: The precision whose steps perturb inputs and weights, without a rebuild; the default is float32.
+        by_row: Whether to return a floor for each row of the first axis, independent of the other rows. It has no
+            effect if a precision is accepted.
     """
     floors: list[dict[str, Array]] = [{} for _ in cases]
-    variables = model.trainable_variables if precision is None else _rounded(model, precision)
+    variables = model.trainable_variables if precision is None else _rounded_weights(model, precision)
     others = variables if float64_model is None else float64_model.trainable_variables
     pairs = _nudgeable(zip(variables, others, strict=True))
     own, wider = [one for one, _ in pairs], [other for _, other in pairs]
@@ -67,7 +67,7 @@ def measure_noise(
                 answers = [predict(model, each) for each in inputs]
             values.clear()
             if float64_model is not None:
-                _assign(wider, weights)  # the rebuild is nobody's: there is no room for its weights twice
+                _assign(wider, weights)  # in place, since a copy of the weights may not fit in memory
                 weights.clear()
                 with float64_allowed(rng), state_left_alone():
                     truths = [predict(float64_model, each) for each in inputs]
@@ -85,13 +85,12 @@ def measure_noise(
 def _drift(
     model: Any, variables: Sequence[Any], nudged: Sequence[Any]
 ) -> tuple[list[tuple[Any, Any]], contextlib.AbstractContextManager[None]]:
-    """Returns the values of weights, and a context, with which every layer and every recurrent weight is a unit too
-    large.
+    """Returns values of weights, and a context, that make every layer and every recurrent weight one unit too large.
 
     Args:
         model: The model.
-        variables: The weights that are nudged.
-        nudged: The values of these.
+        variables: The perturbed weights.
+        nudged: The values of the perturbed weights.
     """
     import keras
 
@@ -107,24 +106,24 @@ def _drift(
 def _rounding_between_layers(
     model: Any, rng: np.random.Generator, precision: str | None
 ) -> contextlib.AbstractContextManager[None]:
-    """Rounds at random what layers return, as an artifact of an accepted precision does; else leaves it as it is.
+    """Returns a context that rounds the outputs of layers at random, as an artifact of an accepted precision does.
 
-    A quantizer takes one scale for a tensor. What this does to channels that are many times smaller than others is not
-    counted as rounding: it loses their values.
+    Without a precision, the context has no effect. A quantizer uses one scale for a tensor, which destroys the values
+    of channels that are many times smaller than others. This loss does not count as rounding.
     """
     if precision is None:
         return contextlib.nullcontext()
 
-    def rounded(array: Array) -> Array:
+    def round_output(array: Array) -> Array:
         is_plain = array.dtype.kind == "f" and np.isfinite(array).all()
-        noise = rounding_noise(array, _computed(precision), rng, by_channel=True) if is_plain else 0.0
+        noise = rounding_noise(array, _computed_precision(precision), rng, by_channel=True) if is_plain else 0.0
         return array + noise
 
-    return altered_outputs(model, rounded)
+    return altered_outputs(model, round_output)
 
 
-def _computed(precision: str | None) -> str | None:
-    """Returns the precision of what is computed: a file of integers of 4 bits has its weights alone in them."""
+def _computed_precision(precision: str | None) -> str | None:
+    """Returns the precision of computed values. A file with 4-bit integers has them in its weights only."""
     return "int8" if precision == "int4" else precision
 
 
@@ -132,14 +131,14 @@ def _in_float64(outputs: Mapping[str, Array]) -> Arrays:
     return {name: array.astype(np.float64) for name, array in outputs.items() if is_float(array.dtype)}
 
 
-def _rounded(model: Any, precision: str) -> list[Any]:
-    """Returns the weights that a file of a precision has in it, frozen ones too: in integers kernels and tables."""
+def _rounded_weights(model: Any, precision: str) -> list[Any]:
+    """Returns the weights that a file of a precision rounds, even frozen ones; for integers, kernels and tables."""
     least = 2 if precision in ("int8", "int4") else 0
     return [each for each in model.weights if is_float(as_dtype(each.dtype)) and len(each.shape) >= least]
 
 
 def _nudgeable(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Returns the weights that are nudged: of a model that has too many, the smallest."""
+    """Returns the weights to perturb; the smallest ones if the model has too many."""
     chosen, count = [], 0
     for pair in sorted(pairs, key=lambda pair: int(np.prod(pair[0].shape))):
         count += int(np.prod(pair[0].shape))
@@ -152,20 +151,20 @@ def _nudgeable(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 def _nudged_together(
     cases: Sequence[Case], variables: Iterable[Any], rng: np.random.Generator, precision: str | None, *, by_row: bool
 ) -> tuple[list[Arrays], list[Any]]:
-    """Returns inputs near each case, and values near those of the weights."""
+    """Returns perturbed inputs of each case, and perturbed values of the weights."""
     from keras import ops
 
-    computed = _computed(precision)
-    inputs = [{name: _nudged(array, rng, computed, by_row) for name, array in case.inputs.items()} for case in cases]
+    computed = _computed_precision(precision)
+    inputs = [{name: _nudge(array, rng, computed, by_row) for name, array in case.inputs.items()} for case in cases]
     weights = []
     for variable in variables:
-        nudged = _nudged(ops.convert_to_numpy(variable.value), rng, precision)
+        nudged = _nudge(ops.convert_to_numpy(variable.value), rng, precision)
         weights.append(ops.cast(ops.convert_to_tensor(nudged), variable.dtype))
     return inputs, weights
 
 
-def _nudged(array: Array, rng: np.random.Generator, precision: str | None, by_row: bool = False) -> Array:
-    """Returns floats that are off as by rounding to a precision, all rows by one share; other values as they are."""
+def _nudge(array: Array, rng: np.random.Generator, precision: str | None, by_row: bool = False) -> Array:
+    """Returns floats with random rounding errors, equal relative errors in all rows if `by_row`; others unchanged."""
     if array.dtype.kind != "f":
         return array
     if by_row and array.ndim:
@@ -179,7 +178,7 @@ def _nudged(array: Array, rng: np.random.Generator, precision: str | None, by_ro
 
 
 def _assign(variables: Iterable[Any], values: Iterable[Any]) -> None:
-    """Gives variables the values of others, in their own precision."""
+    """Assigns the values of other variables, cast to each variable's own precision."""
     import keras
 
     with float64_allowed():

@@ -1,4 +1,4 @@
-"""Opens what a user names as the reference or as what is to be checked."""
+"""Opens the reference and the artifacts that a user names."""
 
 import json
 import os
@@ -31,16 +31,16 @@ _RUNTIMES = {Format.ONNX: "onnxruntime[disabled]", Format.LITERT: "litert", Form
 
 
 def is_path(source: Any) -> TypeGuard[Source]:
-    """Whether a source names a file or folder, and is no model."""
+    """Whether a source is a file or folder instead of a model."""
     return isinstance(source, str | os.PathLike | Artifact)
 
 
 def locate(source: Source) -> tuple[str, Path]:
-    """Returns the format and the path of a file or folder: that of an artifact, "keras" or "stored".
+    """Returns the format and the path of a file or folder. The format is that of an artifact, "keras" or "stored".
 
     Raises:
-        FileNotFoundError: If it is not there.
-        ValueError: If it is of no known format.
+        FileNotFoundError: If the path does not exist.
+        ValueError: If the format is unknown.
     """
     path = Path(source.path if isinstance(source, Artifact) else source)
     if not path.exists():
@@ -64,12 +64,12 @@ def locate(source: Source) -> tuple[str, Path]:
 
 
 def locate_artifacts(sources: Source | Sequence[Source]) -> list[tuple[str, Path]]:
-    """Returns the format and the path of each thing that was exported: one or several.
+    """Returns the format and the path of each artifact, one or several.
 
     Raises:
-        FileNotFoundError: If one is not there.
-        ValueError: If one is not an artifact.
-        TypeError: If one is no path.
+        FileNotFoundError: If a path does not exist.
+        ValueError: If a file is not an artifact.
+        TypeError: If a source is not a path.
     """
     several = [sources] if is_path(sources) or not isinstance(sources, Iterable) else list(sources)
     if others := [each for each in several if not is_path(each)]:
@@ -93,22 +93,22 @@ def open_reference(
     compiled: bool = False,
     watch: Stopwatch | None = None,
 ) -> Reference:
-    """Returns the reference that a model, a path or an artifact stands for, to be used in a `with` statement.
+    """Returns the reference of a model, a path or an artifact, for use in a `with` statement.
 
     Args:
-        model: As in `check_parity`, and so are the others.
-        input_signature: Of a Keras model.
-        timeout: Of an artifact.
-        sizes: Those that dynamic dimensions take.
-        ranges: The fair values of inputs.
-        told_by: Artifacts that may tell of the values that its inputs take.
-        interface: What stands between a Keras model and the artifacts. Other references are taken as they are.
-        compiled: Whether a Keras model answers as one graph for all sizes, where it can.
-        watch: Measures how long it takes.
+        model: As in `check_parity`.
+        input_signature: The signature of a Keras model, as in `check_parity`.
+        timeout: The time limit of an artifact, as in `check_parity`.
+        sizes: The sizes of dynamic dimensions, as in `check_parity`.
+        ranges: The valid values of inputs, as in `check_parity`.
+        told_by: Artifacts whose metadata may contain values of their inputs.
+        interface: The interface between a Keras model and the artifacts; ignored for other references.
+        compiled: Whether a Keras model answers as one graph for all sizes, if possible.
+        watch: Measures the duration of each stage.
 
     Raises:
-        ValueError: If it cannot be opened.
-        RuntimeFailedError: If it is an artifact that does not load.
+        ValueError: If the reference cannot be opened.
+        RuntimeFailedError: If the reference is an artifact that does not load.
     """
     watch = watch or Stopwatch()
     sizes, ranges = by_name("sizes", sizes), by_name("ranges", ranges)
@@ -131,7 +131,7 @@ def open_reference(
     if interface is not None:
         model, input_signature = interface.around(model, input_signature)
     fixed = None if interface is None else interface.fixed
-    if isinstance(input_signature, Signature):  # which has what is known of the values
+    if isinstance(input_signature, Signature):  # it already has the known values
         told = told_values(told_by, [spec.name for spec in input_signature.inputs])
         reference = KerasReference(model, input_signature, sizes, fixed=fixed, compiled=compiled)
     else:
@@ -149,27 +149,27 @@ def open_reference(
 
 
 def absent_inputs(artifacts: Iterable[Path]) -> set[str]:
-    """Returns the optional inputs without which artifacts say that their model was called."""
+    """Returns the optional inputs that were absent in the export, from the metadata of artifacts."""
     found = set[str]()
     for path in artifacts:
         try:
             names = json.loads(read_artifact(path).metadata.get(ABSENT_KEY, "[]"))
-        except (ValueError, ImportError, OSError):  # the runtime that loads it says what is wrong with it
+        except (ValueError, ImportError, OSError):  # the runtime will report the fault on loading
             continue
         found.update(map(str, names) if isinstance(names, list) else ())
     return found
 
 
 def study(reference: Reference, ranges: Mapping[str, tuple[float, float]], watch: Stopwatch) -> None:
-    """Finds what the inputs are for, and makes the rebuilds, before the reference is asked the first case.
+    """Infers the roles of the inputs, and builds the rebuilds, before the first case runs.
 
     Args:
         reference: An open reference.
-        ranges: The fair values of inputs, as the user gave them.
-        watch: Measures how long it takes.
+        ranges: The user's valid values of inputs.
+        watch: Measures the duration of each stage.
 
     Raises:
-        ValueError: If a range is of no input, empty, or without an end.
+        ValueError: If a range names an unknown input, is empty, or is not finite.
     """
     names = [spec.name for spec in reference.inputs]
     fair = checked_ranges(ranges, names)
@@ -181,11 +181,11 @@ def study(reference: Reference, ranges: Mapping[str, tuple[float, float]], watch
 
 
 def told_values(artifacts: Iterable[Path], names: Sequence[str]) -> KnownValues:
-    """Returns what artifacts tell of the values that their inputs take, by the model's names as far as they are known.
+    """Returns the values of inputs in the metadata of artifacts, by the model's names as far as they are known.
 
     Args:
-        artifacts: Their paths.
-        names: What the model calls its inputs.
+        artifacts: The paths of the artifacts.
+        names: The model's names of its inputs.
     """
     ranges: dict[str, tuple[float, float]] = {}
     examples: tuple[Mapping[str, Array], ...] = ()
@@ -194,7 +194,7 @@ def told_values(artifacts: Iterable[Path], names: Sequence[str]) -> KnownValues:
             artifact = read_artifact(path)
             text = artifact.metadata.get(VALUES_KEY)
             told = KnownValues() if text is None else values_from_json(text)
-        except (ValueError, ImportError, OSError):  # the runtime that loads it says what is wrong with it
+        except (ValueError, ImportError, OSError):  # the runtime will report the fault on loading
             continue
         ours = matched_paths([spec.name for spec in artifact.inputs], names)
         ranges.update({ours.get(name, name): ends for name, ends in told.ranges.items()})
@@ -210,16 +210,16 @@ def choose_cases(
     seed: int,
     precision: str | None = None,
 ) -> tuple[Case, ...]:
-    """Returns the user's own cases, or else the stored one, or else the sweep over the reference's inputs.
+    """Returns the user's cases, or else the stored case, or else the sweep over the reference's inputs.
 
-    The sweep begins with the examples that the artifacts hold.
+    The sweep begins with the examples in the artifacts.
 
     Args:
         reference: An open reference.
-        inputs: The user's own, None for the sweep.
-        seed: Of the sweep.
-        precision: That the user accepts. Rounding to it moves a value across a border that it lies beside, and it may
-            not hold wide integers: neither is drawn then.
+        inputs: The user's cases; None for the sweep.
+        seed: The seed of the sweep.
+        precision: The precision that the user accepts. It excludes values near borders, which rounding may move across,
+            and wide integers, which the precision may not represent.
 
     Raises:
         ValueError: If the user's cases cannot be used.

@@ -1,4 +1,4 @@
-"""What every reference does and answers, and those that need no Keras: an artifact, and outputs that were stored."""
+"""The interface of references, and the references without Keras: an artifact, and stored outputs."""
 
 import contextlib
 from abc import abstractmethod
@@ -30,18 +30,18 @@ from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 
 @dataclass(frozen=True)
 class Expectation:
-    """What the reference answers to one case.
+    """The answer of the reference to one case.
 
     Attributes:
-        case: What it was asked.
-        outputs: Its outputs, None where it refused.
-        truth: The float64 rebuild's outputs, None where there is no rebuild.
-        error: Its error where it refused.
-        is_fair: Whether the case tells anything. It does not where the float64 rebuild refuses what the model answers:
-            TensorFlow's kernels return what happens to be in memory for, say, a sequence shorter than a convolution's
-            kernel, in one precision and not in another.
-        in_float32: The outputs of a float32 rebuild, where the model computes in 16 bits: what an artifact that
-            computes in float32 is measured against. None where it does not, or there is no rebuild.
+        case: The case.
+        outputs: The outputs; None if the reference refused the case.
+        truth: The float64 rebuild's outputs; None without a rebuild.
+        error: The error, if the reference refused the case.
+        is_fair: Whether the case can show a fault. It cannot if the float64 rebuild refuses a case that the model
+            answers. For a sequence shorter than a convolution's kernel, for example, TensorFlow's kernels return
+            arbitrary memory in one precision and raise in another.
+        in_float32: The outputs of the float32 rebuild of a model that computes in 16 bits, which are the reference of
+            an artifact that computes in float32. None for other models, or without a rebuild.
     """
 
     case: Case
@@ -53,24 +53,24 @@ class Expectation:
 
 
 class Reference(Closing):
-    """Answers a sequence of cases, or one set of inputs after the other. It is open within `with`, until `close`.
+    """Answers a sequence of cases, or single sets of inputs. It is open within `with`, until `close`.
 
     Attributes:
-        name: What the report calls it.
-        inputs: What it takes.
-        version: Its package and version.
-        roles: What its inputs are for, by name, with the ranges that the user gave.
-        sizes: Sizes of the inputs' dynamic dimensions that it is known to take; empty where none are known.
-        dimensions: What each of these dimensions is, and the sizes that it takes; empty where that is not known.
+        name: The name of the reference in the report.
+        inputs: The inputs of the reference.
+        version: The package and version of the reference.
+        roles: The roles of the inputs, by name, with the user's ranges.
+        sizes: Known sizes of the inputs' dynamic dimensions; empty if unknown.
+        dimensions: The kind and the sizes of each dynamic dimension; empty if unknown.
         fixed: The sizes that the artifacts fix although the model declares them dynamic, by the dimension's name.
-        model: The Keras model, and
-        signature: its signature; None where it is none.
-        float64_model: Its rebuild in float64, and
-        float32_model: in float32 where it computes in 16 bits; None where there is none.
-        told: What the artifacts tell of the values that its inputs take.
-        layouts: The layout of each input that the artifacts have in another one than the model, by its name.
-        decisions: What its model decides by its inputs; None where that is not known.
-        no_rebuild: Why there is no float64 rebuild, as far as that was found; empty where there is one.
+        model: The Keras model; None for other references.
+        signature: The signature of the Keras model; None for other references.
+        float64_model: The rebuild in float64; None without one.
+        float32_model: The rebuild in float32 of a model that computes in 16 bits; None without one.
+        told: Values of the inputs from the metadata of artifacts.
+        layouts: The artifacts' layout of each input whose layout differs from the model's, by its name.
+        decisions: The decisions of the model on its inputs; None if unknown.
+        no_rebuild: The reason that there is no float64 rebuild, as far as it is known; empty if there is one.
     """
 
     name: str
@@ -92,72 +92,71 @@ class Reference(Closing):
     @property
     @abstractmethod
     def basis(self) -> str:
-        """What differences are measured against, in one sentence. It is settled by `answer`, while it is open."""
+        """The reference of the differences, in one sentence. Final after `answer`, while the reference is open."""
 
     def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
-        """Answers the cases of the check in this order, from the state that the reference was given in."""
+        """Answers the cases of the check in this order, starting from the initial state of the reference."""
         return tuple(self._answer(case) for case in cases)
 
     @abstractmethod
     def expect(self, inputs: Mapping[str, Array]) -> Arrays:
-        """Returns its outputs for other inputs, from the state that it was given in.
+        """Returns the outputs for other inputs, from the initial state of the reference.
 
         Raises:
-            RuntimeFailedError: If it refuses them.
+            RuntimeFailedError: If the reference refuses the inputs.
         """
 
     def expect_in_float32(self, inputs: Mapping[str, Array]) -> Arrays:
-        """Returns what `expect` does, from its float32 rebuild where there is one.
+        """Returns the outputs of `expect` from the float32 rebuild, if there is one.
 
         Raises:
-            RuntimeFailedError: If that refuses them.
+            RuntimeFailedError: If the rebuild refuses the inputs.
         """
         return self.expect(inputs)
 
     def expect_traced(self, inputs: Mapping[str, Array]) -> Arrays:
-        """Returns what it returns in a `tf.function`: there are layers that do something else in a graph.
+        """Returns the outputs in a `tf.function`, since some layers compute differently in a graph.
 
         Raises:
-            RuntimeRefusedError: If it refuses the inputs, or cannot be traced.
+            RuntimeRefusedError: If the reference refuses the inputs, or cannot be traced.
         """
         raise RuntimeRefusedError("it is no model that can be traced")
 
     def truth(self, inputs: Mapping[str, Array]) -> Arrays:
-        """Returns what its float64 rebuild says to other inputs, for float outputs; nothing where there is no rebuild.
+        """Returns the float outputs of the float64 rebuild for other inputs; empty without a rebuild.
 
         Raises:
-            RuntimeFailedError: If the rebuild refuses them.
+            RuntimeFailedError: If the rebuild refuses the inputs.
         """
         return {}
 
     def noise(
         self, cases: Sequence[Case], precision: str | None = None, *, by_row: bool = False
     ) -> Sequence[Mapping[str, Array]]:
-        """Returns the noise floors of inputs and weights like those of each case, by output, as the law has them.
+        """Returns the noise floors near each case, by output, in the form of the tolerance policy.
 
-        They are those of the model's own precision, or of each value in another that is accepted. Empty where they are
-        not known.
+        The floors are those of the model's own precision, or of each value in an accepted precision; empty if unknown.
 
         Args:
-            cases: What the inputs are near.
-            precision: The precision that is accepted.
-            by_row: Whether to return those of each row by itself.
+            cases: The cases whose inputs are perturbed.
+            precision: The accepted precision.
+            by_row: Whether to return a separate floor for each row.
         """
         return [{} for _ in cases]
 
     def _answer(self, case: Case) -> Expectation:
         try:
             return Expectation(case, self.expect(case.inputs))
-        except RuntimeFailedError as error:  # a process that ends, or hangs, is an answer to this case alone
+        except RuntimeFailedError as error:  # a crash or a hang only answers this case; the next one gets a new process
             return Expectation(case, None, error=str(error))
 
 
 class StoredReference(Reference):
-    """One stored case and the outputs expected of it.
+    """One stored case and its expected outputs.
 
     Attributes:
         case: The case.
-        typed: The outputs whose types are known to be the model's; others may have those that NumPy gives by default.
+        typed: The outputs with the model's types. The others may have NumPy's default types.
     """
 
     def __init__(self, name: str, case: Case, outputs: Arrays, typed: Iterable[str] = ()) -> None:
@@ -184,10 +183,10 @@ class StoredReference(Reference):
 
 
 class ArtifactReference(Reference):
-    """An artifact in a runtime of its own.
+    """An artifact in its own runtime.
 
     Raises:
-        RuntimeRefusedError, RuntimeDiedError, RuntimeHungError: If it cannot be loaded.
+        RuntimeRefusedError, RuntimeDiedError, RuntimeHungError: If the artifact does not load.
     """
 
     def __init__(
@@ -204,7 +203,7 @@ class ArtifactReference(Reference):
             self._worker.close()
             raise
         self.inputs = self._worker.inputs
-        with contextlib.suppress(ValueError, ImportError):  # of another exporter, or not a file that can be read here
+        with contextlib.suppress(ValueError, ImportError):  # another exporter's file, or an unreadable one
             self.dimensions = dimensions_from_json(read_artifact(path).metadata.get(SIZES_KEY, "{}"))
         self.dimensions = all_dimensions([spec.shape for spec in self.inputs], self.dimensions)
         if unknown := given.keys() - self.dimensions:
@@ -225,6 +224,6 @@ class ArtifactReference(Reference):
         self._worker.close()
 
     def expect(self, inputs: Mapping[str, Array]) -> Arrays:
-        if not self._worker.is_free:  # it did not survive what it was asked before
+        if not self._worker.is_free:  # its process died on earlier inputs
             self._worker.load(self._path)
         return self._worker.run(inputs)

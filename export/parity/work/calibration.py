@@ -96,7 +96,7 @@ def _with_contents(reference: Reference, target: TargetRunner, found: TargetCali
 
     Stored weights may be rounded if an output decides, or the user accepts more than the strict tolerance policy.
     """
-    declarations = Declarations.of_artifact(target.path, as_names(found.names)).of_any_batch()
+    declarations = Declarations.from_artifact(target.path, as_names(found.names)).with_any_batch()
     found = replace(found, declarations=declarations)
     decides = any(rule.decision is not None for rule in found.rules.values())
     try:
@@ -203,7 +203,7 @@ def _channels(law: Law, name: str, outputs: Sequence[Array], moved: Sequence[Arr
     """Returns the tolerance of an accepted precision and the largest value, for each channel of the last axis."""
     found = []
     for expected, noise in zip(outputs, moved, strict=True):
-        allowed = np.broadcast_to(law.allowed(name, expected, None, law.floor(expected, noise)), expected.shape)
+        allowed = np.broadcast_to(law.tolerance(name, expected, None, law.floor(expected, noise)), expected.shape)
         magnitude = np.nan_to_num(np.abs(expected.astype(np.float64)), nan=0.0, posinf=0.0)
         size = expected.shape[-1] if expected.ndim > 1 else 1
         found.append([each.reshape(-1, size).max(axis=0) for each in (allowed, magnitude)])

@@ -169,7 +169,7 @@ class RowMeasurer:
             target: Array | None, allowed: float | Array | None
         ) -> tuple[OutputStatistics, RowVerdicts]:
             if allowed is not None and is_float(expected.dtype):
-                allowed = self._law.accepted(name, expected if target is None else target, allowed)
+                allowed = self._law.accepted_tolerance(name, expected if target is None else target, allowed)
             return measure_output(
                 expected, actual, target, allowed=allowed, decision=rule.decision, noise=MAX_FACTOR * rule.unit
             )
