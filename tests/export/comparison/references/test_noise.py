@@ -62,7 +62,7 @@ def test_the_noise_of_a_case_takes_three_calls_of_the_model_and_three_of_its_reb
 def test_of_a_model_with_too_many_weights_the_smallest_are_nudged(reference, cases, monkeypatch):
     ran = []
     monkeypatch.setattr(noise, "_MOST", 200)  # the kernel of 16 by 32 is left as it is
-    monkeypatch.setattr(noise, "_nudged", lambda array, *_: ran.append(array.shape) or array)
+    monkeypatch.setattr(noise, "_nudge", lambda array, *_: ran.append(array.shape) or array)
     noise.measure_noise(reference.model, reference.float64_model, cases[:1], reference.predict)
     assert set(ran) == {(1, 16), (32,), (32, 4), (4,)}
 
