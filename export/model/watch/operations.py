@@ -160,11 +160,12 @@ class _Recorder:
 
 
 def _is_users(frame: types.FrameType) -> bool:
-    return _is_users_module(str(frame.f_globals.get("__name__", "")))
+    return is_users_module(str(frame.f_globals.get("__name__", "")))
 
 
 @lru_cache(maxsize=4096)
-def _is_users_module(name: str) -> bool:
+def is_users_module(name: str) -> bool:
+    """Whether a module is a user's own: neither a library's that computes with tensors nor Python's."""
     top = name.partition(".")[0]
     return top not in _LIBRARIES and (top not in sys.stdlib_module_names or top == "__main__")
 

@@ -6,11 +6,13 @@ from functools import cache, partial
 
 import numpy as np
 
+from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run
-from keras_pe.export.model.watch.layer_paths import is_within
+from keras_pe.export.model.watch.layer_paths import is_within, layer_paths
+from keras_pe.export.model.watch.operations import is_users_module
 from keras_pe.export.parity.diagnosis.causes import behavior, inside, values
 from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime, compiled_otherwise, graph_optimization
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
@@ -77,11 +79,34 @@ def diagnose(
         budget: The time that is left, 60 seconds where it is not given.
     """
     probe = Probe(run, runner, reference, roles, budget=budget or Budget())
-    trace = next(iter(probe.attempt("a look inside the artifact", _trace)), LayerTrace())
-    probe = replace(probe, faults=trace.faults, others=trace.others, is_sound_inside=trace.is_sound_inside)
-    findings = find_causes(probe)
+    trace, findings = LayerTrace(), tuple[Finding, ...]()
+    # A LiteRT file has no tensor of a layer that it folds into another, and no name that says which layers it has.
+    is_seen_from_outside = runner.spec.format == Format.LITERT
+    if is_seen_from_outside:
+        findings = find_causes(probe)
+    if not is_seen_from_outside or _may_be_in_users_code(reference, findings):
+        inside, found = _inside(probe)
+        if not is_seen_from_outside or any(each.file for each in found):
+            trace, findings = inside, found
     layers = _with_origins(trace, findings)
     return replace(run.result, layers=layers, proof=trace.proof, findings=findings)
+
+
+def _inside(probe: Probe) -> tuple[LayerTrace, tuple[Finding, ...]]:
+    """Returns the model layer by layer in the artifact, and the causes that are found with it."""
+    trace = next(iter(probe.attempt("a look inside the artifact", _trace)), LayerTrace())
+    seen = replace(probe, faults=trace.faults, others=trace.others, is_sound_inside=trace.is_sound_inside)
+    return trace, find_causes(seen)
+
+
+def _may_be_in_users_code(reference: Reference, findings: Iterable[Finding]) -> bool:
+    """Whether a cause is not known, or is in a layer of a user's own or in none."""
+    if not isinstance(reference, KerasReference):
+        return False
+    users = {path for path, layer in layer_paths(reference.model) if is_users_module(type(layer).__module__)}
+    return any(
+        each.cause is Cause.UNKNOWN or (users and each.layer is None) or each.layer in users for each in findings
+    )
 
 
 def _with_origins(trace: LayerTrace, findings: Sequence[Finding]) -> tuple[LayerResult, ...]:

@@ -17,6 +17,7 @@ from keras_pe.export.parity.diagnosis.recorded_cases import calls_of, content_ke
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.search import Explanation, explain
 from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
+from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
 from keras_pe.export.parity.diagnosis.sites.operations import other_operations
 from keras_pe.export.parity.diagnosis.sites.told_values import rounded_inside
 from keras_pe.export.parity.diagnosis.weights import (
@@ -165,9 +166,12 @@ def _following(fault: LayerFault, faults: Sequence[LayerFault]) -> list[LayerFau
 
 
 def _explain(fault: LayerFault, probe: Probe) -> list[Finding]:
-    """Returns the operations of a user's code that explain a layer's output, or else what explains it as a whole."""
+    """Returns the operations of a user's code that explain a layer's output, or else what explains it as a whole.
+
+    An attribute that explains the output as well is the cause of what an operation computes with.
+    """
     inside = operations_at_fault(probe, fault)
-    whole = None if inside.is_exact else _explain_whole(fault, probe)
+    whole = explain(probe, fault, (other_attributes,)) if inside.is_exact else _explain_whole(fault, probe)
     if whole is None or (inside.findings and not whole.is_exact):
         return list(inside.findings)
     if len(inside.findings) != 1:
