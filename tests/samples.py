@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 
-def sampled(cases: Iterable[Any], sample: Collection[Any], mark: pytest.MarkDecorator = pytest.mark.slow) -> list[Any]:
+def sample_cases(
+    cases: Iterable[Any], sample: Collection[Any], mark: pytest.MarkDecorator = pytest.mark.slow
+) -> list[Any]:
     """Returns the cases as parameters of a test: those of the sample with the mark, the others exhaustive."""
     return [pytest.param(case, marks=mark if case in sample else pytest.mark.exhaustive) for case in cases]

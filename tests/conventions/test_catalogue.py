@@ -119,8 +119,8 @@ IMAGES = {
     "positional-encodings-2d": lambda y, x, d: np.concatenate([d2l(y, d // 2), d2l(x, d // 2)], 1),
 }
 STARTS = {"fairseq": 2, "opennmt-tf": 1}
-# Where a package forms angles in float32, the largest of them in radians: the rate and its exponent, the position and
-# the product are rounded.
+# The largest angles in radians of packages that form angles in float32: the rate and its exponent, the position and the
+# product are rounded.
 FLOAT32_ANGLES = {
     **dict.fromkeys(("diffusers", "diffusers-unet", "whisper", "transformer-xl"), 40.0),
     **{"flux": 1000.0, "timm-2d": 7.0, "timm-fourier-2d": 112 * np.pi, "diffusers-2d": 16.0, "gligen": 100.0},
@@ -216,7 +216,7 @@ def test_keras_hub_agrees(channels: int, longest: int) -> None:
 
 
 class TestExpectationsOfKerasHub:
-    """What keras-hub's own sine_position_encoding_test.py expects of its layer."""
+    """The values that keras-hub's sine_position_encoding_test.py expects of its layer."""
 
     @staticmethod
     def layer(channels: int) -> "keras_pe.SinusoidalPositionEncoding":

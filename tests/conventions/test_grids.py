@@ -1,4 +1,4 @@
-"""Where the places of a grid are, and how it was made a sequence: by arithmetic of its own."""
+"""Positions of a grid, and its flattening into a sequence, agree with arithmetic written separately."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ def test_coordinates_are_parts_of_the_axis(coordinates: Coordinates, expected: n
     )
     actual = signal(layer, ROWS * COLUMNS).reshape(ROWS, COLUMNS, CHANNELS)[:, 0, : CHANNELS // 2]
     np.testing.assert_allclose(actual, block(expected), rtol=0, atol=2.5e-7)
-    assert coordinates.of(0, 1) <= coordinates.high  # one place is no division by zero
+    assert coordinates.of(0, 1) <= coordinates.high  # a single position causes no division by zero
 
 
 def exact_projection(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:

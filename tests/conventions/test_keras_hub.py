@@ -81,14 +81,14 @@ def test_a_model_that_is_built_and_compiled_turns_by_this_packages_layers(name: 
     assert ours.built
     assert ours in model._flatten_layers()
     model.load_weights(tmp_path / "before.weights.h5")
-    # What Keras compiled of keras-hub's rotation is compiled anew.
+    # Keras has compiled keras-hub's rotation, so a change needs a new compilation.
     ours.call = lambda inputs, **arguments: 0.0 * inputs
     model.predict_function = None
     assert np.abs(model.predict(TOKENS, verbose=0) - expected).max() > 1e-3
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::UserWarning")  # of masks that its attention does not pass on
+@pytest.mark.filterwarnings("ignore::UserWarning")  # its attention does not pass on masks
 def test_biases_of_t5_stay_the_weights_of_its_attention() -> None:
     model = keras_hub.models.T5Backbone(20, num_layers=1, num_heads=2, hidden_dim=16, intermediate_dim=16)
     paths = [each.path for each in model.trainable_variables]
@@ -109,10 +109,10 @@ class OtherRotation(RotaryEmbedding):
 
 
 class OwnRotaryEmbedding(keras.layers.Identity):
-    """As that of SmolLM3, which is none of keras-hub's."""
+    """A rotation like that of SmolLM3, which is not a layer of keras-hub."""
 
 
-def test_what_is_no_layer_is_refused() -> None:
+def test_an_object_that_is_not_a_layer_is_refused() -> None:
     with pytest.raises(TypeError, match="`model` must be a layer or a model"):
         convert_keras_hub(None)
 

@@ -71,16 +71,16 @@ def test_scores_stay_as_they_are(source: str, target: str, rotary_dim: int | Non
         queries, keys = (np.einsum("btc,chd->bthd", x, k) + b for k, b in zip(kernels, biases, strict=True))
         return np.einsum("bqhd,bkhd->bhqk", *(ops.convert_to_numpy(layer(each)) for each in (queries, keys)))
 
-    def moved(weights: np.ndarray) -> np.ndarray:
+    def permute_weights(weights: np.ndarray) -> np.ndarray:
         return permute_rotary_weights(weights, source, target, head_dim=8, rotary_dim=rotary_dim)
 
     expected = scores(source, kernels, biases)
-    got = scores(target, [moved(each) for each in kernels], [moved(each) for each in biases])
+    got = scores(target, [permute_weights(each) for each in kernels], [permute_weights(each) for each in biases])
     # Eight products of numbers below 60 and their sum, in float32.
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-4)
     # A Dense holds the heads one after the other.
-    flat = moved(kernels[0].reshape(6, 24))
-    np.testing.assert_array_equal(flat.reshape(6, 3, 8), moved(kernels[0]))
+    flat = permute_weights(kernels[0].reshape(6, 24))
+    np.testing.assert_array_equal(flat.reshape(6, 3, 8), permute_weights(kernels[0]))
 
 
 def test_weights_that_do_not_fit_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""What a rotary function does is told by unit vectors: right or not at all."""
+"""Unit vectors identify a rotary function: the result is right, or the function is refused."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def test_a_scaling_is_named_where_the_rates_prove_it_and_nowhere_else() -> None:
     assert match.attention_factor == pytest.approx(0.1 * np.log(8) + 1, rel=1e-5)
 
 
-def test_of_a_proportional_encoding_the_part_that_turns_is_told() -> None:
+def test_the_rotated_part_of_a_proportional_encoding_is_identified() -> None:
     """The pairs that stay belong to the sequence of rates, and to the layout."""
     scaling = {"rope_type": "proportional", "partial_rotary_factor": 0.25, "factor": 8.0}
     match = identify_rotary(rotating(base=1e6, scaling=scaling), 64)
@@ -83,13 +83,13 @@ def test_a_first_position_that_is_one_of_several_is_not_told() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_told_of_any_rotary_encoding_is_right() -> None:
+def test_the_identification_of_any_rotary_encoding_is_right() -> None:
     told = [is_told_right(np.random.default_rng(seed)) for seed in range(200)]
     assert sum(told) > 60
 
 
 def is_told_right(rng: np.random.Generator) -> bool:
-    """Whether base and factor of an encoding are told, and that nothing of it is told wrongly."""
+    """Returns whether base and factor of an encoding are identified; fails if any reported value is wrong."""
     pairs, start, length = (int(rng.choice(each)) for each in ((4, 8, 32, 64), (0, 1, 300, 2000), (16, 64)))
     factor, original = float(rng.choice([1.5, 4, 32])), int(2 ** rng.integers(6, 20))
     scaling: dict[str, Any] = {
@@ -134,7 +134,7 @@ def test_the_other_direction_is_seen() -> None:
     "function",
     [lambda x: x, lambda x: x + 1, lambda x: 2 * x[..., ::-1], lambda x: x * np.arange(x.shape[1])[:, None, None]],
 )
-def test_what_turns_no_pairs_is_no_rotary_encoding(function: Any) -> None:
+def test_a_function_that_rotates_no_pairs_is_not_a_rotary_encoding(function: Any) -> None:
     assert identify_rotary(function, 8) is None
 
 
@@ -188,6 +188,6 @@ def test_keras_hubs_layer_is_told() -> None:
     assert match.base == pytest.approx(1000, rel=1e-3)
 
 
-def test_what_does_not_return_its_shape_is_refused() -> None:
+def test_a_function_that_changes_the_shape_is_refused() -> None:
     with pytest.raises(ValueError, match="must return the shape"):
         identify_rotary(lambda x: x[..., 0], 8)

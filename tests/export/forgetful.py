@@ -7,7 +7,7 @@ import keras
 
 @keras.saving.register_keras_serializable("tests")
 class Forgetful(keras.layers.Layer):
-    """Multiplies by a factor that is 2 when it is made here, and 1 where it is made again."""
+    """Multiplies by a factor: 2 in a layer that is made here, and 1 in a rebuilt layer."""
 
     factor = 1.0
 

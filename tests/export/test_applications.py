@@ -12,7 +12,7 @@ import pytest
 
 from keras_pe.export import export_onnx
 from tests.export.zoo.applications import NAMES, REFUSED, TRIALS, build, compare, make
-from tests.samples import sampled
+from tests.samples import sample_cases
 
 SAMPLE = set(product(("MobileNet", "ResNet50V2", "NASNetMobile"), TRIALS))
 
@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Iterator[Path]:
     keras.utils.clear_session()
 
 
-@pytest.mark.parametrize("case", sampled(sorted(set(product(NAMES, TRIALS)) - set(REFUSED)), SAMPLE), ids="-".join)
+@pytest.mark.parametrize("case", sample_cases(sorted(set(product(NAMES, TRIALS)) - set(REFUSED)), SAMPLE), ids="-".join)
 def test_an_application_agrees_with_keras(case: tuple[str, str], file: Path) -> None:
     name, kind = case
     model = make(name, kind)
@@ -42,7 +42,7 @@ def test_an_application_agrees_with_keras(case: tuple[str, str], file: Path) -> 
 
 
 @pytest.mark.filterwarnings(r"ignore:In the future `np\.object`:FutureWarning")  # of Keras' own export
-@pytest.mark.parametrize("case", sampled(sorted(REFUSED), SAMPLE, pytest.mark.upstream), ids="-".join)
+@pytest.mark.parametrize("case", sample_cases(sorted(REFUSED), SAMPLE, pytest.mark.upstream), ids="-".join)
 def test_what_is_refused_keras_does_not_export_either(case: tuple[str, str], file: Path) -> None:
     model, refusal = build(*case), REFUSED[case]
     with pytest.raises(ValueError, match=refusal.by_keras):

@@ -14,7 +14,7 @@ from keras_pe.export.model.sizes.dimensions import spread
 from tests.export.hub.recipe import Recipe
 from tests.export.hub.tasks import BACKBONES, TASKS, names
 from tests.export.zoo.statistics import as_trained
-from tests.samples import sampled
+from tests.samples import sample_cases
 
 MODELS = {**BACKBONES, **TASKS}
 SAMPLE = ("Qwen3Backbone", "CSPNetBackbone", "CLIPBackbone", "AlbertMaskedLM", "AlbertTextClassifier")  # the slow run's
@@ -28,7 +28,7 @@ TOLERANCE = 2e-4
 
 def _parameters(is_refused: bool) -> list[Any]:
     named = [name for name, recipe in MODELS.items() if (recipe.refused is not None) == is_refused]
-    return sampled(named, SAMPLE)
+    return sample_cases(named, SAMPLE)
 
 
 def _made(recipe: Recipe) -> Any:

@@ -16,7 +16,7 @@ from keras_pe.conventions import convert_keras_hub
 from keras_pe.conventions.keras_hub_models import is_converted
 from keras_pe.export import export_onnx
 from keras_pe.export.model.rebuild import with_dtype
-from tests.samples import sampled
+from tests.samples import sample_cases
 
 HUB = keras_hub.models
 VOCABULARY, CHUNK, FAR = 20, 8, 131_072
@@ -149,7 +149,7 @@ def called(model: Any, arrays: dict[str, np.ndarray]) -> np.ndarray:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of masks that keras-hub's own layers do not pass on
-@pytest.mark.parametrize("name", sampled(MODELS, ("Llama", "T5")))
+@pytest.mark.parametrize("name", sample_cases(MODELS, ("Llama", "T5")))
 def test_a_converted_model_answers_as_before_and_so_does_its_file_at_any_distance(name: str, tmp_path: Path) -> None:
     model = small_model(name)
     theirs = answer(model, 40)  # by now it is built and compiled

@@ -1,4 +1,4 @@
-"""What tensor2tensor 1.15.7 itself returned, and how far from the truth its float32 arithmetic may have put it.
+"""Values that tensor2tensor 1.15.7 returned, and the bound of their float32 rounding error.
 
 `tensor2tensor-1.15.7.cases.json` holds the calls, and the `.npz` what tensor2tensor/layers/common_attention.py of the
 PyPI wheel returned, run unchanged under tf.compat.v1 on TensorFlow 2.21 (CPU). `generate.py` does it again.
@@ -37,8 +37,9 @@ def cases() -> tuple[Case, ...]:
 def tolerance(positions: np.ndarray, timescales: np.ndarray) -> np.ndarray:
     """Returns the error that tensor2tensor's float32 formula may have, `(*positions.shape, timescales)`.
 
-    The rate goes through exp and a product (2 roundings of the exponent's result, relative to it), the angle through a
-    product, and each float32 rounding is 2**-24 relative at most: 4 * 2**-24 of the angle. The sine adds an ulp of 1,
+    The rate goes through exp and a product (2 roundings of the exponent's result, relative to it), and the angle
+    through a product. Each float32 rounding is 2**-24 relative at most, so the angle is off by 4 * 2**-24 of its value.
+    The sine adds an ulp of 1,
     2**-24, and ours 2.5e-7; together 3e-7 of which does not grow.
     """
     return 3e-7 + 4 * 2.0**-24 * np.abs(np.asarray(positions, np.float64)[..., np.newaxis] / timescales)

@@ -3,8 +3,8 @@
 Usage (in an environment of its own, with mpmath==1.3.0):
     python tests/golden/far_signals.py
 
-A case is a layer, its arguments and the positions that it is called with, one row for each axis, or the places of which
-the arguments say where they lie; kept is what it has to return, rounded once to float64. The formulas are those of
+A case is a layer, its arguments and its positions, one row for each axis; or the arguments state where the positions
+lie. The stored array is the expected result, rounded once to float64. The formulas are those of
 transformers 5.23.0, modeling_rope_utils.py (rotary), diffusers 0.42.1, models/embeddings.py (time steps), tensor2tensor
 1.15.7 (sinusoids), Tancik et al. (projections) and Press et al. (ALiBi), written again for numbers of any precision.
 """
@@ -134,7 +134,7 @@ def _llama3(mp: Any, rate: Any, **given: Any) -> Any:
     return (1 - smooth) * rate / factor + smooth * rate
 
 
-def of_rotary(mp: Any, arguments: dict[str, Any], positions: list[list[Any]]) -> list[list[Any]]:
+def rotary_values(mp: Any, arguments: dict[str, Any], positions: list[list[Any]]) -> list[list[Any]]:
     """Returns the cosines, then the sines of all pairs, the position of each pair that of its axis."""
     sections = arguments.get("sections") or [CHANNELS // 2 // len(positions)] * len(positions)
     scaling = arguments.get("scaling", {"rope_type": "default"})
@@ -159,7 +159,7 @@ def of_rotary(mp: Any, arguments: dict[str, Any], positions: list[list[Any]]) ->
     ]
 
 
-def of_sinusoid(mp: Any, arguments: dict[str, Any], positions: list[list[Any]]) -> list[list[Any]]:
+def sinusoid_values(mp: Any, arguments: dict[str, Any], positions: list[list[Any]]) -> list[list[Any]]:
     """Returns a block of columns for each axis, the last one first."""
     count = CHANNELS // len(positions) // 2
     last = count - 1 if arguments.get("endpoint", True) else count
@@ -181,7 +181,7 @@ def of_sinusoid(mp: Any, arguments: dict[str, Any], positions: list[list[Any]]) 
     ]
 
 
-def of_projections(mp: Any, arguments: dict[str, Any], positions: list[list[Any]]) -> list[list[Any]]:
+def projection_values(mp: Any, arguments: dict[str, Any], positions: list[list[Any]]) -> list[list[Any]]:
     """Returns the sines, then the cosines of whole turns."""
     columns = list(zip(*arguments["matrix"], strict=True))
     turns = [
@@ -191,7 +191,7 @@ def of_projections(mp: Any, arguments: dict[str, Any], positions: list[list[Any]
     return [[turn(each) for turn in (mp.sin, mp.cos) for each in row] for row in turns]
 
 
-def of_times(mp: Any, arguments: dict[str, Any], positions: list[list[Any]]) -> list[list[Any]]:
+def time_values(mp: Any, arguments: dict[str, Any], positions: list[list[Any]]) -> list[list[Any]]:
     """Returns sines, then cosines, or the other way round."""
     count, scale = CHANNELS // 2, mp.mpf(arguments.get("scale", 1.0))
     last = count - mp.mpf(arguments.get("downscale_freq_shift", 1.0))
@@ -200,7 +200,7 @@ def of_times(mp: Any, arguments: dict[str, Any], positions: list[list[Any]]) -> 
     return [[turn(mp.mpf(time) * rate) for turn in order for rate in rates] for time in positions[0]]
 
 
-def of_slopes(mp: Any, arguments: dict[str, Any], positions: list[list[Any]]) -> list[list[Any]]:
+def slope_values(mp: Any, arguments: dict[str, Any], positions: list[list[Any]]) -> list[list[Any]]:
     """Returns the bias of each head between the position and 0."""
     heads = arguments["num_heads"]
     power = 2 ** (heads.bit_length() - 1)
@@ -210,11 +210,11 @@ def of_slopes(mp: Any, arguments: dict[str, Any], positions: list[list[Any]]) ->
 
 
 FORMULAS: dict[str, Callable[[Any, dict[str, Any], list[list[Any]]], list[list[Any]]]] = {
-    "RotaryPositionEncoding": of_rotary,
-    "SinusoidalPositionEncoding": of_sinusoid,
-    "FourierFeatures": of_projections,
-    "TimestepEmbedding": of_times,
-    "AlibiBias": of_slopes,
+    "RotaryPositionEncoding": rotary_values,
+    "SinusoidalPositionEncoding": sinusoid_values,
+    "FourierFeatures": projection_values,
+    "TimestepEmbedding": time_values,
+    "AlibiBias": slope_values,
 }
 
 

@@ -43,7 +43,7 @@ def functions(wheel: Path) -> dict[str, Any]:
     return names
 
 
-def returned(wheel: Path) -> dict[str, np.ndarray]:
+def run_cases(wheel: Path) -> dict[str, np.ndarray]:
     """Returns, for each case, the array, and the call as JSON under the name with `/case` behind it."""
     found: dict[str, np.ndarray] = {}
     known = functions(wheel)
@@ -57,7 +57,7 @@ def returned(wheel: Path) -> dict[str, np.ndarray]:
 
 def main() -> None:
     """Writes the file, or compares with it."""
-    arrays = returned(Path(sys.argv[1]))
+    arrays = run_cases(Path(sys.argv[1]))
     if "--check" not in sys.argv:
         np.savez(RETURNED, **arrays)
         return

@@ -63,7 +63,7 @@ def table(seed: int, tokens: int, channels: int = CHANNELS) -> Any:
     return torch.from_numpy(np.random.default_rng(seed).normal(size=(1, tokens, channels)).astype("float32"))
 
 
-def interpolated(folder: Path) -> dict[str, Any]:
+def interpolate_tables(folder: Path) -> dict[str, Any]:
     """Returns tables and what the methods of models make of them; images are `PATCH` times as large as their grids."""
     import torch
 
@@ -186,7 +186,7 @@ def keep_scores(arrays: dict[str, Any], name: str, attention: Any, tokens: int) 
 
 def main(folder: Path) -> None:
     """Writes the file."""
-    np.savez_compressed(RETURNED, **interpolated(folder), **biases(folder))
+    np.savez_compressed(RETURNED, **interpolate_tables(folder), **biases(folder))
 
 
 if __name__ == "__main__":

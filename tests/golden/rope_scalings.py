@@ -71,7 +71,7 @@ CASES = {
 }
 
 
-def returned(call: dict[str, Any]) -> tuple[np.ndarray, float]:
+def compute_case(call: dict[str, Any]) -> tuple[np.ndarray, float]:
     """Returns the rates and the attention factor of a case."""
     import torch
     from transformers import LlamaConfig
@@ -89,7 +89,7 @@ def main() -> None:
     """Writes the file."""
     arrays: dict[str, Any] = {"cases": np.array(json.dumps(CASES))}
     for name, call in CASES.items():
-        arrays[f"{name}/inv_freq"], arrays[f"{name}/attention_factor"] = returned(call)
+        arrays[f"{name}/inv_freq"], arrays[f"{name}/attention_factor"] = compute_case(call)
     np.savez(RETURNED, **arrays)
 
 

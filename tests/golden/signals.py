@@ -5,8 +5,8 @@ torch==2.13.0 and torchvision==0.28.0):
     python tests/golden/signals.py
 
 Each array has the name of the convention that its function is: `(length, channels)`, or `(height, width, channels)`.
-What the function was given beside sizes is kept with it: `name/matrix` and `name/positions`. Where it takes a dtype,
-that is float64.
+Other arguments than sizes are stored beside the result: {0} and {1}. `name/matrix` and `name/positions`. A function
+with a dtype argument gets float64.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ RETURNED = Path(__file__).parent / "signals.npz"
 HEIGHT, WIDTH, CHANNELS = 5, 7, 24
 
 
-def of_steps() -> dict[str, Any]:
+def step_encodings() -> dict[str, Any]:
     """Returns encodings of 40 positions or time steps."""
     import torch
     from diffusers.models.embeddings import GaussianFourierProjection, get_timestep_embedding
@@ -46,7 +46,7 @@ def of_steps() -> dict[str, Any]:
     }
 
 
-def of_images() -> dict[str, Any]:
+def image_encodings() -> dict[str, Any]:
     """Returns encodings of images of 5 rows and 7 columns, but for a square one of 16."""
     import torch
     from diffusers.models.embeddings import get_2d_sincos_pos_embed, get_fourier_embeds_from_boundingbox
@@ -99,7 +99,7 @@ def _last(encoding: Any, grid: tuple[int, ...]) -> np.ndarray:
 
 def main() -> None:
     """Writes the file."""
-    np.savez(RETURNED, **{name: np.asarray(each) for name, each in {**of_steps(), **of_images()}.items()})
+    np.savez(RETURNED, **{name: np.asarray(each) for name, each in {**step_encodings(), **image_encodings()}.items()})
 
 
 if __name__ == "__main__":

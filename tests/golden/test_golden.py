@@ -1,4 +1,4 @@
-"""What tensor2tensor returned was kept with the call that it answered, and no case is left out."""
+"""Each result of tensor2tensor is stored with its call, and no case is left out."""
 
 import json
 
@@ -7,7 +7,7 @@ import numpy as np
 from tests import golden
 
 
-def test_what_was_returned_is_of_the_calls_that_are_listed() -> None:
+def test_stored_results_belong_to_the_listed_calls() -> None:
     calls = json.loads(golden.CASES.read_text())
     with np.load(golden.RETURNED) as file:
         assert sorted(file.files) == sorted([*calls, *(f"{name}/case" for name in calls)])

@@ -51,7 +51,7 @@ def check(cases: Any) -> None:
         right = [is_right(each, longest, schedule, layout, precision) for each in matches]
         undecided = all("conventions" in each.undecided for each in matches)
         case = f"{way}, {longest}, {length} x {channels}, {schedule}, {layout}, {stored}: {matches}"
-        # What tells too little names nothing; whatever is named has the right name among the names.
+        # If a table has too little information, no convention is named. Any named convention is among the right ones.
         assert matches, case
         assert undecided or any(right), case
         found["undecided" if undecided else "first" if right[0] else "among"] += 1
@@ -87,6 +87,6 @@ def test_the_rounder_of_two_longest_timescales_comes_first() -> None:
     first, second = identify(table("exponential", 5000.0, "tensor2tensor", "concatenated", 50, 64))
     assert ("tensor2tensor" in first.conventions, first.max_timescale) == (True, 5000.0)
     assert second.max_timescale == 6581.0
-    # Of 1, 100, 10,000 and 1,000,000 the paper's next one would be the longest.
+    # The paper's next timescale would be the longest of 1, 100, 10,000 and 1,000,000.
     first, second = identify(table("exponential", 1e6, "tensor2tensor", "concatenated", 50, 8))
     assert ("tensor2tensor" in first.conventions, first.max_timescale, second.max_timescale) == (True, 1e6, 1e8)

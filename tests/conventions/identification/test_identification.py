@@ -1,4 +1,4 @@
-"""`identify` names what made a table, lists what it cannot tell apart, and says "none" of everything else."""
+"""`identify` names the convention of a table, lists ambiguous ones, and reports "none" for any other table."""
 
 import itertools
 from collections import Counter
@@ -8,9 +8,9 @@ import pytest
 
 from keras_pe import timing_signal
 from keras_pe.conventions import CONVENTIONS, Match, identify
-from tests.samples import sampled
+from tests.samples import sample_cases
 
-# Those whose positions are the rows of a table.
+# The conventions whose positions are the rows of a table.
 TABLES = {name: each for name, each in CONVENTIONS.items() if each.whole_positions and each.axes == 1}
 RNG = np.random.default_rng(5)
 
@@ -22,7 +22,7 @@ def bfloat16(table: np.ndarray) -> np.ndarray:
 
 
 def float32_formula(name: str, positions: np.ndarray, channels: int) -> np.ndarray:
-    """What a codebase computes: the product of position and rate rounded to float32 before the sine."""
+    """The arithmetic of a codebase: the product of position and rate is rounded to float32 before the sine."""
     convention = TABLES[name]
     rates = (1 / convention.timescales(channels)).astype(np.float32)
     angles = positions.astype(np.float32)[:, np.newaxis] * rates
@@ -98,7 +98,7 @@ def check_confusion(every: list[Case]) -> None:
         right = [match for match in matches if set(match.conventions) == names[name, channels]]
         found = bool(right) and start in (right[0].start_index, *right[0].other_starts)
         confusion[name, "right" if found else "wrong"] += 1
-        # At 4 channels 1 and 100 are both 100 ** (0, 1) and 10,000 ** (0, 1 / 2): the same numbers are no doubt.
+        # At 4 channels, 1 and 100 are both 100 ** (0, 1) and 10,000 ** (0, 1 / 2): equal numbers are not ambiguous.
         unsure += len({tuple(np.round(np.log(match.timescales), 6)) for match in matches}) > 1
         assert all(reproduces(match, table.astype(np.float64)) for match in matches)
     assert confusion.total() >= 300
@@ -115,7 +115,7 @@ def test_an_odd_width_is_told_as_well_as_an_even_one() -> None:
 
 
 # One case of each eleven is a sample with every convention, width, cut, length and way of storage in it.
-of_each = pytest.mark.parametrize("step", sampled([11, 1], [11]))
+of_each = pytest.mark.parametrize("step", sample_cases([11, 1], [11]))
 
 
 @of_each
@@ -283,7 +283,7 @@ def test_a_table_is_told_by_the_half_of_its_rows_that_are_not_zero(zeros: slice,
     assert "tensor2tensor" in match.conventions
 
 
-def quantized(table: np.ndarray, kind: str) -> np.ndarray:
+def quantize_table(table: np.ndarray, kind: str) -> np.ndarray:
     """Rounds to int8 steps of the table, of each column or of each row."""
     if kind == "asymmetric":
         step = (table.max() - table.min()) / 255
@@ -298,7 +298,7 @@ def quantized(table: np.ndarray, kind: str) -> np.ndarray:
 @pytest.mark.parametrize(("name", "channels"), [("paper", 64), ("tensor2tensor", 16), ("dit", 128)])
 def test_a_table_of_int8_steps_is_recognized(kind: str, name: str, channels: int) -> None:
     start, scale = TABLES[name].start_index, 3.7
-    [match] = identify(quantized(scale * signal_of(name, channels, np.arange(start, start + 100)), kind))
+    [match] = identify(quantize_table(scale * signal_of(name, channels, np.arange(start, start + 100)), kind))
     assert set(match.conventions) == exact_names(name, channels)
     assert match.start_index == start
 

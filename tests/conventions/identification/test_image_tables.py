@@ -9,7 +9,7 @@ import pytest
 from keras_pe import timing_signal
 from keras_pe.conventions import CONVENTIONS, Match, identify
 from tests.conventions.identification.test_identification import STORED
-from tests.samples import sampled
+from tests.samples import sample_cases
 
 IMAGES = {name: each for name, each in CONVENTIONS.items() if each.axes == 2 and each.schedule}
 # Made column after column, and of the width first.
@@ -98,7 +98,7 @@ def cases() -> list[Case]:
     ]
 
 
-@pytest.mark.parametrize("step", sampled([41, 1], [41]))
+@pytest.mark.parametrize("step", sample_cases([41, 1], [41]))
 @pytest.mark.timeout(3600)
 def test_every_image_is_named_right_or_not_at_all(step: int) -> None:
     found = check(cases()[::step])
@@ -116,7 +116,7 @@ def test_an_image_is_named_with_its_size_its_order_and_its_class_token() -> None
     assert match.details()["grid"] == "6 x 9 by rows, columns of the width first, after 1 class tokens"
 
 
-def test_what_is_told_of_an_image_makes_its_table_again() -> None:
+def test_the_identification_of_an_image_table_reproduces_the_table() -> None:
     import keras_pe
 
     for name in ("moco-v3-2d", "deformable-detr-2d", "timm-2d"):
@@ -150,7 +150,7 @@ def test_a_class_token_before_a_sequence_is_told() -> None:
     assert (match.start_index, match.grid.shape, match.grid.class_tokens) == (0, (20,), 1)
 
 
-def test_what_is_no_image_of_a_convention_is_none() -> None:
+def test_a_table_of_no_known_image_convention_has_no_match() -> None:
     rng, mae = np.random.default_rng(0), image("mae-2d", 64, (7, 7))
     others = {
         "rows exchanged": mae[rng.permutation(49)],

@@ -1,4 +1,4 @@
-"""Where a table is too small to tell which convention made it, `identify` names none, and says what it cannot tell."""
+"""A table that is too small to identify its convention gets no name, and `identify` reports the ambiguity."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def test_the_month_of_a_year_is_no_convention() -> None:
     assert match.conventions == match.timescales_of == ()
     assert match.max_timescale is None
     assert {"conventions", "timescales_of", "layout", "max_timescale"} <= set(match.undecided)
-    # What it does tell: twelve rows a turn, and that the first row is one after the sine's zero.
+    # It does report twelve rows a turn, and that the first row is one after the sine's zero.
     assert 2 * np.pi * match.timescales[0] == pytest.approx(12)
     assert (match.start_index, match.other_starts[:2]) == (1, (13, 25))
     assert "start_index" in match.undecided
@@ -35,7 +35,7 @@ def test_no_circle_of_two_columns_is_a_convention(period: float, length: int, dt
         assert "conventions" in match.undecided
 
 
-def test_what_is_told_of_a_circle_makes_the_table_again() -> None:
+def test_the_identification_of_a_circle_reproduces_the_table() -> None:
     table = circles([0.3], 20, first=5)
     [match] = identify(table)
     arguments = match.layer_arguments()

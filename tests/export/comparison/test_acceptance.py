@@ -1,4 +1,4 @@
-"""What a user accepts: of decisions a share over all cases, and never that a runtime dies."""
+"""A user accepts a share of changed decisions over all cases, but never the end of a runtime's process."""
 
 from pathlib import Path
 

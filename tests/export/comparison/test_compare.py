@@ -135,7 +135,7 @@ def test_a_number_without_axes_is_compared_as_any_other():
     assert (other.max_abs_diff, other.worst_index) == (0.5, ())
 
 
-def test_where_keras_itself_overflows_nothing_is_compared():
+def test_values_that_overflow_in_keras_are_not_compared():
     truth = np.array([1.0, 7e4])
     expected = np.array([1.0, np.inf], np.float16)
     for actual in (np.inf, np.nan, 7e4):
@@ -176,7 +176,7 @@ def test_a_larger_noise_that_is_known_from_elsewhere_widens_the_floor_and_never_
 
 def test_a_wider_artifact_is_held_to_its_own_precision_and_the_gap_is_told():
     truth = np.array([1.0, 2.0])
-    own = np.array([1.0, 2.125], np.float32)  # what the model says in 16 bits
+    own = np.array([1.0, 2.125], np.float32)  # the model's values in 16 bits
     wrong = np.array([1.0, 2.1], np.float32)
     result = compare_arrays("y", truth.astype(np.float32), wrong, truth, own=own)
     assert not result.passed

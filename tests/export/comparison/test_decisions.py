@@ -63,7 +63,7 @@ def test_a_decision_is_given_in_one_word(given: str | float | None, expected: De
     assert parse_decision(given) == expected
 
 
-def test_what_can_come_out_in_one_way_only_decides_nothing() -> None:
+def test_an_output_with_one_possible_class_decides_nothing() -> None:
     rows = np.zeros((4, 3))
     assert [Decision("top_k", k=k).decides(rows) for k in (2, 3, 9)] == [True, False, False]
     assert [Decision("argmax").decides(each) for each in (rows, rows[:, :1], rows[:, 0])] == [True, False, False]

@@ -11,8 +11,8 @@ from keras_pe.export import ExportError, Format
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.pipeline.smoke_test import check_agreement
 
-# An angle of up to 40,000 is off by up to half its unit, 2**-9, in float32, and so is its sine: 0.2 %, where 0.1 % is
-# allowed without a look at the rounding, and 8 times that, 1.6 %, with it.
+# In float32, an angle of up to 40,000 is off by up to half its unit, 2**-9, and so is its sine: 0.2 %. The comparison
+# allows 0.1 % without a measurement of rounding, and 8 times 0.2 %, 1.6 %, with one.
 STEEP = 12_000
 
 
@@ -60,11 +60,11 @@ def exact(x: np.ndarray) -> np.ndarray:
     return np.sin(x.astype("float64") * STEEP).astype("float32")
 
 
-def test_what_is_nearer_to_the_truth_than_keras_is_no_fault() -> None:
+def test_a_result_nearer_to_the_reference_than_keras_is_not_a_fault() -> None:
     check(Steep(), exact)
 
 
-def test_what_rounds_elsewhere_is_no_fault_and_takes_one_comparison_at_each_of_two_sizes() -> None:
+def test_another_order_of_rounding_is_not_a_fault_and_takes_one_comparison_at_each_of_two_sizes() -> None:
     assert check(Steep(), lambda x: exact(x * np.float32(1 + 2**-23))) == 2
 
 
@@ -80,7 +80,7 @@ def test_a_fault_of_less_is_refused_where_keras_rounds_less() -> None:
 
 
 class Tall(Steep):
-    """Of the first half numbers that are larger than what a mask fills in."""
+    """Returns numbers whose first half is larger than the fill value of a mask."""
 
     def call(self, inputs: Any) -> Any:
         return super().call(inputs) * TALL
@@ -115,7 +115,7 @@ def test_without_a_float64_rebuild_roundings_of_the_inputs_tell(
         assert not is_refused
 
 
-def test_where_rounding_drowns_every_answer_that_is_said() -> None:
+def test_rounding_that_drowns_every_answer_is_reported() -> None:
     class Noise(Steep):
         def call(self, inputs: Any) -> Any:
             return keras.ops.sin(inputs * 1e7)

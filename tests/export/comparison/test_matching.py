@@ -1,4 +1,4 @@
-"""Names: an artifact that calls its inputs and outputs otherwise is compared, and the report says what is what."""
+"""An artifact with other names of inputs and outputs is compared, and the report lists the matches."""
 
 import json
 from collections.abc import Mapping

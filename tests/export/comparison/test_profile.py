@@ -56,7 +56,7 @@ def test_a_difference_of_a_power_of_ten_falls_in_the_bin_that_starts_with_it():
     assert profile.counts[0] == profile.counts[-1] == 1
 
 
-def test_of_the_failing_cases_the_one_with_the_most_positions_is_kept():
+def test_the_failing_case_with_the_most_positions_is_kept():
     cases, expectations, answers = [], [], []
     for length, error in ((2, 9.0), (50, 0.5), (90, 0.0)):
         x = np.ones((1, length), np.float32)

@@ -1,4 +1,4 @@
-"""What came of a case where the reference refuses it."""
+"""Results of a case that the reference refuses."""
 
 import keras
 import pytest

@@ -86,7 +86,7 @@ def test_the_artifact_names_what_the_file_takes_and_returns(artifact: Any) -> No
     assert file.nbytes == file.path.stat().st_size
 
 
-def test_what_it_says_about_itself_is_read_back(artifact: Any) -> None:
+def test_a_litert_file_returns_its_stored_metadata(artifact: Any) -> None:
     file = artifact(_in_half_precision, "litert")
     assert len(file.notes) == 1
     assert json.loads(file.metadata["keras_pe.notes"]) == list(file.notes)
@@ -113,7 +113,9 @@ REFUSED = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("layer", "message"), REFUSED)
-def test_what_the_interpreter_lacks_is_refused_with_the_way_around(layer: Any, message: str, tmp_path: Path) -> None:
+def test_operators_that_the_interpreter_lacks_are_refused_with_the_way_around(
+    layer: Any, message: str, tmp_path: Path
+) -> None:
     with pytest.raises(ExportError, match=message):
         export_litert(_apply(layer), tmp_path / "model.tflite")
     assert list(tmp_path.iterdir()) == []
@@ -121,14 +123,14 @@ def test_what_the_interpreter_lacks_is_refused_with_the_way_around(layer: Any, m
 
 @pytest.mark.slow
 def test_a_converter_that_ends_its_process_is_a_refusal(tmp_path: Path) -> None:
-    def divided(x: Any) -> Any:
+    def divide_by_zero(x: Any) -> Any:
         if tf.executing_eagerly():
             return x
         # TensorFlow refuses to divide by zero, its converter does it where both are known.
         return x + ops.cast(tf.truncatediv(tf.constant([7]), tf.constant([0])), x.dtype)
 
     with pytest.raises(UnsupportedError, match=r"the conversion failed: the process ended with signal \d+"):
-        export_litert(_apply(Function(divided), length=3), tmp_path / "model.tflite")
+        export_litert(_apply(Function(divide_by_zero), length=3), tmp_path / "model.tflite")
     assert list(tmp_path.iterdir()) == []
     export_litert(_apply(layers.Dense(2), length=3), tmp_path / "model.tflite")
 
@@ -225,11 +227,11 @@ def test_a_switch_takes_the_branch_of_its_index(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_slice_up_to_place_0_has_nothing(tmp_path: Path) -> None:
-    def turned(x: Any) -> Any:
+    def rotate_empty_pairs(x: Any) -> Any:
         first, later = x[..., :0], x[..., 0:]
         return ops.concatenate([ops.reshape(ops.stack([first, -first], -2), (*ops.shape(x)[:2], 0)), later], -1)
 
-    model = _apply(Function(turned, name="y"))
+    model = _apply(Function(rotate_empty_pairs, name="y"))
     artifact = export_litert(model, tmp_path / "model.tflite")
     x = np.random.default_rng(0).normal(size=(3, 5, 4)).astype("float32")
     (actual,) = _run(artifact.path, {"x": x}).values()
@@ -238,11 +240,11 @@ def test_a_slice_up_to_place_0_has_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_slice_adds_axes_wherever_they_are(tmp_path: Path) -> None:
-    def sliced(x: Any) -> Any:
+    def slice_axes(x: Any) -> Any:
         several = x[:, None, ..., None], x[:, 1:, None, 0], x[..., None, :2], x[:, -1, None], x[:, ::2, None]
         return (x[..., None], x[None], x[..., 0][..., None], *several)
 
-    model = _apply(Function(sliced))
+    model = _apply(Function(slice_axes))
     artifact = export_litert(model, tmp_path / "model.tflite")
     x = np.random.default_rng(0).normal(size=(3, 5, 4)).astype("float32")
     actual = _run(artifact.path, {"x": x})
@@ -367,7 +369,7 @@ def test_infinite_numbers_are_told_from_others(tmp_path: Path) -> None:
 def test_a_contraction_arrives_whichever_factor_has_the_batch(tmp_path: Path) -> None:
     matrix = np.random.default_rng(1).normal(size=(6, 4)).astype("float32")
 
-    def contracted(x: Any) -> Any:
+    def contract_axes(x: Any) -> Any:
         return [
             *(ops.einsum(equation, matrix, x) for equation in ("ij,bcj->bic", "ij,bcj->cbi", "ij,blj->blij")),
             ops.einsum("i,bjc->bicj", matrix[:, 0], x),
@@ -376,7 +378,7 @@ def test_a_contraction_arrives_whichever_factor_has_the_batch(tmp_path: Path) ->
         ]
 
     for length in (5, None):
-        model = _apply(Function(contracted), length)
+        model = _apply(Function(contract_axes), length)
         artifact = export_litert(model, tmp_path / f"{length}.tflite")
         x = np.random.default_rng(0).normal(size=(3, 5, 4)).astype("float32")
         actual = _run(artifact.path, {"x": x})
@@ -436,7 +438,7 @@ def test_the_stages_of_an_export_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_stood_there_survives_a_refusal(tmp_path: Path) -> None:
+def test_an_existing_file_survives_a_refused_export(tmp_path: Path) -> None:
     path = export_litert(_apply(layers.Dense(2)), tmp_path / "model.tflite").path
     before = path.read_bytes()
     with pytest.raises(ExportError):

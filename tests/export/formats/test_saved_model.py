@@ -1,4 +1,4 @@
-"""What a user is promised of a SavedModel."""
+"""The promises of a SavedModel export."""
 
 import logging
 import os
@@ -62,7 +62,7 @@ def test_each_weight_is_stored_once(tmp_path: Path) -> None:
     assert weights < export_saved_model(model, tmp_path / "model").nbytes < 1.5 * weights
 
 
-def test_what_it_says_about_itself_is_read_back(tmp_path: Path) -> None:
+def test_a_saved_model_returns_its_stored_metadata(tmp_path: Path) -> None:
     artifact = export_saved_model(_model(), tmp_path / "model")
     again = read_artifact(artifact.path)
     assert (again.inputs, again.outputs, again.metadata) == (artifact.inputs, artifact.outputs, artifact.metadata)
@@ -86,7 +86,7 @@ def test_state_that_no_output_depends_on_is_not_mentioned(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_what_keras_traces_wrongly_is_traced_right(tmp_path: Path) -> None:
+def test_layers_that_keras_traces_wrongly_are_traced_right(tmp_path: Path) -> None:
     layers = [keras.Input((None, 4), name="x"), keras.layers.TimeDistributed(keras.layers.Dense(2), name="steps")]
     model = keras.Sequential(layers)
     served = tf.saved_model.load(export_saved_model(model, tmp_path / "model").path).signatures["serving_default"]
@@ -154,7 +154,7 @@ def test_a_text_is_split_and_looked_up_in_the_folder(tmp_path: Path) -> None:
     assert served(text=tf.constant(["Cat, sat!"]))["ids"].numpy().tolist() == [[2, 3, 0]]
 
 
-def test_what_keras_cannot_trace_is_refused_by_its_reason(tmp_path: Path) -> None:
+def test_layers_that_keras_cannot_trace_are_refused_with_the_reason(tmp_path: Path) -> None:
     class Eager(keras.layers.Layer):
         def call(self, x: Any) -> Any:
             return tf.constant(x.numpy() * 2)

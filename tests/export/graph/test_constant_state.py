@@ -1,4 +1,4 @@
-"""A layer that assigns the same values in every call is no state; one whose calls differ in any way is."""
+"""A layer that assigns equal values in every call has no state; a layer whose calls differ has."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ from keras_pe.export import UnsupportedError, export_onnx
 
 
 class Causal(layers.Layer):
-    """A convolution that sets what it must not see to zero before each call, as a PixelCNN does."""
+    """A convolution that zeroes the masked part of its kernel before each call, as a PixelCNN does."""
 
     def build(self, shape: tuple[int, ...]) -> None:
         self.conv = layers.Conv2D(4, 3, padding="same")
@@ -67,7 +67,7 @@ STATES = {
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_what_differs_from_call_to_call_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_layer_that_differs_from_call_to_call_is_refused(name: str, tmp_path: Path) -> None:
     function, is_before = STATES[name]
     inputs = keras.Input((4,), name="x")
     model = keras.Model(inputs, Assigning(function, is_before=is_before)(inputs))

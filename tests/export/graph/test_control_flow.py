@@ -47,7 +47,7 @@ def step(carry: Any, row: Any) -> Any:
 
 
 def scans(x: Any) -> Any:
-    """Over the rows in both directions, of one tensor and of two, and over none, as far as it is told."""
+    """Scans rows in both directions: of one tensor, of two tensors, and of a tensor without rows."""
     start, rows = ops.zeros_like(x[:, 0]), ops.transpose(x, (1, 0, 2))
 
     def two_steps(carry: Any, row: Any) -> Any:

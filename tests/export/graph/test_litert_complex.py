@@ -14,7 +14,7 @@ from keras_pe.export.model.watch.traceable import operators_before
 CONSTANT = np.exp(1j * np.arange(8)).astype("complex64")
 
 
-def _joined(x: Any) -> Any:
+def _concatenate_parts(x: Any) -> Any:
     return tf.concat([x, tf.reverse(x, [1]), tf.stack([x[:, 0], x[:, 1]], 1)], 1)
 
 
@@ -29,7 +29,7 @@ FORMS: dict[str, Callable[[Any], Any]] = {
     "quotient": lambda x: CONSTANT / x + tf.math.reciprocal(x),
     "exponential and logarithm": lambda x: ops.exp(x) + tf.math.log(x),
     "square": lambda x: tf.square(x) + tf.ones_like(x),
-    "joined": _joined,
+    "joined": _concatenate_parts,
     "shape": lambda x: ops.transpose(ops.reshape(x, (-1, 2, 4)), (2, 1, 0)),
     "dynamic shape": lambda x: tf.reshape(x, tf.reverse(tf.shape(x), [0])),
     "chosen": lambda x: tf.where(ops.abs(x) > 1, x, tf.zeros_like(x)),
@@ -51,18 +51,20 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", FORMS)
 def test_a_complex_tensor_is_computed_as_two_real_ones(name: str) -> None:
-    def computed(real: Any, imaginary: Any) -> list[Any]:
+    def compute_parts(real: Any, imaginary: Any) -> list[Any]:
         results = tf.nest.flatten(FORMS[name](tf.complex(real, imaginary)))
         complex_ = [x for x in results if x.dtype.is_complex]
         return [part(x) for x in complex_ for part in (tf.math.real, tf.math.imag)] or results
 
     specs = [tf.TensorSpec((None, 8))] * 2
     with litert_forms():
-        traced = tf.function(computed, input_signature=specs, autograph=False).get_concrete_function()
+        traced = tf.function(compute_parts, input_signature=specs, autograph=False).get_concrete_function()
     assert not [op.type for op in operators_before(traced.outputs) for x in op.inputs if x.dtype.is_complex]
     for rows in (1, 3):
         parts = np.random.default_rng(rows).normal(size=(2, rows, 8)).astype("float32")
-        for actual, truth in zip(traced(*map(tf.constant, parts)), computed(*map(tf.constant, parts)), strict=True):
+        for actual, truth in zip(
+            traced(*map(tf.constant, parts)), compute_parts(*map(tf.constant, parts)), strict=True
+        ):
             # Sums of up to sixteen products, each rounded twice to 2**-24 of the largest value.
             np.testing.assert_allclose(actual, truth, rtol=0, atol=32 * 2**-24 * max(1.0, np.abs(truth).max()))
 

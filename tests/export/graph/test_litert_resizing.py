@@ -16,7 +16,7 @@ _OWN = ("ResizeArea", "ResizeBicubic", "ScaleAndTranslate")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_an_image_is_resized_as_tensorflow_does(method: str, dtype: str) -> None:
-    def resized(images: Any) -> list[Any]:
+    def resize_images(images: Any) -> list[Any]:
         by = [(size, antialias) for size in SIZES for antialias in (False, True)]
         results = [tf.image.resize(images, size, method, antialias=antialias) for size, antialias in by]
         return [*results, tf.image.resize(images, tf.shape(images)[1:3] * 2, method)]
@@ -24,13 +24,13 @@ def test_an_image_is_resized_as_tensorflow_does(method: str, dtype: str) -> None
     random = np.random.default_rng(0)
     for shape, sizes in (((None, 9, 12, 3), [(9, 12)]), ((None, None, None, 3), [(9, 12), (6, 31), (2, 2)])):
         with litert_forms():
-            traced = tf.function(resized, input_signature=[tf.TensorSpec(shape, dtype)]).get_concrete_function()
+            traced = tf.function(resize_images, input_signature=[tf.TensorSpec(shape, dtype)]).get_concrete_function()
         types = {op.type for op in traced.graph.get_operations()}
         assert types.isdisjoint(_OWN)
         assert dtype == "float32" or "ResizeNearestNeighbor" not in types
         for height, width in sizes:
             images = tf.constant(random.uniform(-9, 9, (2, height, width, 3)).astype(dtype))
-            for actual, truth in zip(traced(images), resized(images), strict=True):
-                # A sum of products of up to eleven pixels and a weight, along each of two axes, of values up to 9; the
+            for actual, truth in zip(traced(images), resize_images(images), strict=True):
+                # A sum of products of up to eleven pixels and a weight, along each of two axes, of values up to 9. The
                 # weights of Lanczos are sines over small numbers. The place of a pixel, up to 31, rounds to 2**-20.
                 np.testing.assert_allclose(actual, truth, rtol=0, atol=128 * 9 * 2**-24)

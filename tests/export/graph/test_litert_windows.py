@@ -11,7 +11,7 @@ from keras_pe.export.graph.litert_forms import litert_forms
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 def test_pools_and_patches_are_those_of_tensorflow(padding: str) -> None:
-    def pooled(images: Any, volumes: Any) -> list[Any]:
+    def pool_windows(images: Any, volumes: Any) -> list[Any]:
         counts = tf.cast(images * 100, "int32")
         return [
             tf.nn.max_pool2d(counts, (2, 3), (3, 1), padding),
@@ -23,7 +23,7 @@ def test_pools_and_patches_are_those_of_tensorflow(padding: str) -> None:
     for size in (6, None):
         specs = [tf.TensorSpec((None, *[size] * rank, 2)) for rank in (2, 3)]
         with litert_forms():
-            traced = tf.function(pooled, input_signature=specs, autograph=False).get_concrete_function()
+            traced = tf.function(pool_windows, input_signature=specs, autograph=False).get_concrete_function()
         types = {op.type for op in traced.graph.get_operations()}
         assert types.isdisjoint(("ExtractImagePatches", "MaxPool3D", "AvgPool3D"))
         for length in (6, 6 if size else 9):
@@ -31,13 +31,13 @@ def test_pools_and_patches_are_those_of_tensorflow(padding: str) -> None:
                 tf.constant(np.random.default_rng(0).normal(size=(2, *[length] * rank, 2)).astype("float32"))
                 for rank in (2, 3)
             ]
-            for number, (actual, truth) in enumerate(zip(traced(*inputs), pooled(*inputs), strict=True)):
+            for number, (actual, truth) in enumerate(zip(traced(*inputs), pool_windows(*inputs), strict=True)):
                 # A mean of twelve numbers rounds each sum, whose order is another.
                 np.testing.assert_allclose(actual, truth, rtol=0, atol=4e-7 if number == 3 else 0)
 
 
 def test_a_convolution_with_gaps_is_one_operator() -> None:
-    def convolved(images: Any) -> list[Any]:
+    def convolve_windows(images: Any) -> list[Any]:
         kernel, pointwise = np.ones((3, 2, 4, 2), "float32"), np.ones((1, 1, 8, 5), "float32")
         return [
             tf.nn.depthwise_conv2d(images, kernel, [1, 1, 1, 1], "SAME", dilations=[2, 3]),
@@ -46,7 +46,7 @@ def test_a_convolution_with_gaps_is_one_operator() -> None:
 
     spec = tf.TensorSpec((None, None, None, 4))
     with litert_forms():
-        traced = tf.function(convolved, input_signature=[spec], autograph=False).get_concrete_function()
+        traced = tf.function(convolve_windows, input_signature=[spec], autograph=False).get_concrete_function()
     operators = [op for op in traced.graph.get_operations() if op.type == "DepthwiseConv2dNative"]
     assert [list(op.get_attr("dilations")) for op in operators] == [[1, 2, 3, 1]] * 2
     assert not any(op.type == "SpaceToBatchND" for op in traced.graph.get_operations())

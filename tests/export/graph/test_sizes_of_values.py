@@ -16,17 +16,17 @@ BOXES = keras.Input((None, 4), name="boxes")
 ROWS = keras.Input((4,), name="rows")
 IDS = keras.Input((4,), dtype="int32", name="ids")
 CASES: dict[str, tuple[keras.KerasTensor, Callable[[Any], Any], tuple[int | None, ...]]] = {
-    "boxes that overlap little": (BOXES, lambda x: _suppressed(x[0]), (None, 4)),
+    "boxes that overlap little": (BOXES, lambda x: _suppress_boxes(x[0]), (None, 4)),
     "rows that a condition selects": (ROWS, lambda x: tf.boolean_mask(x, x[:, 0] >= 0), (None, 4)),
     "ids that differ": (IDS, lambda x: tf.unique(tf.reshape(x, (-1,)))[0], (None,)),
 }
 
 
-def _suppressed(boxes: Any) -> Any:
+def _suppress_boxes(boxes: Any) -> Any:
     return tf.gather(boxes, tf.image.non_max_suppression(boxes, boxes[:, 0], 5))
 
 
-def made(case: str) -> keras.Model:
+def make_selection(case: str) -> keras.Model:
     inputs, function, shape = CASES[case]
 
     class Selected(keras.layers.Layer):
@@ -44,12 +44,12 @@ def made(case: str) -> keras.Model:
 @pytest.mark.parametrize("export", [export_onnx, export_saved_model])
 def test_the_size_has_a_name_of_its_own(case: str, export: Callable[..., Any], tmp_path: Path) -> None:
     suffix = ".onnx" if export is export_onnx else ""
-    (output,) = export(made(case), tmp_path / f"model{suffix}").outputs
+    (output,) = export(make_selection(case), tmp_path / f"model{suffix}").outputs
     assert output.shape == ("selected_axis_0", *CASES[case][2][1:])
 
 
 def test_fewer_boxes_come_out_than_were_seen_when_it_was_exported(tmp_path: Path) -> None:
-    path = export_onnx(made("boxes that overlap little"), tmp_path / "model.onnx").path
+    path = export_onnx(make_selection("boxes that overlap little"), tmp_path / "model.onnx").path
     session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
     same = np.tile(np.float32([0, 0, 1, 1]), (1, 7, 1))
     assert session.run(None, {"boxes": same})[0].tolist() == [[0, 0, 1, 1]]

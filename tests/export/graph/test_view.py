@@ -1,4 +1,4 @@
-"""What is found in a traced graph, and what is overlooked on purpose."""
+"""The view of a traced graph finds stateful operations, and ignores harmless ones."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,23 +21,23 @@ def noise(x: Any) -> Any:
     return keras.random.normal(tf.shape(x), seed=1)
 
 
-def called(x: Any) -> Any:
+def call_noise(x: Any) -> Any:
     return tf.function(lambda y: tf.function(noise)(y) * 2.0, autograph=False)(x)
 
 
-def branched(x: Any) -> Any:
+def branch_to_noise(x: Any) -> Any:
     return tf.cond(tf.reduce_sum(x) > 0, lambda: x, lambda: noise(x))
 
 
-def looped(x: Any) -> Any:
+def loop_over_noise(x: Any) -> Any:
     return tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y + noise(y)), [0, x])[1]
 
 
-def decided(x: Any) -> Any:
+def loop_until_noise(x: Any) -> Any:
     return tf.while_loop(lambda y: tf.reduce_sum(noise(y)) < 3, lambda y: (y + 1,), [x])[0]
 
 
-NOISY = [noise, called, branched, looped, decided]
+NOISY = [noise, call_noise, branch_to_noise, loop_over_noise, loop_until_noise]
 
 
 @pytest.mark.parametrize("noisy", NOISY)

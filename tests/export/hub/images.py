@@ -141,19 +141,19 @@ _DFINE = {
 _DINOV2 = _VISION | {"position_embedding_shape": (48, 48, 3), "num_register_tokens": 2}
 
 
-def _made(name: str, **config: Any) -> Callable[[], Any]:
+def _model_maker(name: str, **config: Any) -> Callable[[], Any]:
     return functools.partial(getattr(keras_hub.models, name), **config)
 
 
 def basnet() -> Any:
     """Returns BASNet, over images of any size."""
-    return keras_hub.models.BASNetBackbone(_made("ResNetBackbone", **_PYRAMID)(), 1)
+    return keras_hub.models.BASNetBackbone(_model_maker("ResNetBackbone", **_PYRAMID)(), 1)
 
 
 def deeplab() -> Any:
     """Returns DeepLabV3 over a pyramid of features."""
     return keras_hub.models.DeepLabV3Backbone(
-        _made("ResNetBackbone", **_PYRAMID, image_shape=(64, 64, 3))(),
+        _model_maker("ResNetBackbone", **_PYRAMID, image_shape=(64, 64, 3))(),
         spatial_pyramid_pooling_key="P5",
         upsampling_size=8,
         dilation_rates=[2, 3],
@@ -165,7 +165,7 @@ def deeplab() -> Any:
 
 def depth_anything() -> Any:
     """Returns Depth Anything over a DINOv2 of four layers."""
-    encoder = _made("DINOV2Backbone", **_DINOV2 | {"num_layers": 4, "patch_size": 4})()
+    encoder = _model_maker("DINOV2Backbone", **_DINOV2 | {"num_layers": 4, "patch_size": 4})()
     keys = ["stage1", "stage2", "stage3", "stage4"]
     return keras_hub.models.DepthAnythingBackbone(encoder, [4, 2, 1, 0.5], [4, 8, 12, 16], 8, 4, -1, feature_keys=keys)
 
@@ -176,7 +176,9 @@ def dfine() -> Any:
     Its kernels are larger than fresh ones, or the queries that it chooses among would be alike to the last digits.
     """
     features = {"out_features": ["stage3", "stage4"], "image_shape": (64, 64, 3)}
-    model = keras_hub.models.DFineBackbone(_made("HGNetV2Backbone", **_HGNET, **features)(), **_DFINE, **features)
+    model = keras_hub.models.DFineBackbone(
+        _model_maker("HGNetV2Backbone", **_HGNET, **features)(), **_DFINE, **features
+    )
     for weight in model.trainable_variables:
         if len(weight.shape) == 4:
             weight.assign(weight * 3)
@@ -185,20 +187,20 @@ def dfine() -> Any:
 
 def retinanet() -> Any:
     """Returns RetinaNet's pyramid over images of any size."""
-    encoder = _made("ResNetBackbone", **_PYRAMID)()
+    encoder = _model_maker("ResNetBackbone", **_PYRAMID)()
     return keras_hub.models.RetinaNetBackbone(encoder, min_level=3, max_level=7, use_p5=False)
 
 
 def segformer() -> Any:
     """Returns SegFormer over a MiT."""
-    return keras_hub.models.SegFormerBackbone(_made("MiTBackbone", **_MIT, image_shape=(64, 64, 3))(), 8)
+    return keras_hub.models.SegFormerBackbone(_model_maker("MiTBackbone", **_MIT, image_shape=(64, 64, 3))(), 8)
 
 
 BACKBONES = {
     "BASNetBackbone": Recipe(basnet),
-    "CLIPVisionEncoder": Recipe(_made("CLIPVisionEncoder", **_VISION)),
+    "CLIPVisionEncoder": Recipe(_model_maker("CLIPVisionEncoder", **_VISION)),
     "CSPNetBackbone": Recipe(
-        _made(
+        _model_maker(
             "CSPNetBackbone",
             stem_filters=16,
             stem_kernel_size=3,
@@ -213,31 +215,33 @@ BACKBONES = {
         )
     ),
     "DFineBackbone": Recipe(dfine),
-    "DINOV2Backbone": Recipe(_made("DINOV2Backbone", **_DINOV2)),
-    "DINOV3Backbone": Recipe(_made("DINOV3Backbone", **_VISION)),
+    "DINOV2Backbone": Recipe(_model_maker("DINOV2Backbone", **_DINOV2)),
+    "DINOV3Backbone": Recipe(_model_maker("DINOV3Backbone", **_VISION)),
     "DeepLabV3Backbone": Recipe(deeplab),
-    "DeiTBackbone": Recipe(_made("DeiTBackbone", **_VISION)),
-    "DenseNetBackbone": Recipe(_made("DenseNetBackbone", stackwise_num_repeats=[1, 2, 2], growth_rate=4)),
+    "DeiTBackbone": Recipe(_model_maker("DeiTBackbone", **_VISION)),
+    "DenseNetBackbone": Recipe(_model_maker("DenseNetBackbone", stackwise_num_repeats=[1, 2, 2], growth_rate=4)),
     "DepthAnythingBackbone": Recipe(depth_anything),
-    "EfficientNetBackbone": Recipe(_made("EfficientNetBackbone", **_EFFICIENT)),
-    "HGNetV2Backbone": Recipe(_made("HGNetV2Backbone", **_HGNET)),
-    "MetaCLIP2VisionEncoder": Recipe(_made("MetaCLIP2VisionEncoder", **_VISION)),
-    "MiTBackbone": Recipe(_made("MiTBackbone", **_MIT, image_shape=(64, 64, 3))),
-    "MobileNetBackbone": Recipe(_made("MobileNetBackbone", **_MOBILENET)),
-    "MobileNetV5Backbone": Recipe(_made("MobileNetV5Backbone", **_MOBILENET_V5, image_shape=(64, 64, 3))),
-    "ResNetBackbone": Recipe(_made("ResNetBackbone", **_RESNET)),
+    "EfficientNetBackbone": Recipe(_model_maker("EfficientNetBackbone", **_EFFICIENT)),
+    "HGNetV2Backbone": Recipe(_model_maker("HGNetV2Backbone", **_HGNET)),
+    "MetaCLIP2VisionEncoder": Recipe(_model_maker("MetaCLIP2VisionEncoder", **_VISION)),
+    "MiTBackbone": Recipe(_model_maker("MiTBackbone", **_MIT, image_shape=(64, 64, 3))),
+    "MobileNetBackbone": Recipe(_model_maker("MobileNetBackbone", **_MOBILENET)),
+    "MobileNetV5Backbone": Recipe(_model_maker("MobileNetV5Backbone", **_MOBILENET_V5, image_shape=(64, 64, 3))),
+    "ResNetBackbone": Recipe(_model_maker("ResNetBackbone", **_RESNET)),
     "RetinaNetBackbone": Recipe(retinanet),
     "SegFormerBackbone": Recipe(segformer),
-    "SigLIPVisionEncoder": Recipe(_made("SigLIPVisionEncoder", **_VISION)),
+    "SigLIPVisionEncoder": Recipe(_model_maker("SigLIPVisionEncoder", **_VISION)),
     "SwinTransformerBackbone": Recipe(
-        _made(
+        _model_maker(
             "SwinTransformerBackbone", image_shape=_SHAPE, embed_dim=8, depths=(2, 2), num_heads=(2, 4), window_size=4
         )
     ),
-    "VGGBackbone": Recipe(_made("VGGBackbone", stackwise_num_repeats=[1, 1, 2], stackwise_num_filters=[8, 16, 16])),
-    "ViTBackbone": Recipe(_made("ViTBackbone", **_TRANSFORMER, mlp_dim=32, patch_size=8, image_shape=_SHAPE)),
-    "ViTDetBackbone": Recipe(_made("ViTDetBackbone", **VIT_DET)),
+    "VGGBackbone": Recipe(
+        _model_maker("VGGBackbone", stackwise_num_repeats=[1, 1, 2], stackwise_num_filters=[8, 16, 16])
+    ),
+    "ViTBackbone": Recipe(_model_maker("ViTBackbone", **_TRANSFORMER, mlp_dim=32, patch_size=8, image_shape=_SHAPE)),
+    "ViTDetBackbone": Recipe(_model_maker("ViTDetBackbone", **VIT_DET)),
     "XceptionBackbone": Recipe(
-        _made("XceptionBackbone", stackwise_conv_filters=[[8, 8], [8, 16]], stackwise_pooling=[True, False])
+        _model_maker("XceptionBackbone", stackwise_conv_filters=[[8, 8], [8, 16]], stackwise_pooling=[True, False])
     ),
 }

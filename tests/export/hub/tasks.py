@@ -12,7 +12,7 @@ from tests.export.hub.recipe import Recipe
 
 BACKBONES = {**texts.BACKBONES, **images.BACKBONES, **together.BACKBONES}
 _CLASSES = {"num_classes": 3}
-# What a task takes besides its backbone.
+# Arguments of a task besides its backbone.
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "BASNetImageSegmenter": {},
     "BLIP2CausalLM": {"preprocessor": None},
@@ -43,7 +43,7 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-# Of an encoded image of 4 x 4: a mask, which only the task adds to it, has four times its sides.
+# An encoded image of 4 x 4. A mask, which only the task adds, has four times its sides.
 _SIZES = {"SAMImageSegmenter": {"length_2": (1,), "height_2": (16,), "width": (16,)}}
 _REFUSED = {"Gemma4AssistantCausalLM": ("cannot be called standalone", "cannot be called standalone")}
 _OTHERS = {"BLIP2Seq2SeqLM": "BLIP2Backbone of Flan-T5"}  # the backbone of a task that does not take the plain one

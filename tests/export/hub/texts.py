@@ -110,7 +110,7 @@ ENCODERS = {"CLIPTextEncoder": CLIP_TEXT, "MetaCLIP2TextEncoder": CLIP_TEXT, "Si
 
 _CLASSES = {f"{name}Backbone": config for name, config in CONFIGS.items()} | ENCODERS
 _PADDED = {name: keras.InputSpec(shape=(None, 11)) for name in ("token_ids", "padding_mask")}
-# Of the length that they pad to, or that their loops in Python have.
+# The length that these models pad to, or that their loops in Python have.
 _OF_ONE_LENGTH = {"Qwen3_5Backbone": _PADDED, "Qwen3_5MoeBackbone": _PADDED}
 _OF_ONE_LENGTH["SigLIPTextEncoder"] = {"token_ids": keras.InputSpec(shape=(None, 64))}
 BACKBONES = {

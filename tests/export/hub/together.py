@@ -11,7 +11,7 @@ from keras_pe.export.records import TensorInfo
 from tests.export.hub import images, texts
 from tests.export.hub.recipe import VOCABULARY, Recipe
 
-_SIZE = 16  # of an image
+_SIZE = 16  # the side of an image
 _SHAPE = (_SIZE, _SIZE, 3)
 _VISION = {"patch_size": 4, "hidden_dim": 8, "num_layers": 2, "num_heads": 2, "intermediate_dim": 16}
 _IMAGES = _VISION | {"image_shape": _SHAPE}
@@ -91,7 +91,7 @@ def _model(name: str, **config: Any) -> Any:
     return getattr(keras_hub.models, name)(**config)
 
 
-def _made(name: str, **config: Any) -> Callable[[], Any]:
+def _model_maker(name: str, **config: Any) -> Callable[[], Any]:
     return functools.partial(_model, name, **config)
 
 
@@ -243,7 +243,7 @@ BACKBONES = {
     "BLIP2Backbone of Flan-T5": Recipe(functools.partial(blip2, "BLIP2FlanT5")),
     "CLIPBackbone": Recipe(functools.partial(clip, "CLIP", projection_dim=8)),
     "FluxBackbone": Recipe(
-        _made(
+        _model_maker(
             "FluxBackbone",
             input_channels=8,
             hidden_size=16,
@@ -262,17 +262,17 @@ BACKBONES = {
             y_shape=(12,),
         )
     ),
-    "Gemma3Backbone": Recipe(_made("Gemma3Backbone", **_GEMMA, use_sliding_window_attention=True)),
+    "Gemma3Backbone": Recipe(_model_maker("Gemma3Backbone", **_GEMMA, use_sliding_window_attention=True)),
     "Gemma3Backbone of images": Recipe(gemma3_of_images, signature=_ONE_IMAGE),
-    "Gemma3nBackbone": Recipe(_made("Gemma3nBackbone", **_GEMMA_3N)),
+    "Gemma3nBackbone": Recipe(_model_maker("Gemma3nBackbone", **_GEMMA_3N)),
     "Gemma3nBackbone of sounds": Recipe(gemma3n_of_sounds),
-    "Gemma4Backbone": Recipe(_made("Gemma4Backbone", **_GEMMA_4), below={"position_ids": "length"}),
+    "Gemma4Backbone": Recipe(_model_maker("Gemma4Backbone", **_GEMMA_4), below={"position_ids": "length"}),
     "Gemma4Backbone of images": Recipe(
         gemma4_of_images, below={"position_ids": "length", "pixel_position_ids": 4}, signature=_ONE_IMAGE_IN_PATCHES
     ),
     "MetaCLIP2Backbone": Recipe(functools.partial(clip, "MetaCLIP2", projection_dim=8)),
     "MoonshineBackbone": Recipe(
-        _made(
+        _model_maker(
             "MoonshineBackbone",
             vocabulary_size=VOCABULARY,
             filter_dim=16,
@@ -286,7 +286,7 @@ BACKBONES = {
     ),
     "PARSeqBackbone": Recipe(parseq),
     "PaliGemmaBackbone": Recipe(
-        _made(
+        _model_maker(
             "PaliGemmaBackbone",
             **_GEMMA,
             vit_patch_size=4,
@@ -303,12 +303,12 @@ BACKBONES = {
     ),
     "StableDiffusion3Backbone": Recipe(
         stable_diffusion,
-        refused="'distribution_sampler' draws random numbers",  # which encodes the image
+        refused="'distribution_sampler' draws random numbers",  # the sampler encodes the image
         in_keras="graph input 'images' not exist",
-        without_draws=("images",),  # which it makes of latents and texts
+        without_draws=("images",),  # the model makes images of latents and texts
     ),
     "VideoPrismBackbone": Recipe(
-        _made(
+        _model_maker(
             "VideoPrismBackbone",
             num_frames=3,
             patch_size=8,
@@ -324,7 +324,7 @@ BACKBONES = {
         )
     ),
     "WhisperBackbone": Recipe(
-        _made(
+        _model_maker(
             "WhisperBackbone",
             **texts.CONFIGS["Bart"],
             num_mels=8,

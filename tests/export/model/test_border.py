@@ -105,7 +105,7 @@ def test_a_subclassed_model_has_one_too() -> None:
         ({"batch": 1.5}, "`batch` must be a whole number from 1. Received: batch=1.5"),
     ],
 )
-def test_what_is_not_known_is_refused(fields: dict[str, Any], message: str) -> None:
+def test_unknown_names_are_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Border(**fields)
 
@@ -124,7 +124,7 @@ def test_what_is_not_known_is_refused(fields: dict[str, Any], message: str) -> N
         ({"outputs": [0]}, "`outputs` must be names"),
     ],
 )
-def test_what_is_of_another_type_is_refused_when_it_is_made(fields: dict[str, Any], message: str) -> None:
+def test_an_argument_of_another_type_is_refused_at_construction(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         Border(**fields)
 
@@ -145,6 +145,6 @@ def test_a_border_is_a_border(model: Any, tmp_path: Path) -> None:
         ({"postprocessing": {"scores": "top99"}}, "among the values of a row. Received: 'scores': 'top99', of "),
     ],
 )
-def test_what_the_model_has_not_is_refused(fields: dict[str, Any], message: str, model: Any) -> None:
+def test_names_that_the_model_lacks_are_refused(fields: dict[str, Any], message: str, model: Any) -> None:
     with pytest.raises(ValueError, match=message):
         Border(**fields).around(model)

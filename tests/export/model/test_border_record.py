@@ -37,12 +37,12 @@ def border() -> Border:
     )
 
 
-def recorded(border: Border, model: Any) -> tuple[str, list[str]]:
+def record_border(border: Border, model: Any) -> tuple[str, list[str]]:
     return border_to_json(border, *border.traced_around(model))
 
 
 def test_the_recorded_border_does_what_the_border_does(model: Any, border: Border) -> None:
-    text, lost = recorded(border, model)
+    text, lost = record_border(border, model)
     assert lost == []
     outer, _ = border_from_json(text).around(model)
     expected = border.around(model)({"photo": IMAGES})
@@ -54,11 +54,11 @@ def test_the_recorded_border_does_what_the_border_does(model: Any, border: Borde
 
 
 def test_the_same_border_has_the_same_record_however_often_it_was_traced(model: Any, border: Border) -> None:
-    assert recorded(border, model)[0] == recorded(border, model)[0]
+    assert record_border(border, model)[0] == record_border(border, model)[0]
 
 
 def test_a_border_stands_around_a_model_once(model: Any, border: Border) -> None:
-    record = border_from_json(recorded(border, model)[0])
+    record = border_from_json(record_border(border, model)[0])
     outer, _ = record.around(model)
     assert (border_depth(model), border_depth(outer)) == (0, 1)
     assert record.around(outer, "the signature of a model within") == (outer, "the signature of a model within")
@@ -76,7 +76,7 @@ def test_a_step_that_keras_cannot_save_is_named_and_asked_for(model: Any) -> Non
         def get_config(self) -> dict[str, Any]:
             raise NotImplementedError("it has none")
 
-    text, lost = recorded(Border(preprocessing={"image": Nameless(object())}), model)
+    text, lost = record_border(Border(preprocessing={"image": Nameless(object())}), model)
     assert len(lost) == 1
     assert "preprocessing of 'image' is not recorded" in lost[0]
     with pytest.raises(ValueError, match=r"is not recorded\. Give the check the same `border`"):
@@ -96,6 +96,6 @@ def test_a_step_that_keras_cannot_save_is_named_and_asked_for(model: Any) -> Non
     ],
 )
 def test_a_record_that_was_changed_is_refused_in_a_sentence(model: Any, change: Any) -> None:
-    text, _ = recorded(Border(dtypes={"image": "uint8"}), model)
+    text, _ = record_border(Border(dtypes={"image": "uint8"}), model)
     with pytest.raises(ValueError, match="has a border that cannot be read"):
         border_from_json(json.dumps(change(json.loads(text))))

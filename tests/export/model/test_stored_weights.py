@@ -8,7 +8,7 @@ from keras_pe.export.model.stored_weights import Layout, layouts_from_json, layo
 DEPTHWISE = Layout((3, 5, 4, 1)).then("reshape", (3, 5, 1, 4)).then("transpose", (3, 2, 0, 1))
 
 
-def test_what_is_stored_is_restored_whatever_was_done_to_it():
+def test_stored_weights_are_restored_after_any_change():
     weight = np.arange(60.0, dtype=np.float32).reshape(3, 5, 4, 1)
     for layout in [
         Layout((3, 5, 4, 1)),
@@ -38,7 +38,7 @@ def test_a_layout_survives_the_metadata_of_a_file():
 
 
 @pytest.mark.parametrize("text", ["", "[]", "3", '{"kernel": 3}', '{"kernel": {"keras": [2]}}'])
-def test_what_another_program_wrote_is_no_layout(text):
+def test_a_file_of_another_program_is_not_a_layout(text):
     assert layouts_from_json(text) == {}
 
 

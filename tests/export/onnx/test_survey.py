@@ -12,7 +12,7 @@ from tests.export.onnx.exported import expected, exported
 from tests.export.onnx.survey import table
 from tests.export.onnx.survey.refused import REFUSED
 from tests.export.onnx.survey.table import ROWS
-from tests.samples import sampled
+from tests.samples import sample_cases
 
 AGREEING = [name for name in ROWS if name not in REFUSED]
 EPSILON = float(np.finfo("float32").eps)
@@ -22,7 +22,7 @@ RTOL, ATOL = 100 * EPSILON, 20 * EPSILON
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of layers that say what a survey does not mind
-@pytest.mark.parametrize("name", sampled(AGREEING, AGREEING[::12]))
+@pytest.mark.parametrize("name", sample_cases(AGREEING, AGREEING[::12]))
 def test_the_exported_file_agrees_with_keras(name: str, tmp_path: Path) -> None:
     case = ROWS[name]
     function = case.make()

@@ -11,7 +11,7 @@ import pytest
 from keras_pe.export import check_parity, export_litert, export_onnx
 from tests.export.parity.diagnosis.planted import AMPLE
 from tests.export.parity.planted_positions import FAULTS, attention
-from tests.samples import sampled
+from tests.samples import sample_cases
 
 ROOT = Path(__file__).parents[3]
 
@@ -38,13 +38,13 @@ def _check(model: keras.Model, path: Path, runtime: str, fault: str) -> None:
     assert said in report.findings[0].evidence
 
 
-@pytest.mark.parametrize("fault", sampled(FAULTS, ("layout", "bucket")))
+@pytest.mark.parametrize("fault", sample_cases(FAULTS, ("layout", "bucket")))
 def test_a_fault_of_positions_in_an_onnx_file_is_named_with_the_layer(fault: str, tmp_path: Path) -> None:
     path = export_onnx(FAULTS[fault][0](), tmp_path / "faulty.onnx").path
     _check(attention(), path, "onnxruntime[all]", fault)
 
 
-@pytest.mark.parametrize("fault", sampled(FAULTS, ("rates",)))
+@pytest.mark.parametrize("fault", sample_cases(FAULTS, ("rates",)))
 def test_a_fault_of_positions_in_a_litert_file_is_named_with_the_layer(fault: str, tmp_path: Path) -> None:
     path = export_litert(FAULTS[fault][0](), tmp_path / "faulty.tflite").path
     _check(attention(), path, "litert", fault)

@@ -9,7 +9,7 @@ from keras_pe.export import check_parity, export_onnx
 from tests.export.onnx.survey.case import Case
 from tests.export.onnx.survey.refused import REFUSED
 from tests.export.onnx.survey.table import ROWS
-from tests.samples import sampled
+from tests.samples import sample_cases
 
 # What TensorFlow leaves open, and computes otherwise than ONNX Runtime: integers beyond their type, shifts by more bits
 # than there are, places in an order that is none. A slice that begins at a number must end within the array as well.
@@ -44,7 +44,7 @@ def _returns_numbers(case: Case) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of layers that say what a survey does not mind
-@pytest.mark.parametrize("name", sampled(SOUND, SOUND[::15]))  # the whole takes some six minutes
+@pytest.mark.parametrize("name", sample_cases(SOUND, SOUND[::15]))  # the whole takes some six minutes
 def test_a_sound_callable_raises_no_alarm(name: str, tmp_path: Path) -> None:
     keras.utils.set_random_seed(0)
     model = _model(ROWS[name])

@@ -7,7 +7,7 @@ from keras_pe.export import check_parity, export_onnx, export_saved_model
 from tests.export.parity import sound_models
 from tests.export.zoo import applications, hub
 from tests.export.zoo.statistics import as_trained
-from tests.samples import sampled
+from tests.samples import sample_cases
 
 WITH_SAVED_MODEL = {"positions_given", "attention", "lstm", "encoding_short_table"}  # a process with TensorFlow each
 FAMILIES = (  # the smallest of each
@@ -46,7 +46,7 @@ def test_a_sound_model_raises_no_alarm(build, tmp_path):
 
 
 @pytest.mark.timeout(1800)  # two networks of a thousand layers, each called at seven sizes in two precisions
-@pytest.mark.parametrize("case", sampled(APPLICATIONS, SAMPLE), ids=str)
+@pytest.mark.parametrize("case", sample_cases(APPLICATIONS, SAMPLE), ids=str)
 def test_an_application_raises_no_alarm(case, tmp_path):
     _assert_no_alarm(applications.make(*case), tmp_path / "model.onnx")
 
@@ -54,7 +54,7 @@ def test_an_application_raises_no_alarm(case, tmp_path):
 # T5's own constructor warns so, before anything here runs; as an error it would leave the model half built.
 @pytest.mark.slow_rows(1)
 @pytest.mark.filterwarnings(r"ignore:Layer '\w+' \(of type T5MultiHeadAttention\) was passed an input with a mask")
-@pytest.mark.parametrize("name", sampled(hub.ENTRIES, SAMPLE))
+@pytest.mark.parametrize("name", sample_cases(hub.ENTRIES, SAMPLE))
 def test_a_model_of_keras_hub_raises_no_alarm(name, tmp_path):
     keras.utils.set_random_seed(3)
     _assert_no_alarm(as_trained(hub.ENTRIES[name].make()), tmp_path / "model.onnx")

@@ -1,4 +1,4 @@
-"""Values on both sides of what a model decides by: however its inputs get there, and none that it cannot take."""
+"""Inputs reach both sides of each decision of a model, and stay within the values that it accepts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -162,7 +162,7 @@ def _bins(last: float) -> Callable[[Any], Any]:
     return lambda x: layers.Dense(2)(_as_floats(layers.Discretization(bin_boundaries=[0.0, 10.0, last])(x)))
 
 
-def _hashed(dtype: str) -> Callable[[Any], Any]:
+def _hash_inputs(dtype: str) -> Callable[[Any], Any]:
     return lambda x: _as_floats(ops.mod(ops.cast(ops.cast(x, dtype), "int64") * 7919, 1009))
 
 
@@ -172,8 +172,8 @@ def _hashed(dtype: str) -> Callable[[Any], Any]:
     [
         ("float32", _bins(20.0), _bins(20.05)),
         ("float32", lambda x: _as_floats(x > 18), lambda x: _as_floats(x >= 18)),
-        ("int64", _hashed("int64"), _hashed("int32")),
-        ("int64", _hashed("int64"), _hashed("int16")),
+        ("int64", _hash_inputs("int64"), _hash_inputs("int32")),
+        ("int64", _hash_inputs("int64"), _hash_inputs("int16")),
         ("float32", lambda x: ops.where(3 * x > 1.1, x, -x), lambda x: ops.where(3 * x > 1.12, x, -x)),
     ],
     ids=["a bin", "an equal value", "int32", "int16", "a threshold"],

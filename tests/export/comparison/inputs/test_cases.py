@@ -47,7 +47,7 @@ def _cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-40])
 
 
-def _changed(path: Path) -> None:
+def _damage_file(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[60:90] = bytes(30)
     path.write_bytes(content)
@@ -66,7 +66,7 @@ BREAK = {
     "empty": lambda path: path.write_bytes(b""),
     "text": lambda path: path.write_text("no arrays"),
     "cut": _cut,
-    "changed": _changed,
+    "changed": _damage_file,
     "objects": _objects,
     "not an array": _not_an_array,
 }
@@ -90,7 +90,7 @@ def test_a_missing_file_no_case_and_other_inputs_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("given", [None, 3, [None], [{"x": np.ones(1)}, 3]])
-def test_what_is_neither_a_mapping_nor_a_path_is_refused_by_the_name_of_the_argument(given):
+def test_cases_that_are_neither_a_mapping_nor_a_path_are_refused_by_the_name_of_the_argument(given):
     with pytest.raises(TypeError, match=r"`inputs` must be mappings of names to arrays, or \.npz files\. Received: "):
         given_cases(given, ["x"])
 

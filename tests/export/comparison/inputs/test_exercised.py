@@ -1,4 +1,4 @@
-"""What cases have exercised is counted over all of them."""
+"""The report of exercised branches counts over all cases."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What inputs are for: found by where they arrive, in any kind of model."""
+"""The role of an input is inferred from the layers that read it, in any kind of model."""
 
 import itertools
 from collections.abc import Callable

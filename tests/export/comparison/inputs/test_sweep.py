@@ -105,7 +105,7 @@ def test_one_batch_and_one_length_are_well_beyond_those_that_are_usual():
     assert max(length for _, length, _ in shapes) > 2 * 256
 
 
-def test_where_first_axes_differ_none_of_them_is_the_batch():
+def test_inputs_with_different_first_axes_have_no_batch_axis():
     edges, nodes = TensorInfo("edges", ("batch", 2), "float32"), TensorInfo("nodes", ("batch_2", 8), "float32")
     known = {name: Dimension(Kind.BATCH, name) for name in ("batch", "batch_2")}
     cases = sweep((edges, nodes), {}, seed=0, known=known)

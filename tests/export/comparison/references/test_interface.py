@@ -34,7 +34,9 @@ def write(path: Path, inputs: list[Spec], outputs: list[Spec], *, is_own: bool =
     return path
 
 
-def inferred(path: Path, inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]) -> tuple[Any, list[Cause]]:
+def infer_model_interface(
+    path: Path, inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]
+) -> tuple[Any, list[Cause]]:
     model = keras.Sequential([keras.Input((2,)), keras.layers.Identity()])
     signature: Any = SimpleNamespace(inputs=inputs, outputs=outputs)
     found = inferred_interface(path, Interface(), model, signature)
@@ -80,7 +82,7 @@ def test_inputs_tell_types_layouts_and_what_is_missing(
     tmp_path: Path, model: tuple[TensorInfo, ...], file: Spec, border: Border | None, causes: list[Cause]
 ) -> None:
     path = write(tmp_path / "file.onnx", [file], [("scores", FLOAT, [file[2][0], 7])])
-    assert inferred(path, model, (SCORES,)) == (border, causes)
+    assert infer_model_interface(path, model, (SCORES,)) == (border, causes)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_outputs_tell_decisions_layouts_and_what_is_missing(
     tmp_path: Path, model: tuple[TensorInfo, ...], file: list[Spec], border: Border | None, causes: list[Cause]
 ) -> None:
     path = write(tmp_path / "file.onnx", [("ids", TensorProto.INT32, ["n", "t"])], file)
-    assert inferred(path, (IDS,), model) == (border, causes)
+    assert infer_model_interface(path, (IDS,), model) == (border, causes)
 
 
 def test_every_difference_names_all_the_options_that_accept_the_file(tmp_path: Path) -> None:
@@ -178,8 +180,8 @@ def test_a_missing_or_an_extra_input_says_what_to_do(tmp_path: Path, cause: Caus
 def test_a_file_of_this_package_whose_input_was_renamed_is_named(tmp_path: Path) -> None:
     specs: tuple[Any, ...] = ([("x", TensorProto.INT32, ["n", "t"])], [("scores", FLOAT, ["n", 7])])
     own = write(tmp_path / "own.onnx", *specs, is_own=True)
-    assert inferred(own, (IDS,), (SCORES,)) == (Border(inputs={"x": "ids"}), [Cause.RENAMED_INPUT])
-    assert inferred(write(tmp_path / "other.onnx", *specs), (IDS,), (SCORES,)) == (None, [])
+    assert infer_model_interface(own, (IDS,), (SCORES,)) == (Border(inputs={"x": "ids"}), [Cause.RENAMED_INPUT])
+    assert infer_model_interface(write(tmp_path / "other.onnx", *specs), (IDS,), (SCORES,)) == (None, [])
 
 
 def test_arrays_are_turned_where_only_that_fits() -> None:

@@ -1,4 +1,4 @@
-"""A Keras model as the reference: what is said where it cannot be rebuilt, or its inputs cannot be told."""
+"""A Keras model as the reference: errors if it cannot be rebuilt, or if its inputs are ambiguous."""
 
 import re
 
@@ -69,7 +69,7 @@ def test_a_rebuild_that_returns_another_shape_is_none():
 def test_rows_are_answered_as_cases_are_and_a_rebuild_that_does_not_run_says_so(compiled):
     x = keras.Input((4,), name="x")
     reference = KerasReference(keras.Model(x, Picky(refused="float64", name="y")(x)), compiled=compiled)
-    rows = {"x": np.full((2, 4), 3.0)}  # of NumPy's default type
+    rows = {"x": np.full((2, 4), 3.0)}  # numPy's default type
     assert reference.expect(rows)["y"].tolist() == [[6.0] * 4] * 2
     with pytest.raises(RuntimeRefusedError, match="no kernel for float64"):
         reference.truth({"x": rows["x"].astype(np.float32)})

@@ -59,7 +59,7 @@ def test_the_noise_of_a_case_takes_three_calls_of_the_model_and_three_of_its_reb
     assert [called.count(model) for model in (reference.model, reference.float64_model)] == [6, 6]  # in two cases
 
 
-def test_of_a_model_with_too_many_weights_the_smallest_are_nudged(reference, cases, monkeypatch):
+def test_a_model_with_too_many_weights_has_its_smallest_weights_nudged(reference, cases, monkeypatch):
     ran = []
     monkeypatch.setattr(noise, "_MOST", 200)  # the kernel of 16 by 32 is left as it is
     monkeypatch.setattr(noise, "_nudge", lambda array, *_: ran.append(array.shape) or array)
@@ -68,7 +68,7 @@ def test_of_a_model_with_too_many_weights_the_smallest_are_nudged(reference, cas
 
 
 class Wave(keras.layers.Layer):
-    """Magnifies the rounding of what it is given; it has no configuration to make it again from."""
+    """Magnifies the rounding error of its input; the layer has no configuration for a rebuild."""
 
     def __init__(self, steepness):
         super().__init__(name="wave")
@@ -80,7 +80,7 @@ class Wave(keras.layers.Layer):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (1.001, False)], ids=["sound", "scaled"])
-def test_where_no_rebuild_is_possible_the_model_is_nudged_itself(factor, passes, tmp_path):
+def test_a_model_that_cannot_be_rebuilt_is_nudged_in_place(factor, passes, tmp_path):
     keras.utils.set_random_seed(0)
     x = keras.Input((1024,), name="x")
     model = keras.Model(x, Wave(300.0)(keras.layers.Dense(8, name="mix")(x)))
@@ -90,7 +90,7 @@ def test_where_no_rebuild_is_possible_the_model_is_nudged_itself(factor, passes,
     report = check_parity(model, file, runtimes=["onnxruntime[all]"])
     assert report.passed is passes, report
     assert "no float64 rebuild" in report.reference
-    rounding = 300 * 1024 * 2.0**-23  # of a sum of 1024 terms of the size of 1, magnified
+    rounding = 300 * 1024 * 2.0**-23  # a sum of 1024 terms of about 1, magnified
     tolerances = [
         c.tolerance for case in report.results[0].cases for c in case.comparisons if case.name != "large values"
     ]

@@ -1,4 +1,4 @@
-"""An artifact as the reference: what takes its process with it is an answer to one case, and the next is asked anew."""
+"""An artifact as the reference: a case that ends its process gets an error, and the next case gets a new process."""
 
 from pathlib import Path
 

@@ -12,14 +12,14 @@ from keras_pe.export.model.rebuild import clone_with, with_dtype
 FACTOR = 3.0
 
 
-def tripled(x):
+def triple(x):
     return ops.multiply(x, FACTOR)
 
 
 def test_functions_keep_the_names_that_they_were_written_among() -> None:
     x = keras.Input((4,))
     y = keras.layers.Lambda(lambda x: ops.square(x) * FACTOR, output_shape=lambda shape: shape)(x)
-    y = keras.layers.Lambda(tripled)(y)
+    y = keras.layers.Lambda(triple)(y)
     model = keras.Sequential([keras.Input((4,)), keras.Model(x, y), keras.layers.Dense(2)])
     again = with_dtype(model, "float64")
     values = np.random.default_rng(0).normal(size=(3, 4))

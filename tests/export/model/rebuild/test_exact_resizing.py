@@ -1,4 +1,4 @@
-"""Images in float64 are resized in float64, and images that are resized are no false alarm of a check."""
+"""Images in float64 are resized in float64, and a check of resized images raises no false alarm."""
 
 import keras
 import numpy as np

@@ -28,7 +28,7 @@ def test_a_size_that_did_not_come_back_is_free() -> None:
     assert outputs((2, 5, 4))[0].shape == ("batch", "length", "y_axis_2")
 
 
-def test_what_is_as_long_as_a_table_where_it_ends_is_of_any_length(tmp_path: Path) -> None:
+def test_an_input_as_long_as_a_table_has_any_length(tmp_path: Path) -> None:
     """As in Whisper, which halves a length of twelve at most and adds a table of six rows."""
     x = keras.Input((None, 4), name="x")
     halved = keras.layers.Conv1D(4, 3, strides=2, padding="same")(x)
@@ -39,7 +39,7 @@ def test_what_is_as_long_as_a_table_where_it_ends_is_of_any_length(tmp_path: Pat
     assert [run({"x": np.zeros((2, n, 4), "float32")})["y"].shape[1] for n in (1, 4, 11, 12)] == [1, 2, 6, 6]
 
 
-def _skipped(image: Any) -> Any:
+def _skip_connection(image: Any) -> Any:
     small = keras.layers.MaxPooling2D()(image)
     return keras.layers.Concatenate()([keras.layers.UpSampling2D()(small), image])
 
@@ -52,7 +52,7 @@ def _skipped(image: Any) -> Any:
     [
         pytest.param(keras.layers.Conv2D(4, 3, strides=2, padding="same"), ("y_axis_1", "y_axis_2"), id="halved"),
         pytest.param(keras.layers.UpSampling2D(), ("y_axis_1", "y_axis_2"), id="doubled"),
-        pytest.param(_skipped, ("height", "width"), id="skipped"),
+        pytest.param(_skip_connection, ("height", "width"), id="skipped"),
         pytest.param(keras.layers.Permute((2, 1, 3)), ("width", "height"), id="turned"),
         pytest.param(keras.layers.Resizing(8, 8), (8, 8), id="fixed"),
     ],

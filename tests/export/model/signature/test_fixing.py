@@ -1,4 +1,4 @@
-"""A size that must be fixed is the caller's, that of an example or of the call, or one that the model takes."""
+"""The value of a fixed size comes from the caller, an example, an earlier call, or the model's own limits."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ class Doubling(keras.Model):
         return ops.concatenate([x, x], axis=1)
 
 
-def called() -> keras.Model:
+def build_by_call() -> keras.Model:
     model = Doubling()
     model(np.zeros((2, 9, 4), "float32"))
     return model
@@ -35,11 +35,11 @@ EXAMPLES = [{"x": np.zeros((2, length, 4), "float32")} for length in (7, 5)]
     ("model", "given", "sizes"),
     [
         (functional, {}, {"batch": (1, Origin.LEAST), "length": (11, Origin.FIRST)}),
-        (called, {}, {"batch": (2, Origin.CALLED), "length": (9, Origin.CALLED)}),
-        (called, {"sizes": {"length": (16,)}}, {"batch": (2, Origin.CALLED), "length": (16, Origin.GIVEN)}),
-        (called, {"sizes": {"length": (16, 32)}}, {"batch": (2, Origin.CALLED)}),
-        (called, {"inputs": EXAMPLES[:1]}, {"batch": (2, Origin.EXAMPLE), "length": (7, Origin.EXAMPLE)}),
-        (called, {"inputs": EXAMPLES}, {"batch": (2, Origin.EXAMPLE)}),
+        (build_by_call, {}, {"batch": (2, Origin.CALLED), "length": (9, Origin.CALLED)}),
+        (build_by_call, {"sizes": {"length": (16,)}}, {"batch": (2, Origin.CALLED), "length": (16, Origin.GIVEN)}),
+        (build_by_call, {"sizes": {"length": (16, 32)}}, {"batch": (2, Origin.CALLED)}),
+        (build_by_call, {"inputs": EXAMPLES[:1]}, {"batch": (2, Origin.EXAMPLE), "length": (7, Origin.EXAMPLE)}),
+        (build_by_call, {"inputs": EXAMPLES}, {"batch": (2, Origin.EXAMPLE)}),
     ],
 )
 def test_a_size_is_given_shown_called_or_taken_and_none_if_several_are_asked_for(

@@ -1,4 +1,4 @@
-"""What a model takes and returns, known without having called it."""
+"""Inputs and outputs of a model are inferred without a call of the model."""
 
 import keras
 import numpy as np
@@ -136,7 +136,7 @@ def test_a_model_that_fails_on_every_shape_says_why() -> None:
         model_signature(model, keras.InputSpec(shape=(None, 9), dtype="float32"))
 
 
-def test_what_is_not_a_model_is_refused() -> None:
+def test_an_object_that_is_not_a_model_is_refused() -> None:
     with pytest.raises(TypeError, match=r"`model` must be a keras\.Model"):
         model_signature(keras.layers.Dense(1))
 

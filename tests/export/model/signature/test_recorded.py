@@ -52,7 +52,7 @@ class Built(keras.Model):
         return self.dense(values)
 
 
-def _told(model: keras.Model, *arguments: Any) -> list[tuple[str, tuple[int | str, ...], str]]:
+def _list_specs(model: keras.Model, *arguments: Any) -> list[tuple[str, tuple[int | str, ...], str]]:
     if arguments:
         model(*arguments)
     return [(spec.name, spec.shape, spec.dtype) for spec in model_signature(model).inputs]
@@ -62,14 +62,14 @@ def _told(model: keras.Model, *arguments: Any) -> list[tuple[str, tuple[int | st
 def test_a_model_that_was_called_takes_any_size_but_that_of_its_features() -> None:
     x, tokens, image = (np.zeros(shape, "float32") for shape in ((2, 5, 4), (2, 5), (1, 28, 28, 1)))
     free = ("batch", "length", 4)
-    assert _told(Mixing(), x) == [("inputs", free, "float32")]
-    assert _told(Mixing(), {"a": x, "b": x}) == [("a", free, "float32"), ("b", free, "float32")]
-    assert _told(Mixing(), [x, x]) == [("inputs_0", free, "float32"), ("inputs_1", free, "float32")]
-    assert _told(Tokens(), tokens.astype("int32")) == [("tokens", ("batch", "length"), "int32")]
+    assert _list_specs(Mixing(), x) == [("inputs", free, "float32")]
+    assert _list_specs(Mixing(), {"a": x, "b": x}) == [("a", free, "float32"), ("b", free, "float32")]
+    assert _list_specs(Mixing(), [x, x]) == [("inputs_0", free, "float32"), ("inputs_1", free, "float32")]
+    assert _list_specs(Tokens(), tokens.astype("int32")) == [("tokens", ("batch", "length"), "int32")]
     sized = Classifying(keras.layers.Flatten())
-    assert _told(sized, image) == [("image", ("batch", 28, 28, 1), "float32")]
+    assert _list_specs(sized, image) == [("image", ("batch", 28, 28, 1), "float32")]
     unsized = Classifying(keras.layers.GlobalAveragePooling2D())
-    assert _told(unsized, image) == [("image", ("batch", "height", "width", 1), "float32")]
+    assert _list_specs(unsized, image) == [("image", ("batch", "height", "width", 1), "float32")]
 
 
 def test_numbers_of_as_many_steps_as_others_have_their_length_and_no_features() -> None:
@@ -79,7 +79,7 @@ def test_numbers_of_as_many_steps_as_others_have_their_length_and_no_features() 
             return self.dense(values) * weights[..., None]
 
     values, weights = np.zeros((2, 5, 4), "float32"), np.zeros((2, 5), "float32")
-    assert [shape for _, shape, _ in _told(Weighted(), (values, weights))] == [
+    assert [shape for _, shape, _ in _list_specs(Weighted(), (values, weights))] == [
         ("batch", "length", 4),
         ("batch", "length"),
     ]
@@ -88,7 +88,7 @@ def test_numbers_of_as_many_steps_as_others_have_their_length_and_no_features() 
 def test_a_model_that_was_built_needs_no_call() -> None:
     model = Built()
     model.build((None, 4))
-    assert _told(model) == [("values", ("batch", 4), "float32")]
+    assert _list_specs(model) == [("values", ("batch", 4), "float32")]
 
 
 def test_an_argument_that_keras_has_not_noted_is_spoken_of_or_given_by_an_example() -> None:

@@ -1,4 +1,4 @@
-"""A signature carries arrays by name into a model's call, and what it returns out of it."""
+"""A signature passes arrays by name to a model's call, and names its results."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which dynamic dimensions are the same, and which sizes they take, is found out by asking, without Keras."""
+"""The search finds equal dynamic dimensions and their accepted sizes by trials, without Keras."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from keras_pe.export.model.sizes.found_sizes import name_outputs
 
 
 def find(shapes: Sequence[Any], rule: Callable[..., bool], **given: Sequence[int]) -> NamedShapes:
-    """Returns what is found of something that takes the shapes for which the rule holds."""
+    """Returns the search result for a function that accepts the shapes for which the rule holds."""
     return next(find_dimensions(shapes, lambda shapes: bool(rule(shapes)), given))
 
 
@@ -64,14 +64,14 @@ def test_many_that_must_be_equal_are_told_from_others_that_must() -> None:
     assert in_two_lengths(slice(0, None, 2), slice(1, None, 2)) == ["length", "length_2"] * 5
 
 
-def test_what_needs_no_other_size_has_a_name_of_its_own_though_sizes_that_are_not_known_are_refused() -> None:
+def test_an_independent_dimension_has_its_own_name_though_unknown_sizes_are_refused() -> None:
     def rule(shapes: Any) -> bool:
         return None not in {size for shape in shapes for size in shape} and len({shape[1] for shape in shapes[:3]}) == 1
 
     assert [shape[1] for shape in find([(None, None)] * 5, rule).shapes] == ["length"] * 3 + ["length_2", "length_3"]
 
 
-def test_what_is_refused_only_beside_sizes_that_are_not_known_is_equal_to_nothing() -> None:
+def test_a_dimension_refused_only_beside_unknown_sizes_is_equal_to_no_other() -> None:
     def rule(shapes: Any) -> bool:
         sizes = [shape[1] for shape in shapes]
         return len({*sizes[:3]} - {None}) < 2 and not (None in sizes[:3] and sizes[3] not in (None, 24))
@@ -188,7 +188,7 @@ def test_sizes_that_were_given_are_not_searched_for() -> None:
     assert set(asked) == {640}
 
 
-def test_what_takes_no_sizes_is_refused() -> None:
+def test_a_model_that_accepts_no_sizes_is_refused() -> None:
     with pytest.raises(UnknownSizesError):
         find([(None, None)], lambda _: False)
 

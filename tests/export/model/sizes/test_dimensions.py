@@ -1,4 +1,4 @@
-"""What a dimension is travels with it, and sizes of several are unlike each other."""
+"""A dimension keeps its properties when it is copied, and sizes of several dimensions differ."""
 
 import pytest
 
@@ -73,7 +73,7 @@ def test_dimensions_are_read_as_they_were_written() -> None:
             dimensions_from_json(text)
 
 
-def test_what_was_found_is_said() -> None:
+def test_the_text_of_a_dimension_states_its_properties() -> None:
     known = lengths(
         batch=SizeRange(),
         height=SizeRange(32, 4),

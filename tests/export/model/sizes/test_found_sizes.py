@@ -57,13 +57,13 @@ def test_sizes_that_leave_nothing_are_never_run() -> None:
     assert all(min(shape) > 0 for shape in ran)
 
 
-def test_what_is_empty_at_any_size_is_no_sign_of_a_size_too_small() -> None:
+def test_a_tensor_empty_at_any_size_is_not_a_sign_of_a_size_too_small() -> None:
     x = keras.Input((None, 8), name="x")
     for y in (layers.Dense(4)(x[..., :0]), layers.Concatenate(axis=1)([x[:, :0], x])):
         assert model_signature(keras.Model(x, y)).dimensions["length"].sizes == SizeRange()
 
 
-def test_what_is_pooled_to_one_size_at_two_neighbors_is_no_constant() -> None:
+def test_a_dimension_pooled_to_one_size_at_two_neighbors_is_not_a_constant() -> None:
     model = images(*(layers.MaxPooling2D() for _ in range(5)))
     signature = model_signature(model)
     name = signature.outputs[0].name
@@ -122,7 +122,7 @@ def test_a_table_of_positions_ends_the_range() -> None:
     assert max(signature.other_sizes()["length"], signature.sizes["length"]) <= 16
 
 
-def test_what_only_a_kernel_refuses_bounds_the_range_where_it_was_met() -> None:
+def test_a_size_that_only_a_kernel_refuses_bounds_the_range() -> None:
     class Short(layers.Layer):
         def call(self, x: Any) -> Any:
             if hasattr(x, "numpy") and x.shape[1] > 4:
@@ -266,7 +266,7 @@ class Pooled(layers.Layer):
         return text + ops.sum(pooled, 1, keepdims=True)
 
 
-def _of_images() -> keras.Model:
+def _image_model() -> keras.Model:
     text, images = keras.Input((None, 2), name="text"), keras.Input((None, 2, 4), name="images")
     places = keras.Input((None,), dtype="int32", name="places")
     inputs = {"text": text, "images": images, "places": places}
@@ -278,7 +278,7 @@ def _example(length: int, count: int) -> dict[str, np.ndarray]:
     return {name: np.zeros(shape, "int32" if name == "places" else "float32") for name, shape in shapes.items()}
 
 
-def _related(function: Any, *shapes: Any) -> keras.Model:
+def _related_inputs(function: Any, *shapes: Any) -> keras.Model:
     inputs = [keras.Input(shape, name=name) for name, shape in zip(("first", "second", "both"), shapes, strict=False)]
     return keras.Model(inputs, layers.Lambda(function, output_shape=(None,), name="y")(inputs))
 
@@ -286,29 +286,31 @@ def _related(function: Any, *shapes: Any) -> keras.Model:
 @pytest.mark.parametrize(
     ("model", "sizes"),
     [
-        pytest.param(_of_images, {"length": 9, "height": 6, "length_2": 24}, id="multiple"),
+        pytest.param(_image_model, {"length": 9, "height": 6, "length_2": 24}, id="multiple"),
         pytest.param(
-            lambda: _related(lambda x: ops.concatenate(x[:2], 1) + x[2], *[(None, 4)] * 3),
+            lambda: _related_inputs(lambda x: ops.concatenate(x[:2], 1) + x[2], *[(None, 4)] * 3),
             {"length": 24, "length_2": 7, "length_3": 31},
             id="sum",
         ),
         pytest.param(
-            lambda: _related(lambda x: x[0][:, 1:] - x[1], *[(None, 4)] * 2), {"length": 25, "length_2": 24}, id="token"
+            lambda: _related_inputs(lambda x: x[0][:, 1:] - x[1], *[(None, 4)] * 2),
+            {"length": 25, "length_2": 24},
+            id="token",
         ),
         pytest.param(
-            lambda: _related(
+            lambda: _related_inputs(
                 lambda x: ops.reshape(x[0][:, :, None] * x[1][:, None], (ops.shape(x[0])[0], -1)) - x[2], *[(None,)] * 3
             ),
             {"length": 6, "length_2": 7, "length_3": 42},
             id="product",
         ),
         pytest.param(
-            lambda: _related(lambda x: ops.average_pool(x[0], 2) - x[1], *[(None, None, 3)] * 2),
+            lambda: _related_inputs(lambda x: ops.average_pool(x[0], 2) - x[1], *[(None, None, 3)] * 2),
             {"height": 8, "width": 12, "height_2": 4, "width_2": 6},
             id="half",
         ),
         pytest.param(
-            lambda: _related(lambda x: ops.reshape(x[0], (ops.shape(x[0])[0], -1, 17)), (None,)),
+            lambda: _related_inputs(lambda x: ops.reshape(x[0], (ops.shape(x[0])[0], -1, 17)), (None,)),
             {"length": 34},
             id="seventeens",
         ),
@@ -335,7 +337,7 @@ def test_a_batch_that_must_be_even_is_found_where_nothing_else_is_dynamic() -> N
     assert describe_dimensions(signature.dimensions) == ["batch: multiples of 2, from 2"]
 
 
-def test_what_is_asked_of_steps_is_asked_of_all_at_once() -> None:
+def test_a_query_about_steps_covers_all_steps_at_once() -> None:
     steps: list[Any] = []
 
     class Step(layers.Layer):
@@ -356,15 +358,16 @@ def test_what_is_asked_of_steps_is_asked_of_all_at_once() -> None:
 
 
 def test_a_size_that_only_the_examples_have_is_theirs() -> None:
-    one = model_signature(_of_images(), inputs=[_example(9, 1)])
+    one = model_signature(_image_model(), inputs=[_example(9, 1)])
     assert [spec.shape[1] for spec in one.inputs] == ["length", 1, 4]
-    two = model_signature(_of_images(), inputs=[_example(9, 1), _example(13, 3)])
+    two = model_signature(_image_model(), inputs=[_example(9, 1), _example(13, 3)])
     assert [spec.shape[1] for spec in two.inputs] == ["length", "height", "length_2"]
     assert [str(own.sizes) for own in two.dimensions.values()] == ["any", "any", "1, 3 (given)", "4, 12 (given)"]
 
 
 def test_a_model_that_returns_no_values_is_told_what_it_is_made_of() -> None:
     x = keras.Input((3,), name="x")
-    model = keras.Model(x, ops.cond(ops.sum(x) > 0, lambda: x * 2, lambda: x - 1))  # of the x outside of the functions
+    # Both functions capture x from outside
+    model = keras.Model(x, ops.cond(ops.sum(x) > 0, lambda: x * 2, lambda: x - 1))
     with pytest.raises(ValueError, match=r"output that stays symbolic.*put it into the `call` of a layer"):
         model_signature(model)

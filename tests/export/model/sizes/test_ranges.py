@@ -33,7 +33,7 @@ def test_a_size_that_is_rounded_up_is_no_step() -> None:
     assert find_range(takes, 96) == SizeRange(32, 32)
 
 
-def test_what_is_taken_by_chance_is_no_range() -> None:
+def test_a_size_accepted_by_chance_is_not_a_range() -> None:
     squares = {side**2 for side in range(1, 1000)}
     assert find_range(squares.__contains__, 256) == SizeRange(256, 320, 576)
 

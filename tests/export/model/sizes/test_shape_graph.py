@@ -1,4 +1,4 @@
-"""Shapes are asked of a graph without the weights, and are those of the whole graph."""
+"""A graph without weights infers shapes that equal those of the whole graph."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from keras_pe.export.model.sizes.shape_inference import GraphShapes, shape_graph
 from keras_pe.export.model.watch.nesting import FlatModel
 
 
-def asked(model: keras.Model, shape: tuple[int | None, ...]) -> GraphShapes:
+def infer_shapes(model: keras.Model, shape: tuple[int | None, ...]) -> GraphShapes:
     return GraphShapes(FlatModel(model, ("x",), {"x": (shape, "float32")}))
 
 
@@ -27,7 +27,7 @@ def kinds(function: Any) -> list[str]:
     return sorted(node.op for node in found.node)
 
 
-def test_what_is_computed_of_weights_alone_is_left_out() -> None:
+def test_operations_on_weights_alone_are_left_out() -> None:
     import tensorflow as tf
 
     @tf.function(input_signature=[tf.TensorSpec((None, 3)), tf.TensorSpec((3, 3)), tf.TensorSpec((3, 3))])
@@ -38,7 +38,7 @@ def test_what_is_computed_of_weights_alone_is_left_out() -> None:
     assert kinds(product) == ["Identity", "MatMul", "MatMul", "Placeholder", "Placeholder"]
 
 
-def test_what_has_the_shape_of_its_one_source_is_left_out() -> None:
+def test_an_operation_with_the_shape_of_its_one_source_is_left_out() -> None:
     import tensorflow as tf
 
     @tf.function(input_signature=[tf.TensorSpec((None, 3)), tf.TensorSpec((3,))])
@@ -49,12 +49,12 @@ def test_what_has_the_shape_of_its_one_source_is_left_out() -> None:
     assert kinds(gated) == ["Const", "Identity", "MatMul", "Placeholder"]
 
 
-def test_what_may_be_larger_than_its_source_stays() -> None:
+def test_an_operation_that_may_exceed_its_source_stays() -> None:
     import tensorflow as tf
 
     @tf.function(input_signature=[tf.TensorSpec((None, 1)), tf.TensorSpec((2, 1))])
     def broadcast(x: Any, weight: Any) -> Any:
-        pairs = x + tf.transpose(x)  # of one column and one row neither is the larger
+        pairs = x + tf.transpose(x)  # neither one column nor one row is the larger
         columns = x - weight[:, 0]  # one column becomes two
         return tf.identity((columns * weight)[:, :1] @ pairs[:1])  # a batch of 1 becomes 2
 
@@ -70,18 +70,18 @@ def test_sizes_that_are_computed_with_numbers_are_kept() -> None:
             return tf.image.resize(x, size)
 
     model = keras.Sequential([keras.Input((None, None, 3)), Upsampled()])
-    assert asked(model, (None, None, None, 3))([(2, 10, 8, 3)]) == [(2, 15, 12, 3)]
+    assert infer_shapes(model, (None, None, None, 3))([(2, 10, 8, 3)]) == [(2, 15, 12, 3)]
 
 
 @pytest.mark.parametrize("size", [7, 24, 65])
 def test_shapes_are_those_that_the_model_returns(size: int) -> None:
     model = convolutions()
-    assert asked(model, (None, None, None, 3))([(2, size, 9, 3)]) == [model(ops.zeros((2, size, 9, 3))).shape]
+    assert infer_shapes(model, (None, None, None, 3))([(2, size, 9, 3)]) == [model(ops.zeros((2, size, 9, 3))).shape]
 
 
 def test_sizes_that_do_not_go_together_are_refused() -> None:
     model = keras.Sequential([keras.Input((None,)), layers.Reshape((-1, 4)), layers.Dense(2)])
-    infer = asked(model, (None, None))
+    infer = infer_shapes(model, (None, None))
     assert infer([(3, 8)]) == [(3, 2, 2)]
     with pytest.raises(ValueError, match="divisible by 12"):
         infer([(3, 7)])

@@ -18,7 +18,7 @@ from keras_pe.export.model.watch.layer_paths import matched_paths
         (["lstm/lstm_cell", "dense#2"], ["lstm_4/lstm_cell", "dense_1#2"], ["lstm_4/lstm_cell", "dense_1#2"]),
         (["block/dense/kernel"], ["block_1/dense_7/kernel", "block_1/dense_7/bias"], ["block_1/dense_7/kernel"]),
         (["dense"], ["conv2d", "dense/kernel"], [None]),
-        (["one/kernel", "one/bias"], [""], [None, None]),  # what is left of a name without a layer
+        (["one/kernel", "one/bias"], [""], [None, None]),  # a name without a layer leaves this
         (["/dense", "a\nb_1"], ["/dense_1", "a\nb_2"], ["/dense_1", "a\nb_2"]),  # nothing keeps a name from being so
     ],
 )

@@ -1,4 +1,4 @@
-"""What each input is looked up in is found, so that models which refuse other values can be called."""
+"""The lookup of each input is found, so that models which refuse other values can be called."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ from keras_pe.export.model.watch.known_values import Vocabulary
 MOVIES = ("Alien", "Brazil", "Cube")
 
 
-def closed(vocabulary: Any = MOVIES) -> Any:
+def closed_lookup(vocabulary: Any = MOVIES) -> Any:
     kind = layers.StringLookup if isinstance(vocabulary[0], str) else layers.IntegerLookup
     return kind(vocabulary=list(vocabulary), num_oov_indices=0, mask_token=None)
 
@@ -26,7 +26,7 @@ def closed(vocabulary: Any = MOVIES) -> Any:
 def test_each_input_has_the_vocabulary_of_its_own_lookup() -> None:
     movie, user, title = (keras.Input((1,), dtype="string", name=name) for name in ("movie", "user", "title"))
     outputs = [
-        closed()(movie),
+        closed_lookup()(movie),
         layers.StringLookup(vocabulary=["ann", "bob"])(user),
         layers.TextVectorization(vocabulary=["cat"])(keras.ops.reshape(title, (-1, 1))),
     ]
@@ -37,17 +37,17 @@ def test_each_input_has_the_vocabulary_of_its_own_lookup() -> None:
     }
 
 
-def test_of_two_closed_lookups_what_both_take_is_taken() -> None:
+def test_values_that_two_closed_lookups_accept_are_drawn() -> None:
     movie = keras.Input((1,), dtype="string", name="movie")
-    model = keras.Model(movie, [closed()(movie), closed(("Cube", "Alien"))(movie)])
+    model = keras.Model(movie, [closed_lookup()(movie), closed_lookup(("Cube", "Alien"))(movie)])
     assert model_signature(model).vocabularies == {"movie": Vocabulary(("Cube", "Alien"), is_closed=True)}
 
 
-def subclassed() -> keras.Model:
+def subclassed_model() -> keras.Model:
     class Rating(keras.Model):
         def __init__(self) -> None:
             super().__init__()
-            self.lookup, self.embedding = closed(), layers.Embedding(3, 2)
+            self.lookup, self.embedding = closed_lookup(), layers.Embedding(3, 2)
             self.input_spec = keras.layers.InputSpec(shape=(None, None), dtype="string")
 
         def call(self, movies: Any) -> Any:
@@ -58,13 +58,13 @@ def subclassed() -> keras.Model:
     return model
 
 
-def of_numbers() -> keras.Model:
+def number_model() -> keras.Model:
     year = keras.Input((None,), dtype="int64", name="year")
-    return keras.Model(year, layers.Embedding(2, 3)(closed((1979, 1985))(year)))
+    return keras.Model(year, layers.Embedding(2, 3)(closed_lookup((1979, 1985))(year)))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("make", "known"), [(subclassed, "Cube"), (of_numbers, 1985)])
+@pytest.mark.parametrize(("make", "known"), [(subclassed_model, "Cube"), (number_model, 1985)])
 def test_a_model_that_refuses_unknown_values_arrives_and_passes(
     make: Callable[[], keras.Model], known: Any, tmp_path: Path
 ) -> None:
@@ -87,7 +87,7 @@ def test_a_check_draws_words_that_the_model_knows() -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_followed_to_its_lookup_is_noted() -> None:
+def test_an_input_that_cannot_be_followed_to_its_lookup_is_noted() -> None:
     class OfKnownLength(layers.Layer):
         def call(self, x: Any) -> Any:
             if x.shape[1] is None:

@@ -21,5 +21,5 @@ def test_a_name_that_is_asked_for_often_is_not_counted_up_again() -> None:
     assert taken.asked <= 3 * 1000  # and not 1000 * 1000 / 2
 
 
-def test_what_a_format_does_not_take_becomes_an_underscore() -> None:
+def test_characters_that_a_format_refuses_become_underscores() -> None:
     assert [sanitize(name) for name in ("a b:0", "2nd", "_x")] == ["a_b_0", "arg_2nd", "arg__x"]

@@ -1,4 +1,4 @@
-"""What each layer was given and returned is recorded whole, whatever other threads do with the model."""
+"""Inputs and outputs of each layer are recorded whole, even if other threads call the model."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

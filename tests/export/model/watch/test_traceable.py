@@ -1,4 +1,4 @@
-"""What Keras runs eagerly and cannot trace arrives for any size, and its layers are what they were afterwards."""
+"""Layers that Keras runs eagerly and cannot trace export for any size, and are unchanged afterwards."""
 
 import re
 from pathlib import Path
@@ -95,10 +95,10 @@ def test_an_image_of_any_size_is_cropped_or_resized(data_format: str, tmp_path: 
 def test_an_image_is_resized_to_sizes_that_only_the_graph_knows() -> None:
     import tensorflow as tf
 
-    def resized(images: Any) -> Any:
+    def resize_images(images: Any) -> Any:
         return keras.ops.image.resize(images, (tf.shape(images)[1] * 2, tf.shape(images)[2]))
 
-    traced = tf.function(resized, input_signature=[tf.TensorSpec((None, None, None, 3))], autograph=False)
+    traced = tf.function(resize_images, input_signature=[tf.TensorSpec((None, None, None, 3))], autograph=False)
     with resizing_to_tensors():
         traced.get_concrete_function()
     assert traced(np.zeros((2, 3, 5, 3), "float32")).shape == (2, 6, 5, 3)
@@ -106,7 +106,7 @@ def test_an_image_is_resized_to_sizes_that_only_the_graph_knows() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("export", [export_onnx, export_saved_model])
-def test_what_cannot_be_traced_either_way_says_which_sizes_to_fix(export: Any, tmp_path: Path) -> None:
+def test_an_untraceable_model_reports_which_sizes_to_fix(export: Any, tmp_path: Path) -> None:
     model = _model(Listed(), (None, 3))
     free = keras.InputSpec(shape=(None, None, 3), dtype="float32")
     with pytest.raises(TracingError, match="fix them: ") as refusal:
@@ -116,7 +116,7 @@ def test_what_cannot_be_traced_either_way_says_which_sizes_to_fix(export: Any, t
     assert export(model, tmp_path / "m", input_signature=eval(written)).inputs[0].shape == ("batch", 11, 3)
 
 
-def test_what_can_be_traced_is_traced_once() -> None:
+def test_a_traceable_model_is_traced_once() -> None:
     calls = []
     as_traceable([Steps()], lambda: calls.append(1))
     assert calls == [1]

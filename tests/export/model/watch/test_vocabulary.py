@@ -1,4 +1,4 @@
-"""Values are drawn from what a model knows, and from what it does not, unless it refuses that."""
+"""Values are drawn from the vocabulary of a model, and from outside unless the model refuses these."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def test_nothing_but_its_entries_is_drawn_of_a_closed_vocabulary() -> None:
     assert set(draw_numbers(numbers, np.zeros((10, 10), int), rng).flat) == {12, 36}
 
 
-def test_of_an_open_vocabulary_other_numbers_are_drawn_too() -> None:
+def test_an_open_vocabulary_also_gets_other_numbers() -> None:
     rng = np.random.default_rng(0)
     assert set(draw_numbers(Vocabulary((12, 36)), np.zeros((10, 10), int), rng).flat) == {0, 12, 36}
     assert set(draw_numbers(Vocabulary(), np.ones((10, 10), int), rng).flat) == {1}

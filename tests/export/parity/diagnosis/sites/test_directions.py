@@ -6,7 +6,7 @@ from keras import layers as L  # noqa: N812
 from keras import ops
 
 from tests.export.parity.diagnosis.changes import SEQUENCE, Change, one, say
-from tests.samples import sampled
+from tests.samples import sample_cases
 
 
 class Halves(L.Layer):
@@ -52,7 +52,7 @@ CHANGES = [
 SAMPLE = [CHANGES[0], CHANGES[-1]]
 
 
-@pytest.mark.parametrize("change", sampled(CHANGES, SAMPLE), ids=lambda change: change.name)
+@pytest.mark.parametrize("change", sample_cases(CHANGES, SAMPLE), ids=lambda change: change.name)
 def test_what_became_of_the_two_directions_is_named(change, tmp_path, plain_worker):
     result = say(change, tmp_path, plain_worker)
     (finding,) = result.findings
