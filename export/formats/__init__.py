@@ -1,1 +1,1 @@
-"""The formats: one file or folder each, with a function that traces a model for it."""
+"""The formats: each has one file or folder, with a function that traces a model for the format."""

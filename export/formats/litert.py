@@ -1,4 +1,4 @@
-"""The format LiteRT: a file of built-in operators only, which every interpreter can run."""
+"""The format LiteRT: a file that contains only built-in operators, so every interpreter can run it."""
 
 import re
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ _PRODUCTS_OF_INTEGERS = (
     "LiteRT multiplies no int8 tensors as Keras quantizes them: the weights are int8, and are multiplied as float32."
 )
 
-# How the converter names an operator that it cannot write: its type, and its path in the graph.
+# The converter's message for an operator that it cannot write: the operator's type, and its path in the graph.
 _CULPRIT = re.compile(r'error: loc\((?:callsite\()?fused\["(\w+):", "([^"@]+)')
 
-# By a pattern of operators: what to do instead.
+# Advice by a pattern of operator types. The first pattern that matches applies.
 _WAYS_AROUND = {
     "TensorList.*|While": (
         "Collect the rows of a loop with keras.ops.scan or keras.ops.map, or fix the batch in `input_signature`."
@@ -56,8 +56,8 @@ def trace_model(layers: Sequence[Any], signature: Signature) -> Traced:
     """Traces a model.
 
     Raises:
-        TracingError: If Keras cannot trace it.
-        UnsupportedError: If it has state or randomness.
+        TracingError: If Keras cannot trace the model.
+        UnsupportedError: If the model has state or randomness.
     """
     endpoint, name = Endpoint(layers, signature, Format.LITERT), layers[0].name
     refuse_state_and_randomness(endpoint.view, endpoint.signature, endpoint.outputs, name, Format.LITERT)
@@ -71,13 +71,13 @@ def _convert(endpoint: Endpoint, name: str, file: Path, process: Worker) -> Writ
     endpoint.write(folder)
     try:
         process.call(convert_saved_model, str(folder), str(file))
-    except RuntimeFailedError as error:  # there is no form, or the converter does not survive the attempt
-        raise _unsupported(endpoint.view, name, str(error)) from error
+    except RuntimeFailedError as error:  # an operator has no LiteRT form, or the converter ended its process
+        raise _name_culprits(endpoint.view, name, str(error)) from error
     return partial(_write, file.read_bytes())
 
 
 def convert_saved_model(folder: str, file: str) -> None:
-    """Converts a SavedModel to a LiteRT file. A child process runs it, as the converter may end its process."""
+    """Converts a SavedModel to a LiteRT file. A child process runs this function: the converter may end its process."""
     import tensorflow as tf
 
     converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=["serving_default"])
@@ -85,7 +85,7 @@ def convert_saved_model(folder: str, file: str) -> None:
 
 
 def _write(content: bytes, file: Path, artifact: Artifact) -> list[Path]:
-    file.write_bytes(_described(content, description_to_json(artifact)))
+    file.write_bytes(_with_description(content, description_to_json(artifact)))
     return []
 
 
@@ -93,8 +93,8 @@ def _check(file: Path, process: Worker, reference: KerasReference) -> Checked:
     return check_artifact(file, process, reference, Format.LITERT, spec=find_runtimes("litert")[0])
 
 
-def _unsupported(view: GraphView, name: str, said: str) -> UnsupportedError:
-    """Returns the error that names the operators on which the converter stopped."""
+def _name_culprits(view: GraphView, name: str, said: str) -> UnsupportedError:
+    """Returns an error that names the operators on which the converter stopped."""
     found = list(dict.fromkeys(_CULPRIT.findall(said)))
     sentences = [f"operator {kind!r} of {view.place(path)} has no LiteRT form." for kind, path in found]
     sentences += dict.fromkeys(map(_way_around, (kind for kind, _ in found)))
@@ -104,12 +104,12 @@ def _unsupported(view: GraphView, name: str, said: str) -> UnsupportedError:
 
 
 def _way_around(operator: str) -> str:
-    """Returns the sentence that says what to do without an operator."""
+    """Returns a sentence with a replacement for an operator."""
     return next(way for pattern, way in _WAYS_AROUND.items() if re.fullmatch(pattern, operator))
 
 
-def _described(content: bytes, text: str) -> bytes:
-    """Returns the file with a description in its metadata, which every interpreter passes over."""
+def _with_description(content: bytes, text: str) -> bytes:
+    """Returns the file with a description in its metadata, which interpreters ignore."""
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 

@@ -1,4 +1,4 @@
-"""The format SavedModel: named inputs and outputs, and each weight once."""
+"""The format SavedModel: a folder with named inputs and outputs that stores each weight once."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,10 +28,10 @@ def saved_model_format() -> TargetFormat:
 
 
 def trace_model(layers: Sequence[Any], signature: Signature) -> Traced:
-    """Traces a model, which may have state and randomness; a note says so.
+    """Traces a model. State and randomness are allowed; a note reports them.
 
     Raises:
-        TracingError: If Keras cannot trace it.
+        TracingError: If Keras cannot trace the model.
     """
     endpoint = Endpoint(layers, signature, Format.SAVED_MODEL)
     notes = _state(endpoint.view)
@@ -45,7 +45,7 @@ def _convert(endpoint: Endpoint, file: Path, process: Worker) -> Write:
 
 
 def _describe(file: Path, artifact: Artifact) -> list[Path]:
-    """Writes what a SavedModel cannot hold: names of dimensions, the order of its tensors, the metadata."""
+    """Writes a file with the names of dimensions, the order of tensors and the metadata: SavedModels lack these."""
     place = file / SIDECAR
     place.parent.mkdir(exist_ok=True)
     place.write_text(description_to_json(artifact))
@@ -58,7 +58,7 @@ def _check(is_repeatable: bool, file: Path, process: Worker, reference: KerasRef
 
 
 def _state(view: GraphView) -> tuple[str, ...]:
-    """Returns a sentence on each kind of state that the graph keeps from call to call."""
+    """Returns a sentence for each kind of state that the graph keeps between calls."""
     kinds = (
         (view.random_operators(), "draws random numbers"),
         (view.assigning_operators(), "changes a variable"),

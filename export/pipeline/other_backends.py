@@ -1,7 +1,7 @@
-"""A model on another backend than TensorFlow: handed over to a child process that has Keras on TensorFlow.
+"""The export in a subprocess of a JAX or PyTorch model, which TensorFlow traces.
 
-Exporters trace with TensorFlow. The child loads the model from a `.keras` file, must return what the caller's own model
-returns, and exports it.
+The subprocess loads the model from a `.keras` file, compares its outputs with those of the caller's model, and exports
+the model.
 """
 
 import importlib
@@ -34,20 +34,20 @@ _WAY_OUT = (
 
 
 def export_elsewhere(export_here: Callable[[Request], Artifact], format: Format, request: Request) -> Artifact:
-    """Exports a model with another process, in which Keras runs on TensorFlow.
+    """Exports a model with a subprocess, in which Keras runs on TensorFlow.
 
     Args:
-        export_here: Exports a model on TensorFlow; it is sent to the process.
-        format: What it exports to.
-        request: What was asked for, with a built `keras.Model` on any backend.
+        export_here: A picklable function that exports a model on TensorFlow. The subprocess calls it.
+        format: The format of the artifact.
+        request: The arguments of the exporter, with a built `keras.Model` on any backend.
 
     Returns:
-        What the exporter returned.
+        The artifact of the exporter.
 
     Raises:
-        UnsupportedError: If the model has layers that only this process knows, cannot be saved, or not be loaded by the
-            other process, or that ended.
-        Exception: What the exporter raised.
+        UnsupportedError: If the class of a layer cannot be imported, the model cannot be saved, or the subprocess ended
+            or cannot load the model.
+        Exception: Any error of the exporter.
     """
     model: Any = request.model
     request.tell("signature")
@@ -59,7 +59,7 @@ def export_elsewhere(export_here: Callable[[Request], Artifact], format: Format,
             f"be loaded in another, on the TensorFlow backend. {_WAY_OUT}"
         )
         raise UnsupportedError(format, model.name, reason, layer=local.name)
-    # Two draws: a value next to where a function jumps may fall on either side.
+    # One draw is not enough: a value near a jump of a function may round to either side of it.
     expect = KerasReference(model, signature).expect
     samples = [ask_keras(expect, numbers(signature, signature.sizes, seed)) for seed in range(2)]
     request.tell("hand over")
@@ -67,7 +67,7 @@ def export_elsewhere(export_here: Callable[[Request], Artifact], format: Format,
         saved = room.path / "model.keras"
         try:
             model.save(saved)
-        except Exception as error:  # whatever a layer's configuration raises
+        except Exception as error:  # the configuration of a layer may raise any error
             reason = f"it cannot be saved for the TensorFlow backend: {first_line(error)}."
             raise UnsupportedError(format, model.name, reason) from error
         given = Request(saved, Path(request.filepath).absolute(), signature, may_fix=request.may_fix)
@@ -94,7 +94,7 @@ def _environment() -> dict[str, str]:
 
 
 class Exporting:
-    """What stands in the child."""
+    """The object that the subprocess creates and the caller sends requests to."""
 
     def export(
         self,
@@ -106,9 +106,9 @@ class Exporting:
         converted: bool,
         samples: list[tuple[Case, Arrays]],
     ) -> Artifact:
-        """Exports the model, if it returns what it returned."""
+        """Exports the model after checking that the reloaded copy matches the original."""
         try:
-            model = _loaded(request, modules)
+            model = _load_saved(request, modules)
         except ValueError as error:
             raise UnsupportedError(format, name, f"{_CHILD} cannot load it: {error}") from error
         request = replace(request, model=model, progress=note)
@@ -118,26 +118,26 @@ class Exporting:
         return export_here(request)
 
 
-def _loaded(request: Request, modules: Sequence[str]) -> Any:
+def _load_saved(request: Request, modules: Sequence[str]) -> Any:
     """Returns the model that the caller has saved.
 
     Raises:
-        ValueError: If it cannot be loaded here: why, and the way out.
+        ValueError: If this process cannot load the model. The message states the reason and the way out.
     """
     for module in modules:
         try:
             importlib.import_module(module)
-        except (Exception, SystemExit) as error:  # whatever a module does
+        except (Exception, SystemExit) as error:  # a module may raise anything, or call `sys.exit`
             raise ValueError(f"its module {module!r} cannot be imported there ({typed(error)}). {_WAY_OUT}") from error
-    with python_code_allowed():  # the caller's own, which stood in its process
+    with python_code_allowed():  # the code is the caller's own, and has already run in the caller's process
         try:
-            return request.loaded()
+            return request.load_model_file()
         except ValueError as error:
             raise ValueError(why_not_loaded(error.__cause__ or error, Path(str(request.model)), _WAY_OUT)) from error
 
 
 def _compare(model: Any, signature: Signature, samples: list[tuple[Case, Arrays]], format: Format) -> None:
-    """Raises DisagreementError unless the loaded model returns what the caller's own returned."""
+    """Raises DisagreementError unless the loaded model matches the caller's model."""
     reference = KerasReference(model, signature)
     law = law_of(reference)
     for case, outputs in samples:

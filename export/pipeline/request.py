@@ -1,4 +1,4 @@
-"""What an export was asked for, in the words of the exporters' arguments."""
+"""The arguments of an export, and the model and the signature that follow from them."""
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,18 +24,18 @@ class Request:
 
     Attributes:
         model: The Keras model, or the path of a file that Keras saved one to.
-        filepath: Where the artifact will stand.
+        filepath: The path of the artifact.
         input_signature: See `model_signature`.
         sizes: See `model_signature`.
-        inputs: Examples of what the model takes, as mappings or as paths of `.npz` files, one or several.
+        inputs: One or several examples of the model's inputs, as mappings or as paths of `.npz` files.
         ranges: See `model_signature`.
-        border: What the artifact takes and returns where that is not what the model does.
-        border_record: The border as the artifact records it, once the model stands within it; and
-        border_notes: a sentence on each step that the record does not hold.
-        progress: Called with the name of each stage when it starts; True shows them.
-        fixed: The sizes that the border needs fixed; None if it needs none.
-        may_fix: Whether the export may fix a size that is free in the model, which `opened` decides: it may not where
-            the caller asks for free sizes by an `input_signature`.
+        border: The input/output adapter between the artifact and the model.
+        border_record: The adapter as the artifact records it, after `open_model` has wrapped the model in the adapter.
+        border_notes: A sentence for each step of the adapter that the record omits.
+        progress: Called with the name of each stage when it starts; True prints the names.
+        fixed: The sizes that the adapter needs fixed; None if it needs no fixed size.
+        may_fix: Whether the export may fix a size that is free in the model. `open_model` decides it: an
+            `input_signature` of the caller requests free sizes, so these stay free.
     """
 
     model: Model | str | os.PathLike[str]
@@ -52,12 +52,16 @@ class Request:
     may_fix: bool = False
 
     def tell(self, stage: str) -> None:
-        """Tells the caller that a stage starts."""
+        """Reports to the caller that a stage starts."""
         if callable(self.progress):
             self.progress(stage)
 
     def signature_of(self, model: Any, input_signature: Any) -> Signature:
-        """Returns the signature of the model, made again in another precision perhaps, from what was asked for.
+        """Returns the signature that a model has with the arguments of this request.
+
+        Args:
+            model: The Keras model of this request, or its rebuild in another precision.
+            input_signature: See `model_signature`.
 
         Raises:
             ValueError: If an argument does not fit the model.
@@ -67,19 +71,19 @@ class Request:
         signature = find_signature(
             model, input_signature, sizes=self.sizes, inputs=examples, ranges=self.ranges, fixed=self.fixed
         )
-        for case, example in zip(cases, signature.values.examples, strict=False):  # by the names of artifacts
+        for case, example in zip(cases, signature.values.examples, strict=False):  # the signature uses artifact names
             in_types_of(replace(case, inputs=example), signature.inputs)
         return signature
 
-    def opened(self) -> "Request":
-        """Returns the request with the model, loaded where a file was named, and its border around it.
+    def open_model(self) -> "Request":
+        """Returns the request with the model, loaded if the caller passed a path, and wrapped in its adapter.
 
         Raises:
-            FileNotFoundError: If the file is not there.
-            ValueError: If it cannot be loaded, or the border does not fit it.
-            TypeError: If the model or the border is of another type.
+            FileNotFoundError: If the file does not exist.
+            ValueError: If Keras cannot load the file, or the adapter does not fit the model.
+            TypeError: If the model or the adapter is of another type.
         """
-        model = self.loaded()
+        model = self.load_model_file()
         may_fix = self.input_signature is None
         if self.border is None:
             return replace(self, model=model, may_fix=may_fix)
@@ -87,7 +91,7 @@ class Request:
         fixed = None
         try:
             outer, given = self.border.traced_around(model, self.input_signature)
-        except Exception as error:  # a layer may raise anything where a size is not known
+        except Exception as error:  # a layer may raise any error if a size is unknown
             fixed = _fixed_around(self.border, model, self.sizes, first_line(error)) if may_fix else None
             if fixed is None:
                 raise
@@ -96,13 +100,13 @@ class Request:
         found = replace(self, model=outer, input_signature=None, border=None, fixed=fixed, may_fix=may_fix)
         return replace(found, border_record=record, border_notes=tuple(lost))
 
-    def loaded(self) -> Any:
-        """Returns the model, loaded where a file was named.
+    def load_model_file(self) -> Any:
+        """Returns the model, loaded if the caller passed a path.
 
         Raises:
-            FileNotFoundError: If the file is not there.
-            ValueError: If it cannot be loaded.
-            TypeError: If it is neither a model nor a path.
+            FileNotFoundError: If the file does not exist.
+            ValueError: If Keras cannot load the file.
+            TypeError: If `model` is neither a model nor a path.
         """
         if not isinstance(self.model, str | os.PathLike):
             import keras
@@ -122,22 +126,25 @@ class Request:
 def _fixed_around(
     border: Border, model: Any, sizes: Mapping[str, Sequence[int]] | None, cause: str
 ) -> FixedSizes | None:
-    """Returns the sizes that a model needs fixed within a border, by the artifact's inputs; None if none help.
+    """Returns the sizes that a model needs fixed within an adapter; None if fixed sizes do not help.
 
     Args:
-        border: The border.
-        model: The Keras model, which cannot be called with symbols of free sizes.
+        border: The adapter.
+        model: The Keras model, which cannot be called with symbolic tensors of free sizes.
         sizes: See `model_signature`.
-        cause: Why it cannot.
+        cause: The reason why the model cannot be called with them.
+
+    Returns:
+        The sizes, and the shapes of the artifact's inputs.
     """
     renamed = {old: new for new, old in border.inputs.items()}
     try:
         signature = model_signature(model, sizes=sizes)
-    except ValueError:  # of sizes that are not known either
+    except ValueError:  # the sizes are unknown without the adapter too
         return None
     known = sizes_to_fix(model, signature)
 
-    def sized(names: Collection[str]) -> FixedSizes:
+    def fix_sizes(names: Collection[str]) -> FixedSizes:
         cut = signature.fixed({name: known[name].size for name in names})
         outer = ((renamed.get(spec.name, spec.name), spec.shape) for spec in cut.inputs)
         shapes = tuple((name, border.outer_shape(name, shape)) for name, shape in outer)
@@ -145,13 +152,13 @@ def _fixed_around(
         return FixedSizes(sizes, shapes, f"Keras cannot trace it: {cause}.")
 
     def is_traced(names: Collection[str]) -> bool:
-        if not known.keys() >= {*names}:  # the caller gives several sizes of one
+        if not known.keys() >= {*names}:  # a dimension with several sizes from the caller must stay free
             return False
         try:
-            border.traced_around(model, None, sized(names))
-        except Exception:  # whatever the layers raise
+            border.traced_around(model, None, fix_sizes(names))
+        except Exception:  # a layer may raise any error
             return False
         return True
 
     names = names_to_fix(signature, is_traced)
-    return sized(names) if names else None
+    return fix_sizes(names) if names else None

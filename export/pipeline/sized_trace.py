@@ -1,4 +1,4 @@
-"""The stage of an export that traces the model: with free sizes, else with as few fixed sizes as possible."""
+"""The stage of an export that traces the model: with free sizes, or else with as few fixed sizes as possible."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
@@ -13,16 +13,17 @@ Trace = Callable[[Sequence[Any], Signature], _Traced]
 
 
 def traced_at_sizes(trace: Trace[_Traced], layers: Sequence[Any], signature: Signature, *, may_fix: bool) -> _Traced:
-    """Returns the traced model. A size stays free if a trace exists in which it is free.
+    """Returns the traced model. A size stays free if Keras can trace the model with that size free.
 
     Args:
         trace: Traces the model. It raises TracingError if Keras cannot trace it.
         layers: The model, then every layer in it.
-        signature: Its signature.
-        may_fix: Whether a free size may be fixed: not if the caller asks for it in `input_signature`.
+        signature: The model's signature.
+        may_fix: Whether the export may fix a free size. It may not if the caller passes an `input_signature`.
 
     Raises:
-        ExportError: If the model cannot be traced, or may not leave Keras. A TracingError says which sizes help.
+        ExportError: If Keras cannot trace the model, or the format refuses the model. A TracingError names the sizes
+            to fix.
     """
     try:
         return trace(layers, signature)
@@ -51,6 +52,6 @@ def _is_traceable(trace: Trace[Any], layers: Sequence[Any], signature: Signature
         trace(layers, signature)
     except TracingError:
         return False
-    except ExportError:  # a refusal for another reason, which the caller's own trace repeats
+    except ExportError:  # another refusal is not about sizes, and the trace of the caller raises it again
         return True
     return True

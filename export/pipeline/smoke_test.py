@@ -1,7 +1,7 @@
-"""Whether an artifact returns what Keras returns, which an export finds out before it publishes anything.
+"""The comparison of an artifact with Keras that every export makes before it publishes the artifact.
 
-It is a parity check of two cases under the coarse law: no dynamic size was traced, and the values are drawn. Rounding
-never fails it; the parity check is finer.
+The comparison is a small parity check under the coarse tolerance policy, at two sizes that were not traced. Rounding
+does not fail it; the parity check itself is stricter.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,11 +39,11 @@ Run = Callable[[Mapping[str, Array]], Arrays]
 
 @dataclass(frozen=True)
 class Checked:
-    """What a comparison found that an artifact should say.
+    """The results of a comparison that the artifact records.
 
     Attributes:
-        notes: A sentence on each size that Keras refuses, where nothing was compared.
-        outputs: What it returns, its sizes confirmed by those that came back.
+        notes: A sentence for each size that Keras refuses. The outputs were not compared at these sizes.
+        outputs: The outputs of the artifact, with the sizes that the runs confirmed.
     """
 
     notes: tuple[str, ...]
@@ -63,19 +63,20 @@ def check_artifact(
     spec: RuntimeSpec | None = None,
     is_repeatable: bool = True,
 ) -> Checked:
-    """Opens an artifact, compares its inputs with the model's, and runs it beside the model.
+    """Opens an artifact, compares the names of its inputs with the model's, and runs the artifact and the model.
 
     Args:
-        path: The file or folder.
-        runner: The process that opens and runs it.
+        path: The artifact's file or folder.
+        runner: The process that opens and runs the artifact.
         reference: The model as it was exported.
-        format: For the error.
-        spec: The runtime, where the process has started with another one.
-        is_repeatable: Whether two calls on the same inputs are alike. Otherwise the artifact is run alone.
+        format: The format, for the error.
+        spec: The runtime to use, if the process started with another one.
+        is_repeatable: Whether two calls of the model with equal inputs return equal outputs. If False, the artifact
+            runs without a comparison.
 
     Raises:
-        InvalidArtifactError: If it does not open or run, or takes anything else than the model.
-        DisagreementError: If it returns something else.
+        InvalidArtifactError: If the artifact does not open or run, or its inputs differ from the model's.
+        DisagreementError: If its outputs differ from the model's.
     """
     try:
         runner.load(path, spec)
@@ -96,17 +97,17 @@ def check_artifact(
 
 
 def check_agreement(run: Run, reference: KerasReference, format: Format) -> Checked:
-    """Compares what an artifact returns with Keras: on the examples that were given, and at two sizes.
+    """Compares the outputs of an artifact with Keras: on the caller's examples or drawn values, and at a second size.
 
-    Where rounding drowns the answer, values of both signs tell nothing of the model, and those of images are drawn: a
-    network that was trained on pixels may be noise elsewhere. A comparison that fails is made once more, with other
-    values and with Keras in a `tf.function`: a value next to where a function jumps may fall on either side, and there
-    are layers that do something else in a graph.
+    A network that was trained on pixels may amplify rounding on values of both signs until the outputs are noise. Such
+    a comparison is inconclusive, so pixels are drawn instead. A comparison that fails is repeated with other values and
+    with Keras in a `tf.function`. The reasons are values near a jump of a function, which may round to either side, and
+    layers that compute something else in a graph.
 
     Args:
-        run: Runs the artifact, and raises as a runtime does.
+        run: Runs the artifact, and raises the errors of a runtime.
         reference: The model as it was exported.
-        format: For the error.
+        format: The format, for the error.
 
     Raises:
         InvalidArtifactError: If the artifact does not run.
@@ -124,19 +125,19 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
     notes: list[str] = []
     runs: list[tuple[Arrays, Arrays]] = []
 
-    def noted(inputs: Mapping[str, Array]) -> Arrays:
+    def run_and_record(inputs: Mapping[str, Array]) -> Arrays:
         outputs = run(inputs)
         runs.append((dict(inputs), outputs))
         return outputs
 
     for place, (size, draws) in enumerate(rounds):
         try:
-            with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
-                fault = _find_fault(noted, reference, format, law, size, draws)
+            with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which rounds to ten bits
+                fault = _find_fault(run_and_record, reference, format, law, size, draws)
         except RuntimeFailedError as error:
             raise _not_run(format, reference.name, error) from error
         except _KerasRefusesError as refusal:
-            if place < max(len(examples), 1):  # with the first sizes the model is known to run
+            if place < max(len(examples), 1):  # the model has run at the first sizes, so a refusal here is a fault
                 raise (refusal.__cause__ or refusal) from None
             where = sizes_in_words(size)
             notes.append(f"It was not compared with Keras at {where}, which Keras refuses ({refusal}).")
@@ -147,27 +148,27 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
 
 
 def law_of(reference: KerasReference) -> Law:
-    """Returns the coarse law for a model."""
+    """Returns the coarse tolerance policy for a model."""
     layers = all_layers(reference.model)
     is_short = bool(half_dtypes(layers)) or any(getattr(layer, "quantization_mode", None) for layer in layers)
-    # No rounding of an input moves an integer that was made of texts.
+    # Integers may be compared exactly if all inputs are texts: no rounding of an input can change such an integer.
     return coarse(is_short=is_short, compares_integers=all(spec.dtype == "string" for spec in reference.inputs))
 
 
 def ask_keras(expect: Run, cases: Sequence[Case]) -> tuple[Case, Arrays]:
-    """Returns the first case that Keras takes, and what it returns for it."""
+    """Returns the first case that Keras accepts, and Keras' outputs for this case."""
     return _run_both(lambda inputs: {}, expect, cases)[::2]
 
 
 def _find_fault(
     run: Run, reference: KerasReference, format: Format, law: Law, sizes: Mapping[str, int], kinds: list[Draw]
 ) -> DisagreementError | None:
-    """Returns what an artifact and Keras differ by at one size; None where that is rounding at most.
+    """Returns an error for a difference between an artifact and Keras at one size; None if rounding explains it.
 
-    A kind of inputs that tells nothing goes to the end of the list.
+    A kind of inputs whose comparison is inconclusive moves to the end of `kinds`.
     """
     fault = None
-    # Most models end with the first comparison: tracing a model for one call takes longer than calling it eagerly.
+    # The eager call comes first, since most models pass it: tracing a model for one call takes longer.
     for seed, expect in enumerate((reference.expect, reference.expect_traced)):
         for draw in tuple(kinds):
             try:
@@ -191,9 +192,10 @@ def _find_fault(
 
 
 def _run_both(run: Run, expect: Run, cases: Sequence[Case]) -> tuple[Case, Arrays, Arrays]:
-    """Returns the first case that Keras takes, and what an artifact and Keras return for it.
+    """Returns the first case that Keras accepts, and the outputs of the artifact and of Keras.
 
-    The artifact comes first: an operator that ends its process, which is a child, would end this one in Keras as well.
+    The artifact runs first. An operator that crashes would crash Keras too, and Keras runs in this process, while the
+    artifact runs in a subprocess.
     """
     for number, case in enumerate(cases, 1):
         refusal, actual = None, Arrays()
@@ -220,33 +222,33 @@ def _not_run(format: Format, name: str, error: RuntimeFailedError) -> InvalidArt
 def find_faults(
     reference: Reference, law: Law, case: Case, expected: Mapping[str, Array], actual: Mapping[str, Array]
 ) -> list[Comparison]:
-    """Returns the outputs that are wrong; where that may be rounding, the error that Keras itself makes tells.
+    """Returns the outputs that are wrong. The rounding error of Keras itself decides if the cause may be rounding.
 
-    A sound artifact and Keras add the same terms, each in its own order: their distances from the true answer are two
-    draws of one size, which is the unit of rounding times the model's condition. A fault of conversion knows nothing of
-    that size: where the model is well-conditioned the allowance is some 1e-6, and where it is not, a fault beyond the
-    noise stands out as much.
+    A correct artifact and Keras add equal terms in different orders. Their errors against the float64 reference are
+    therefore of one size: the unit of rounding times the condition number of the model. For a well-conditioned model
+    the tolerance is about 1e-6. For an ill-conditioned model, only a conversion fault that exceeds this noise is
+    reported.
     """
-    faults = _failed(compare_outputs(expected, actual, law=law))
+    faults = _find_failures(compare_outputs(expected, actual, law=law))
     if not may_be_rounding(faults):
         return faults
     try:
         truth = reference.truth(case.inputs)
-    except RuntimeRefusedError:  # of these values, or because a layer insists on its own precision
+    except RuntimeRefusedError:  # the float64 model refuses these values, or a layer insists on its own precision
         truth = {}
     (noise,) = reference.noise([case])
-    return _failed(compare_outputs(expected, actual, truth, noise=noise, law=law))
+    return _find_failures(compare_outputs(expected, actual, truth, noise=noise, law=law))
 
 
 def is_drowned(comparison: Comparison) -> bool:
-    """Whether Keras' own rounding is larger than anything that the law calls rounding, so that nothing can be told."""
+    """Whether Keras' own rounding error exceeds the tolerance, so that a comparison is inconclusive."""
     return comparison.noise_floor is not None and MAX_FACTOR * comparison.noise_floor > comparison.tolerance
 
 
 def describe_faults(
     faults: Sequence[Comparison], law: Law, expected: Mapping[str, Array], actual: Mapping[str, Array]
 ) -> str:
-    """Returns what is wrong with the first output that is, as a sentence."""
+    """Returns a sentence on the fault of the first wrong output."""
     first = faults[0]
     name = f"output {first.output!r}"
     if any(each.problem in (Problem.MISSING, Problem.EXTRA) for each in faults):
@@ -266,5 +268,5 @@ def describe_faults(
     return said
 
 
-def _failed(compared: Sequence[Comparison]) -> list[Comparison]:
+def _find_failures(compared: Sequence[Comparison]) -> list[Comparison]:
     return [each for each in compared if not each.passed]

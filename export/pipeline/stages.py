@@ -1,6 +1,7 @@
 """The stages of every export: signature, trace, convert, write, check and run, publish.
 
-A `TargetFormat` says how its models are traced, and a `Traced` how its file is made; all else is the same.
+A `TargetFormat` has the function that traces a model, and a `Traced` has those that make and check the file. The other
+stages are equal for all formats.
 """
 
 import contextlib
@@ -50,16 +51,16 @@ _OF_THE_DISK = (
 )
 
 Explain = Callable[[Worker, Path, KerasReference, Mapping[str, Array]], Finding | None]
-"""Returns where and why an artifact differs from Keras on inputs, as a check reports it; None if it does not."""
+"""Returns the finding of a parity check on some inputs: where and why an artifact differs; None if it does not."""
 
 
 def export(target: TargetFormat, request: Request, explain: Explain) -> Artifact:
-    """Exports a model. The destination keeps its contents until the new file has returned what Keras returns.
+    """Exports a model. The destination keeps its contents until the new file has matched Keras.
 
     Args:
         target: The format.
-        request: The arguments of the exporter. A process of its own exports a model on another backend than TensorFlow.
-        explain: Explains a file that differs from Keras. It is a function of a module, as such a process imports it.
+        request: The arguments of the exporter. A subprocess exports a JAX or PyTorch model.
+        explain: Explains a file that differs from Keras. It must be a function of a module: the subprocess imports it.
     """
     start = time.perf_counter()
     for package, extra in target.extras.items():
@@ -76,7 +77,7 @@ def export(target: TargetFormat, request: Request, explain: Explain) -> Artifact
 
 
 def _opened_and_exported(target: TargetFormat, request: Request, explain: Explain) -> Artifact:
-    request = request.opened()
+    request = request.open_model()
     export_here = partial(_export_here, target, explain)
     if keras_backend() != "tensorflow":
         return export_elsewhere(export_here, target.format, request)
@@ -85,7 +86,7 @@ def _opened_and_exported(target: TargetFormat, request: Request, explain: Explai
 
 def _export_here(target: TargetFormat, explain: Explain, request: Request) -> Artifact:
     destination = check_destination(request.filepath, target.format)
-    with target.process() as process:  # it starts while the model is traced
+    with target.process() as process:  # the process starts in parallel with the trace, which saves its start-up time
         request.tell("signature")
         layers, input_signature, notes = in_export_precision(
             request.model, request.input_signature, target.precision, target.format
@@ -99,8 +100,8 @@ def _export_here(target: TargetFormat, explain: Explain, request: Request) -> Ar
             request.tell("convert")
             file = folder / destination.name
             write = traced.convert(file, process)
-            describe = partial(_described, target, destination, layers, request.border_record, notes)
-            check = partial(_checked, traced, file, process, explain)
+            describe = partial(_describe_artifact, target, destination, layers, request.border_record, notes)
+            check = partial(_check_and_explain, traced, file, process, explain)
             companions = _written(request, file, write, describe, check, KerasReference(layers[0], signature))
             request.tell("publish")
             if file.is_dir():
@@ -112,10 +113,10 @@ def _export_here(target: TargetFormat, explain: Explain, request: Request) -> Ar
 
 @contextlib.contextmanager
 def _staged(destination: Path) -> Iterator[Path]:
-    """Yields a folder to write to, see `staging`.
+    """Yields a temporary folder to write to, see `staging`.
 
     Raises:
-        OSError: If the disk does not take what is written, with the destination.
+        OSError: If the disk refuses the files. The error names the destination.
     """
     try:
         with staging(destination) as folder:
@@ -134,17 +135,17 @@ def _written(
     check: Callable[[KerasReference], Checked],
     reference: KerasReference,
 ) -> list[Path]:
-    """Writes the file, checks it and runs it beside the model; returns the files beside it that belong to it.
+    """Writes the file, checks the file, and compares it with the model; returns its companion files.
 
-    The published bytes are the bytes that were checked and run: if the run shows that the file must declare something
-    else, the file is written, checked and run again.
+    The published bytes are the bytes that passed. If the run adds a note or an output size to the description, the file
+    is written, checked and run again.
 
     Args:
         request: The arguments of the exporter.
         file: The file or folder to write.
-        write: Writes it.
-        describe: Returns the description of a signature with the notes of a run.
-        check: Checks the file and runs it beside a reference.
+        write: Writes the file with its description.
+        describe: Returns the description for a signature and the notes of a run.
+        check: Checks the file and compares it with a reference.
         reference: The model with the traced signature.
 
     Raises:
@@ -154,7 +155,7 @@ def _written(
     while True:
         request.tell("write")
         if file.is_file():
-            file.unlink()  # the runtime may have mapped it into memory
+            file.unlink()  # the runtime may have mapped the file into memory, so overwriting it could crash the runtime
         companions = write(file, describe(declared, notes))
         request.tell("run")
         found = check(KerasReference(reference.model, declared))
@@ -163,7 +164,7 @@ def _written(
         declared, notes = replace(declared, outputs=found.outputs), (*dict.fromkeys([*notes, *found.notes]),)
 
 
-def _described(
+def _describe_artifact(
     target: TargetFormat,
     destination: Path,
     layers: Sequence[Any],
@@ -172,16 +173,17 @@ def _described(
     signature: Signature,
     found: Sequence[str],
 ) -> Artifact:
-    """Returns what an artifact says of itself, before its size and the time are known.
+    """Returns the description of an artifact, without its size and time, which are unknown so far.
 
-    The same model gives the same metadata, whenever and wherever it is exported.
+    A model has equal metadata in every export: they do not depend on the time, the place or the machine.
 
     Args:
         target: The format.
-        destination: Where it will stand.
+        destination: The path of the artifact.
         layers: The model, then every layer in it.
-        notes: What differs from the model, known before a run.
-        signature: What it takes and returns.
+        border: The record of the adapter; None if the model has no adapter.
+        notes: The known differences from the model, before a run.
+        signature: The signature of the artifact.
         found: The notes that a run has added.
     """
     notes = [*notes, *found]
@@ -206,11 +208,13 @@ def _described(
     return Artifact(target.format, destination, *shapes, nbytes=0, seconds=0.0, notes=tuple(notes), metadata=metadata)
 
 
-def _checked(traced: Traced, file: Path, process: Worker, explain: Explain, reference: KerasReference) -> Checked:
-    """Returns what the check and the run of a file found.
+def _check_and_explain(
+    traced: Traced, file: Path, process: Worker, explain: Explain, reference: KerasReference
+) -> Checked:
+    """Checks a file, and compares it with Keras.
 
     Raises:
-        DisagreementError: If the file differs from Keras, with where and why.
+        DisagreementError: If the file differs from Keras. The error names the layer and the cause.
         ExportError: If the file is not valid, does not open or does not run.
     """
     try:
@@ -218,7 +222,7 @@ def _checked(traced: Traced, file: Path, process: Worker, explain: Explain, refe
     except DisagreementError as error:
         try:
             found = None if error.cause else explain(process, file, reference, error.inputs)
-        except Exception as problem:  # That the two differ is known: the problem is shown as its cause.
+        except Exception as problem:  # A failed diagnosis must not hide the disagreement, so it becomes its cause.
             raise error from problem
         if found is None:
             raise

@@ -1,4 +1,4 @@
-"""A format as the stages of an export see it: a function that traces a model, and the steps that make its file."""
+"""The interface of a format to the stages of an export: a function that traces a model, and the steps of its file."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -14,20 +14,20 @@ from keras_pe.export.pipeline.smoke_test import Checked
 from keras_pe.export.runtimes.runner import Worker
 
 Write = Callable[[Path, Artifact], list[Path]]
-"""Writes a file, or folder, with its description, and returns the files beside it that belong to it."""
+"""Writes a file or folder with its description, and returns its companion files."""
 
 
 @dataclass(frozen=True)
 class Traced:
-    """A model that was traced for a format, and the steps that make its file.
+    """A traced model for one format, and the steps that make and check its file.
 
     Attributes:
         signature: The model's signature, with the sizes that the trace found.
         view: The traced graph.
-        convert: Takes the path of the file, in an empty folder, and the process of the format; returns what writes the
-            file. It raises an ExportError if the graph has no form in the format.
-        check: Checks a written file and runs it beside the model, see `check_artifact`.
-        notes: Sentences on how the file differs from the model.
+        convert: Takes the path of the file, in an empty folder, and the process of the format. It returns a function
+            that writes the file, and raises an ExportError if the format cannot express the graph.
+        check: Checks a written file and compares it with the model, see `check_artifact`.
+        notes: Sentences on the differences between the file and the model.
     """
 
     signature: Signature
@@ -42,14 +42,14 @@ class TargetFormat:
     """A format with its options.
 
     Attributes:
-        exporter: The exporter's name, for errors.
+        exporter: The name of the exporter, for errors.
         format: The format.
         extras: The extra that installs each package that the exporter needs, by the package's name.
-        makers: The packages whose versions an artifact names.
-        process: Lends the process that converts and runs.
-        trace: Takes the model with every layer in it after it, and the model's signature. It raises an ExportError if
-            Keras cannot trace the model, or the format cannot hold it.
-        precision: The type in which models of half precision are rebuilt; None if they keep their own.
+        makers: The packages whose versions the artifact records.
+        process: Returns a context manager with the process that converts the model and runs the file.
+        trace: Takes the model followed by all of its layers, and the signature. It raises an ExportError if Keras
+            cannot trace the model, or the format cannot express the model.
+        precision: The dtype in which models of half precision are rebuilt; None if they keep their own dtype.
     """
 
     exporter: str

@@ -181,6 +181,6 @@ def test_a_fault_of_the_search_for_a_cause_is_the_cause_of_the_refusal() -> None
 
     traced = Traced(None, None, refuse, refuse)  # type: ignore[arg-type]
     with pytest.raises(DisagreementError) as raised:
-        stages._checked(traced, Path("m.onnx"), None, break_down, None)  # type: ignore[arg-type]
+        stages._check_and_explain(traced, Path("m.onnx"), None, break_down, None)  # type: ignore[arg-type]
     assert raised.value is refusal
     assert isinstance(raised.value.__cause__, AttributeError)
