@@ -33,7 +33,7 @@ DONE = (
     *(f"tests/{name}" for name in ("benchmarks", "cli", "demo", "layers", "rotations", "signal")),
     *(f"tests/export/{name}" for name in ("artifacts", "connectors", "processes", "publishing", "results", "runtimes")),
     *(f"tests/export/parity/{name}" for name in ("presentation", "reports", "statistics")),
-    *(f"export/{name}" for name in ("formats", "pipeline")),
+    *(f"export/{name}" for name in ("formats", "graph", "pipeline")),
 )
 RENDERED = ("docs/gallery.md", "docs/benchmarks.md")  # printed by programs
 MOST_WORDS = 30

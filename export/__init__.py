@@ -1,7 +1,7 @@
-"""The export of a Keras model, and the check that a file returns what the model returns.
+"""Exports of Keras models, and the check that an exported file matches its model.
 
-The public names are those of this package, of `records` and of `runtimes`, as their type stubs list them. Other modules
-may change from one version to the next.
+The public names are those in the type stubs of this package, of `records` and of `runtimes`. Other modules may change
+in any version.
 """
 
 from keras_pe.lazy import attach_stub

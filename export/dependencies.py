@@ -1,4 +1,4 @@
-"""What an exporter needs: packages, Keras' backend, and how a process of its own imports the large ones."""
+"""The packages of exporters: installed versions, Keras' backend, and faster imports in subprocesses."""
 
 import contextlib
 import gc
@@ -12,13 +12,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-_LEAST = {"keras": (3, 13)}  # the first with what `watch/keras_internals` replaces; the layers alone take older ones
+_LEAST = {"keras": (3, 13)}  # `watch/keras_internals` replaces functions that older versions lack
 
 
 def require(caller: str, *packages: str, extra: str = "export") -> None:
-    """Raises ImportError, with the command that helps, unless the packages are installed. Imports none of them.
+    """Raises ImportError unless the packages are installed and new enough. The message has the command that helps.
 
-    One that is used by its private names must be new enough, too.
+    The packages are not imported. Only packages with a version in `_LEAST` have to be new enough.
     """
     for package in packages:
         if importlib.util.find_spec(package) is None:
@@ -38,9 +38,11 @@ def require(caller: str, *packages: str, extra: str = "export") -> None:
 
 
 def installed_version(package: str) -> str | None:
-    """Returns the version of an installed package, by its name in an import or an installation; None if there is none.
+    """Returns the version of an installed package; None if the package is not installed.
 
-    A package may come under another name than it is asked for: TensorFlow as "tensorflow-cpu" or "tf-nightly" too.
+    Args:
+        package: The name of the package in imports or in its distribution. The names may differ: distributions of
+            TensorFlow are called "tensorflow", "tensorflow-cpu" and "tf-nightly".
     """
     try:
         return importlib.metadata.version(package)
@@ -50,7 +52,7 @@ def installed_version(package: str) -> str | None:
 
 
 def keras_backend() -> str:
-    """Returns the backend that Keras runs on, or would take as it finds it, without importing Keras."""
+    """Returns the backend of Keras. If Keras is not imported, returns the backend that an import would choose."""
     if "keras" in sys.modules:
         return str(sys.modules["keras"].backend.backend())
     if named := os.environ.get("KERAS_BACKEND"):
@@ -64,10 +66,10 @@ def keras_backend() -> str:
 
 @contextlib.contextmanager
 def lasting_imports() -> Iterator[None]:
-    """Keeps the garbage collector away from what is imported within, now and later: it stays until the process ends.
+    """A context whose imports the garbage collector ignores until the process ends.
 
-    The collector would look through it all again and again: a quarter of the time that TensorFlow's import takes, and
-    again when the process ends. For a process of this package's own, before anything is computed in it.
+    Scanning the imported objects takes a quarter of the time of TensorFlow's import, and again as much when the process
+    ends. Use this context only in subprocesses of this package, before they compute anything.
     """
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""The errors of an export and of a runtime, as classes that a program can tell apart, and what their sentences say."""
+"""The errors of exports and runtimes, as distinct classes, and the sentences of their messages."""
 
 import errno
 import functools
@@ -13,14 +13,14 @@ from keras_pe.export.results import Array, Cause
 
 
 class ExportError(Exception):
-    """The model has no sound form in the format. Nothing was written, and what stood at the destination still does.
+    """The model cannot be exported correctly to the format. Nothing was written, and the destination is unchanged.
 
     Attributes:
-        format: The format that was asked for.
+        format: The requested format.
         model: The model's name.
-        reason: Why, in one or more sentences: what the message says between "stopped:" and "Nothing was written."
-        layer: The name of the layer at fault, None where none is or it is not known.
-        operator: TensorFlow's type of the operator at fault, such as "Svd"; None where none is.
+        reason: The reason in one or more sentences, which the message has between "stopped:" and "Nothing was written."
+        layer: The name of the layer at fault; None if no layer is, or the layer is unknown.
+        operator: TensorFlow's type of the operator at fault, such as "Svd"; None if no operator is.
     """
 
     def __init__(
@@ -43,23 +43,22 @@ class TracingError(ExportError):
 
 
 class UnsupportedError(ExportError):
-    """Something in the model has no form in the format: an operator, a number type, state, randomness."""
+    """The format cannot express a part of the model: an operator, a dtype, state or randomness."""
 
 
 class InvalidArtifactError(ExportError):
-    """What was made is not valid in the format, or its runtime does not load or run it."""
+    """The written artifact is not valid in the format, or its runtime does not load or run the artifact."""
 
 
 class DisagreementError(ExportError):
-    """What was made runs, and returns something else than Keras.
+    """The written artifact runs, and its outputs differ from Keras.
 
-    The layer and the cause are those that `check_parity` would name. The operator is named where the layer computes
-    with one alone.
+    `check_parity` would report the same layer and cause. The operator is set only if the layer has one that computes.
 
     Attributes:
-        case: What it was run on, in words, such as "drawn, batch 2, length 7".
-        inputs: The same as arrays, by the names of the inputs.
-        cause: Why it differs, None where that was not looked for.
+        case: The inputs of the run in words, such as "drawn, batch 2, length 7".
+        inputs: The inputs of the run as arrays, by name.
+        cause: The cause of the difference; None if the export did not search for the cause.
     """
 
     def __init__(
@@ -81,34 +80,34 @@ class DisagreementError(ExportError):
 
 
 class UnknownSizesError(ValueError):
-    """The model takes none of the sizes that were tried; the cause is the model's own error.
+    """The model refuses all tried sizes. The `__cause__` is the model's own error.
 
     Attributes:
-        asks_for_a_value: Whether the model takes arrays of a size and no symbols of it: Python asks for a number in a
-            tensor.
+        asks_for_a_value: Whether the model accepts arrays but not symbolic tensors, since its Python code needs the
+            value of a tensor.
     """
 
     asks_for_a_value = False
 
 
 class ProcessDiedError(Exception):
-    """A child process ended while it was asked for something."""
+    """A subprocess ended before it answered a request."""
 
 
 class ProcessHungError(Exception):
-    """A child process did not answer in time, and was ended."""
+    """A subprocess did not answer in time, and was ended."""
 
 
 class ForeignExitError(RuntimeError):
-    """Code of a model, a runtime or a plug-in tried to end the process that called it, by `sys.exit()` for one."""
+    """Code of a model, a runtime or a plug-in tried to end the process that called it, for example by `sys.exit()`."""
 
 
 class UnreadRequestError(Exception):
-    """A request cannot be read in a child process, which is out of step then: what is in it is not known there."""
+    """A subprocess cannot unpickle a request. The two processes may then disagree on which answer comes next."""
 
 
 class RuntimeFailedError(Exception):
-    """A runtime returned nothing. One of those below."""
+    """A runtime returned no outputs. This is the base class of the errors below."""
 
 
 class RuntimeRefusedError(RuntimeFailedError):
@@ -120,40 +119,40 @@ class InvalidAnswerError(RuntimeRefusedError):
 
 
 class RuntimeDiedError(RuntimeFailedError):
-    """A runtime took its process with it."""
+    """A runtime crashed, and its process ended."""
 
 
 class RuntimeHungError(RuntimeFailedError):
     """A runtime did not answer in time."""
 
 
-# What the loader, C++, TensorFlow, JAX, PyTorch, ONNX Runtime and CUDA say where memory ends.
+# The messages of the loader, C++, TensorFlow, JAX, PyTorch, ONNX Runtime and CUDA if memory is exhausted.
 _OUT_OF_MEMORY = re.compile(
     r"failed to map segment from shared object|[Cc]annot allocate memory|bad_alloc|bad allocation|RESOURCE_EXHAUSTED"
     r"|OOM when allocating|\b[Oo]ut of memory\b|CUDA_ERROR_OUT_OF_MEMORY|[Ff]ailed to allocate memory"
 )
-_WHAT_FOLLOWS = "Error encountered:"  # after a paragraph on what Keras was at
+_WHAT_FOLLOWS = "Error encountered:"  # the end of a paragraph by Keras, after which the actual message begins
 _IN_A_LAYER = re.compile(r"Exception encountered when calling (\w+\.\w+\(\))\.?")
 
 
 def check_type(argument: str, given: object, kind: type) -> None:
-    """Raises TypeError unless what was given for an argument is of a class."""
+    """Raises TypeError unless the value of an argument is an instance of a class."""
     if not isinstance(given, kind):
         raise TypeError(f"`{argument}` must be of type {kind.__name__}. Received: {argument}={given!r:.80}")
 
 
 def check_share(argument: str, given: object) -> None:
-    """Raises ValueError unless what was given for an argument is a number from 0 to 1."""
+    """Raises ValueError unless the value of an argument is a number from 0 to 1."""
     if not (isinstance(given, Real) and 0 <= float(given) <= 1):
         raise ValueError(f"`{argument}` must be a share, from 0 to 1. Received: {given!r}.")
 
 
 def check_whole(argument: str, given: object, least: int, most: int | None = None) -> None:
-    """Raises unless what was given for an argument is a whole number in a range.
+    """Raises unless the value of an argument is a whole number in a range.
 
     Raises:
-        TypeError: If it is no integer.
-        ValueError: If it is out of range.
+        TypeError: If the value is not an integer.
+        ValueError: If the value is out of range.
     """
     rule = f"a whole number from {least}" if most is None else f"a whole number from {least} to {most}"
     if not isinstance(given, Integral) or isinstance(given, bool):
@@ -163,20 +162,21 @@ def check_whole(argument: str, given: object, least: int, most: int | None = Non
 
 
 def joined(sentences: Iterable[str]) -> str:
-    """Returns sentences as one text that goes on after a colon, each said once."""
+    """Returns distinct sentences as one text. The first keeps its case, since the text follows a colon."""
     first, *others = dict.fromkeys(sentences)
     return " ".join([first, *(sentence[0].upper() + sentence[1:] for sentence in others)])
 
 
 def sentence(said: object) -> str:
-    """Returns what another error says as a sentence: in one line, with one full stop at its end."""
+    """Returns the message of another error as one line that ends with one full stop."""
     return f"{' '.join(str(said).split()).rstrip(' .')}."
 
 
 def first_line(error: BaseException | None) -> str:
-    """Returns what an error says in its first line, without the full stop.
+    """Returns the first line of an error's message, without the full stop.
 
-    Of an error that Keras raises in a layer, which begins with the layers around it, that is what happened in the last.
+    Keras puts the names of the outer layers before the message of an error in a layer. They are skipped, except for the
+    innermost layer.
     """
     said = re.sub(r"\x1b\[\d+m", "", _text(error)).rpartition("Exception encountered: ")[2]
     lines = [line.strip() for line in said.splitlines() if line.strip()]
@@ -192,14 +192,14 @@ def first_line(error: BaseException | None) -> str:
 
 
 def typed(error: BaseException) -> str:
-    """Returns an error's type and what it says, as Python's own last line of a traceback does."""
+    """Returns the type and the message of an error, like the last line of a traceback."""
     said = _text(error)
     named = f"{type(error).__name__}: {said}" if said else type(error).__name__
     return f"memory ran out ({named})" if is_out_of_memory(error) else named
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error comes of memory that has run out, itself or by way of what it was raised from."""
+    """Whether an error, or an error in its chain of causes, reports exhausted memory."""
     seen = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
@@ -212,12 +212,12 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 
 def tells_out_of_memory(text: str) -> bool:
-    """Whether a text of a library or of the system is about memory that has run out."""
+    """Whether a message of a library or of the system reports exhausted memory."""
     return _OUT_OF_MEMORY.search(text) is not None
 
 
 def _text(error: BaseException | None) -> str:
-    """Returns what an error says; nothing where its own method fails at that."""
+    """Returns the message of an error; an empty text if the error's own `__str__` raises."""
     try:
         return str(error)
     except Exception:  # a foreign class may do anything

@@ -1,4 +1,4 @@
-"""The public exporters: each exports a model to one format, and explains a disagreement as the parity check does."""
+"""The public exporters: one function for each format. They explain a disagreement like the parity check."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -34,39 +34,40 @@ def export_onnx(
 ) -> Artifact:
     """Exports a Keras model to ONNX.
 
-    The file is published only after ONNX's checker and strict shape inference have passed and ONNX Runtime has returned
-    from it what Keras returns, at sizes that were not traced. Until then, and if anything fails, what stood at
-    `filepath` stays.
+    The file is published after ONNX's checker and strict shape inference have passed and ONNX Runtime has returned
+    Keras' outputs, at sizes that were not traced. If the export fails, the previous file at `filepath` is unchanged.
 
     Args:
-        model: A built `keras.Model`, or the path of a `.keras` or `.h5` file of one. On another backend than TensorFlow
-            it is saved, and exported by a process of its own; its layers must be ones that another process can import.
-        filepath: The `.onnx` file to write. Any name will do but that of another format's file.
+        model: A built `keras.Model`, or the path of a `.keras` or `.h5` file of one. A JAX or PyTorch model is saved,
+            and a subprocess exports it on TensorFlow; the subprocess must be able to import the layers.
+        filepath: The `.onnx` file to write. The name must not end like a file of another format.
         input_signature: See `model_signature`; needed for most subclassed models. A size that is free in it stays free.
             Without it, a size is fixed if Keras cannot trace the model with that size free; a note says so.
-        sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
-            `{"height": (64, 224)}`.
-        inputs: Examples of what the model takes, where it does not take any values: a mapping of names to arrays, or an
-            `.npz` file, one or several. The artifact is compared on these, and tells them to `check_parity`.
-        ranges: The fair values of an input: the least, and the first above that is not fair. The artifact tells them to
+        sizes: The sizes that a dynamic dimension takes, by its name, such as `{"height": (64, 224)}`. By default the
+            exporter searches for them.
+        inputs: One or several examples of the inputs, for a model that does not accept arbitrary values: mappings of
+            names to arrays, or `.npz` files. The export compares outputs on the examples. The artifact records them for
             `check_parity`.
-        border: What the artifact takes and returns where that is not what the model does: another layout or type, a
-            preparation of inputs, some of the outputs or decisions on them. `sizes`, `inputs` and `ranges` are then the
-            artifact's. The artifact records the border, and a check reads it there.
+        ranges: The valid range of an input, by name: the least value, and the end, which is not valid itself. The
+            artifact records the ranges for `check_parity`.
+        border: An input/output adapter around the model: another layout or dtype, preprocessing of inputs, a selection
+            of outputs, or decisions on them. `sizes`, `inputs` and `ranges` then describe the artifact. The artifact
+            records the adapter for checks.
         opset_version: The ONNX operator set, 15 to 25.
-        external_data_threshold: Bytes of weights above which they are written to a file beside the model, named
-            `<file>.<hash of its content>.data`. Below, the one file holds everything.
-        half_precision: Export in float16, a model in bfloat16 too, whose range is wider. Otherwise a model in float16
-            or bfloat16 is exported as a float32 rebuild with the same weights. A note of the artifact says so.
-        progress: Called with the name of each stage when it starts; True shows a bar.
+        external_data_threshold: The bytes of weights above which the weights are written to a second file, named
+            `<file>.<hash of its content>.data`. Up to this size, one file contains everything.
+        half_precision: Whether to export in float16, which has a smaller range than bfloat16. By default a model in
+            float16 or bfloat16 is exported as a float32 rebuild with the same weights. A note of the artifact reports
+            the rebuild.
+        progress: A function that is called with the name of each stage when it starts; True shows a bar.
 
     Returns:
-        What was written.
+        The written artifact.
 
     Raises:
-        ExportError: If the model has no sound ONNX form; its class tells why, its attributes name the layer and the
-            operator.
-        ValueError: If an argument is wrong, or the signature is not known.
+        ExportError: If the model cannot be exported correctly. The subclass states the reason; the attributes name
+            the layer and the operator.
+        ValueError: If an argument is wrong, or the signature is unknown.
         TypeError: If an argument is of another type.
         FileExistsError: If something that is not an ONNX file stands at `filepath`.
         ImportError: If a package is missing.
@@ -91,33 +92,34 @@ def export_saved_model(
 ) -> Artifact:
     """Exports a Keras model to a SavedModel with the signature `serving_default`.
 
-    The folder is published only after TensorFlow has loaded it, without the code of any layer, and it has returned what
-    Keras returns, or has run if its calls depend on those before. Until then, and if anything fails, what stood at
-    `filepath` stays.
+    The folder is published after TensorFlow has loaded it, without the code of any layer, and has returned Keras'
+    outputs. If a call depends on earlier calls, the model must only run. If the export fails, the previous folder at
+    `filepath` is unchanged.
 
     Args:
-        model: A built `keras.Model`, or the path of a `.keras` or `.h5` file of one. On another backend than TensorFlow
-            it is saved, and exported by a process of its own; its layers must be ones that another process can import.
-        filepath: The folder to write. Any name will do but that of another format's file.
+        model: A built `keras.Model`, or the path of a `.keras` or `.h5` file of one. A JAX or PyTorch model is saved,
+            and a subprocess exports it on TensorFlow; the subprocess must be able to import the layers.
+        filepath: The folder to write. The name must not end like a file of another format.
         input_signature: See `model_signature`; needed for most subclassed models. A size that is free in it stays free.
             Without it, a size is fixed if Keras cannot trace the model with that size free; a note says so.
-        sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
-            `{"height": (64, 224)}`.
-        inputs: Examples of what the model takes, where it does not take any values: a mapping of names to arrays, or an
-            `.npz` file, one or several. The artifact is compared on these, and tells them to `check_parity`.
-        ranges: The fair values of an input: the least, and the first above that is not fair. The artifact tells them to
+        sizes: The sizes that a dynamic dimension takes, by its name, such as `{"height": (64, 224)}`. By default the
+            exporter searches for them.
+        inputs: One or several examples of the inputs, for a model that does not accept arbitrary values: mappings of
+            names to arrays, or `.npz` files. The export compares outputs on the examples. The artifact records them for
             `check_parity`.
-        border: What the artifact takes and returns where that is not what the model does: another layout or type, a
-            preparation of inputs, some of the outputs or decisions on them. `sizes`, `inputs` and `ranges` are then the
-            artifact's. The artifact records the border, and a check reads it there.
-        progress: Called with the name of each stage when it starts; True shows a bar.
+        ranges: The valid range of an input, by name: the least value, and the end, which is not valid itself. The
+            artifact records the ranges for `check_parity`.
+        border: An input/output adapter around the model: another layout or dtype, preprocessing of inputs, a selection
+            of outputs, or decisions on them. `sizes`, `inputs` and `ranges` then describe the artifact. The artifact
+            records the adapter for checks.
+        progress: A function that is called with the name of each stage when it starts; True shows a bar.
 
     Returns:
-        What was written.
+        The written artifact.
 
     Raises:
-        ExportError: If the model has no sound form.
-        ValueError: If an argument is wrong, or the signature is not known.
+        ExportError: If the model cannot be exported correctly.
+        ValueError: If an argument is wrong, or the signature is unknown.
         FileExistsError: If something that is not a SavedModel stands at `filepath`.
         ImportError: If a package is missing.
     """
@@ -136,34 +138,35 @@ def export_litert(
     border: Border | None = None,
     progress: Callable[[str], None] | bool | None = None,
 ) -> Artifact:
-    """Exports a Keras model to LiteRT, one of half precision as a float32 rebuild of it.
+    """Exports a Keras model to LiteRT. A model of half precision is exported as a float32 rebuild.
 
-    The file is published only after LiteRT's interpreter, which has no other operators than the built-in ones, has
-    returned from it what Keras returns. Until then, and if anything fails, what stood at `filepath` stays.
+    The file is published after LiteRT's interpreter, with only its built-in operators, has returned Keras' outputs. If
+    the export fails, the previous file at `filepath` is unchanged.
 
     Args:
-        model: A built `keras.Model`, or the path of a `.keras` or `.h5` file of one. On another backend than TensorFlow
-            it is saved, and exported by a process of its own; its layers must be ones that another process can import.
-        filepath: The `.tflite` file to write. Any name will do but that of another format's file.
+        model: A built `keras.Model`, or the path of a `.keras` or `.h5` file of one. A JAX or PyTorch model is saved,
+            and a subprocess exports it on TensorFlow; the subprocess must be able to import the layers.
+        filepath: The `.tflite` file to write. The name must not end like a file of another format.
         input_signature: See `model_signature`; needed for most subclassed models. A size that is free in it stays free.
             Without it, a size is fixed if Keras cannot trace the model with that size free; a note says so.
-        sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
-            `{"height": (64, 224)}`.
-        inputs: Examples of what the model takes, where it does not take any values: a mapping of names to arrays, or an
-            `.npz` file, one or several. The artifact is compared on these, and tells them to `check_parity`.
-        ranges: The fair values of an input: the least, and the first above that is not fair. The artifact tells them to
+        sizes: The sizes that a dynamic dimension takes, by its name, such as `{"height": (64, 224)}`. By default the
+            exporter searches for them.
+        inputs: One or several examples of the inputs, for a model that does not accept arbitrary values: mappings of
+            names to arrays, or `.npz` files. The export compares outputs on the examples. The artifact records them for
             `check_parity`.
-        border: What the artifact takes and returns where that is not what the model does: another layout or type, a
-            preparation of inputs, some of the outputs or decisions on them. `sizes`, `inputs` and `ranges` are then the
-            artifact's. The artifact records the border, and a check reads it there.
-        progress: Called with the name of each stage when it starts; True shows a bar.
+        ranges: The valid range of an input, by name: the least value, and the end, which is not valid itself. The
+            artifact records the ranges for `check_parity`.
+        border: An input/output adapter around the model: another layout or dtype, preprocessing of inputs, a selection
+            of outputs, or decisions on them. `sizes`, `inputs` and `ranges` then describe the artifact. The artifact
+            records the adapter for checks.
+        progress: A function that is called with the name of each stage when it starts; True shows a bar.
 
     Returns:
-        What was written.
+        The written artifact.
 
     Raises:
-        ExportError: If the model has no sound form of built-in operators; the message names the operator.
-        ValueError: If an argument is wrong, or the signature is not known.
+        ExportError: If built-in operators cannot express the model. The message names the operator.
+        ValueError: If an argument is wrong, or the signature is unknown.
         FileExistsError: If something that is not a LiteRT file stands at `filepath`.
         ImportError: If a package is missing.
     """

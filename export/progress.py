@@ -1,4 +1,4 @@
-"""How far a check or an export is and who is told, how long it took, and how long it may take."""
+"""The progress, the measured times and the time limits of exports and checks."""
 
 import datetime
 from collections.abc import Callable, Iterator
@@ -9,26 +9,26 @@ from time import perf_counter, process_time
 from keras_pe.export.results import Stage
 
 Tell = Callable[[int, int | None, str], None]
-"""Called with what is done, of how much (None where that is not known), and what comes next."""
+"""A function of the completed count, the total (None if it is unknown) and the name of the next step."""
 Progress = Callable[[int, int, str], None]
-"""The same where it is always known of how much."""
+"""A function of the completed count, the known total and the name of the next step."""
 
 TIMEOUT = 120.0
-"""Seconds that a runtime may take to load, or for one answer, unless told otherwise."""
+"""The default limit, in seconds, for a runtime to load or to answer once."""
 DIAGNOSIS_SECONDS = 60.0
-"""Seconds that the search for a cause may take, unless told otherwise."""
+"""The default limit, in seconds, for the search for a cause."""
 
 
 @contextmanager
 def telling(progress: Progress | Tell | bool | None, unit: str = "") -> Iterator[Tell]:
-    """Yields what to call; a bar goes when the block ends.
+    """Yields a function to call with the progress. A bar disappears when the block ends.
 
     Args:
-        progress: The caller's function, True for a bar, None or False for nobody.
-        unit: What is counted, such as "rows": with one the bar says how many a second.
+        progress: The caller's function; True for a bar; None or False for no report.
+        unit: The unit of the count, such as "rows". With a unit, the bar also shows the rate per second.
     """
     if callable(progress):
-        yield progress  # type: ignore[misc]  # whoever knows the total never passes None for it
+        yield progress  # type: ignore[misc]  # a caller that knows the total does not pass None
     elif progress:
         with _bar(unit) as tell:
             yield tell
@@ -38,7 +38,7 @@ def telling(progress: Progress | Tell | bool | None, unit: str = "") -> Iterator
 
 @contextmanager
 def telling_stages(progress: Callable[[str], None] | bool | None) -> Iterator[Callable[[str], None]]:
-    """Yields what to call with the name of each stage when it starts; otherwise like `telling`."""
+    """Yields a function to call with the name of each stage when the stage starts. See `telling`."""
     if callable(progress):
         yield progress
         return
@@ -48,14 +48,14 @@ def telling_stages(progress: Callable[[str], None] | bool | None) -> Iterator[Ca
 
 @contextmanager
 def _bar(unit: str) -> Iterator[Tell]:
-    """Shows a bar on the standard error if that is a terminal, or in the notebook that this runs in."""
+    """Shows a bar in a notebook, or on the standard error if it is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
     from rich.text import Text
 
     console = Console(stderr=True)
-    if not (console.is_terminal or console.is_jupyter):  # it would leave an empty line there
+    if not (console.is_terminal or console.is_jupyter):  # in a file or pipe, the bar would leave an empty line
         yield lambda done, total, what: None
         return
 
@@ -68,7 +68,7 @@ def _bar(unit: str) -> Iterator[Tell]:
             rate = f" {unit}, {speed:,.0f} a second" if unit and speed else f" {unit}".rstrip()
             return Text(f"{task.completed:,.0f}{total}{rate}")
 
-    # What is said stands as it is: rich would take the brackets of "onnxruntime[all]" for markup.
+    # Markup is off, since rich would treat the brackets of "onnxruntime[all]" as markup and drop them.
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), Done(), TimeElapsedColumn())
     with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task("start", total=None)
@@ -76,7 +76,7 @@ def _bar(unit: str) -> Iterator[Tell]:
 
 
 def check_seconds(timeout: float, diagnosis_seconds: float) -> None:
-    """Raises ValueError unless a runtime may take some time, and a diagnosis some or none."""
+    """Raises ValueError unless the timeout of a runtime is positive and that of a diagnosis is at least 0."""
     if not (isinstance(timeout, Real) and timeout > 0):
         raise ValueError(f"`timeout` must be above 0 seconds. Received: timeout={timeout!r}.")
     if not (isinstance(diagnosis_seconds, Real) and diagnosis_seconds >= 0):
@@ -84,14 +84,14 @@ def check_seconds(timeout: float, diagnosis_seconds: float) -> None:
 
 
 class OutOfTimeError(Exception):
-    """The time of a diagnosis is over."""
+    """The time limit of a diagnosis has passed."""
 
 
 class Budget:
-    """The time that is left to a diagnosis. It begins when this is made.
+    """The time limit of a diagnosis. The time starts when the object is created.
 
     Attributes:
-        seconds: How long it may take.
+        seconds: The limit in seconds.
     """
 
     def __init__(self, seconds: float = DIAGNOSIS_SECONDS, tell: Callable[[str], None] | None = None) -> None:
@@ -100,16 +100,16 @@ class Budget:
         self._end = perf_counter() + seconds
 
     def check(self) -> None:
-        """Raises OutOfTimeError when the time is over: called before each step that may take long."""
+        """Raises OutOfTimeError if the limit has passed. Call it before each step that may take long."""
         if perf_counter() >= self._end:
             raise OutOfTimeError(f"{self.seconds:g} s are over")
 
 
 class Stopwatch:
-    """Measures one stage after another, from its making on.
+    """Measures consecutive stages. The first stage starts when the object is created.
 
     Attributes:
-        stages: Those that have ended, in their order; a name that came again is one stage.
+        stages: The ended stages, in order. Stages with equal names are added up.
     """
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class Stopwatch:
         return tuple(self._stages.values())
 
     def stage(self, name: str, runtime_seconds: float | None = None) -> None:
-        """Ends a stage; `runtime_seconds` are those that a runtime took inside of it."""
+        """Ends a stage. `runtime_seconds` are the part of its seconds that a runtime took."""
         now = _now()
         before = self._stages.get(name, Stage(name, 0.0, 0.0))
         seconds, processor = (end - start for start, end in zip(self._start, now, strict=True))
@@ -133,7 +133,7 @@ class Stopwatch:
 
 
 def date() -> str:
-    """Returns the date and the time to the second, in UTC and in the form of ISO 8601."""
+    """Returns the current date and time in UTC, to the second, in ISO 8601 format."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 

@@ -1,4 +1,4 @@
-"""The records of exports and checks: what they return, and what a returned report holds."""
+"""The records that exports and checks return, and the parts of a returned report."""
 
 from keras_pe.lazy import attach_stub
 

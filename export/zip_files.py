@@ -1,4 +1,4 @@
-"""Zip files that others made: the sizes that entries claim are checked before anything is unpacked."""
+"""Untrusted zip files: the claimed sizes of entries are checked before an entry is unpacked."""
 
 import math
 import zipfile
@@ -11,18 +11,18 @@ import numpy as np
 from keras_pe.shown import shown_bytes
 
 MAX_TEXT = 2**28
-"""Bytes of the largest text that is read, such as a model's configuration."""
+"""The size, in bytes, of the largest text that is read, such as the configuration of a model."""
 
-_UNCHECKED = 2**27  # bytes that any file may unpack to
-_MAX_RATIO = 100  # weights, texts and samples compress less; Keras has the same bound
+_UNCHECKED = 2**27  # bytes that a file may unpack to at any compression ratio
+_MAX_RATIO = 100  # genuine weights, texts and samples compress less; Keras has this bound too
 
 
 def check_entries(file: zipfile.ZipFile, names: Iterable[str] | None = None) -> None:
-    """Raises ValueError if entries unpack to far more than they take on disk, or an array's header claims more.
+    """Raises ValueError if entries unpack to far more than their size on disk, or the header of an array claims more.
 
     Args:
-        file: An open file. Nothing of it is unpacked but the headers of arrays.
-        names: The entries to check; all by default.
+        file: An open file. Only the headers of arrays are unpacked.
+        names: The names of the entries to check; all by default.
     """
     entries = file.infolist() if names is None else [file.getinfo(name) for name in names]
     check_ratio(sum(entry.file_size for entry in entries), sum(entry.compress_size for entry in entries))
@@ -49,7 +49,7 @@ def read_text(file: zipfile.ZipFile, name: str) -> str:
 
 
 def check_array(path: Path) -> None:
-    """Raises ValueError if an `.npy` file holds no array, or its header claims more values than the file holds."""
+    """Raises ValueError if an `.npy` file contains no array, or its header claims more values than the file has."""
     with path.open("rb") as stream:
         claimed = claimed_bytes(stream)
         held = path.stat().st_size - stream.tell()
@@ -58,7 +58,7 @@ def check_array(path: Path) -> None:
 
 
 def claimed_bytes(stream: IO[bytes]) -> int:
-    """Returns the bytes of the values that follow the header of an array in NumPy's format; reads the header alone."""
+    """Reads the header of an array in NumPy's format, and returns the size of its values in bytes."""
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(stream)
@@ -73,7 +73,7 @@ def _check_header(stream: IO[bytes], entry: zipfile.ZipInfo) -> None:
 
 
 def check_ratio(unpacked: int, packed: int) -> None:
-    """Raises ValueError if contents of some bytes take far fewer bytes on disk."""
+    """Raises ValueError if the ratio of the unpacked size to the packed size is implausible."""
     if unpacked > _UNCHECKED and unpacked > _MAX_RATIO * packed:
         raise ValueError(
             f"it unpacks to {shown_bytes(unpacked)} from {shown_bytes(packed)}, more than {_MAX_RATIO} times. If you "

@@ -1,1 +1,1 @@
-"""The model traced once, and what the graph shows."""
+"""The traced graph of a model: the trace, the replacements of operators, and queries of the graph."""

@@ -1,4 +1,4 @@
-"""A model traced for serving, its variables still variables: what SavedModel and LiteRT are written from."""
+"""The trace of a model for SavedModel and LiteRT, in which variables stay variables."""
 
 import contextlib
 import errno
@@ -15,7 +15,7 @@ from keras_pe.export.graph.litert_forms import litert_forms
 from keras_pe.export.graph.tracer import (
     convertible_control_flow,
     named_results,
-    traced,
+    trace_convertible,
     untraceable,
     with_sizes_of_values,
 )
@@ -28,44 +28,44 @@ class Endpoint:
     """A traced model that TensorFlow can write.
 
     Attributes:
-        signature: The model's, see `with_sizes_of_values`.
+        signature: The signature of the model, see `with_sizes_of_values`.
         view: The traced graph.
-        outputs: The names of the tensors that it returns, in the order of the signature's outputs.
+        outputs: The names of the graph's output tensors, in the order of the signature's outputs.
     """
 
     def __init__(self, layers: Sequence[Any], signature: Signature, format: Format) -> None:
-        """Traces the model, for any size of the dynamic dimensions, in inference mode.
+        """Traces the model in inference mode, for all sizes of the dynamic dimensions.
 
         Args:
             layers: The model, then every layer in it.
-            signature: Its signature.
-            format: For the error.
+            signature: The model's signature.
+            format: The format, for the error.
 
         Raises:
-            TracingError: If Keras cannot trace it.
+            TracingError: If Keras cannot trace the model.
         """
         self._model, self._format, self._variables = layers[0].name, format, layers[0].variables
         control_flow = litert_forms if format is Format.LITERT else convertible_control_flow
-        self._traced = partial(traced, layers, control_flow=control_flow)
+        self._traced = partial(trace_convertible, layers, control_flow=control_flow)
         try:
-            self._archive, served = self._traced(lambda: _archived(layers, signature))
-        except Exception as error:  # a layer may raise anything where a size is not known
+            self._archive, served = self._traced(lambda: _make_archive(layers, signature))
+        except Exception as error:  # a layer may raise any error if a size is unknown
             raise untraceable(format, self._model, error) from error
         self.signature = with_sizes_of_values(signature, served.structured_outputs)
         self.view = GraphView(served.graph, layers)
         self.outputs = [served.structured_outputs[spec.name].name for spec in signature.outputs]
 
     def write(self, folder: Path) -> None:
-        """Writes the SavedModel, without a look at what came out.
+        """Writes the SavedModel without checking it.
 
         Raises:
-            UnsupportedError: If TensorFlow cannot write it.
-            OSError: If the disk is full, or the folder cannot be written.
+            UnsupportedError: If TensorFlow cannot write the SavedModel.
+            OSError: If the disk is full, or the folder is read-only.
         """
         import tensorflow as tf
 
         try:
-            with _without_notices(), named_for_scopes(self._variables):  # it may be traced once more
+            with _without_notices(), named_for_scopes(self._variables):  # writing may trace the model again
                 self._traced(lambda: self._archive.write_out(folder, verbose=False))
         except tf.errors.OpError as error:
             kinds = {tf.errors.ResourceExhaustedError: errno.ENOSPC, tf.errors.PermissionDeniedError: errno.EACCES}
@@ -76,12 +76,12 @@ class Endpoint:
             raise UnsupportedError(self._format, self._model, reason) from error
 
 
-def _archived(layers: Sequence[Any], signature: Signature) -> tuple[Any, Any]:
-    """Returns Keras' archive with one endpoint, and the concrete function of it."""
+def _make_archive(layers: Sequence[Any], signature: Signature) -> tuple[Any, Any]:
+    """Returns a Keras `ExportArchive` with one endpoint, and the endpoint's concrete function."""
     import keras
 
     archive = keras.export.ExportArchive()
-    # Whole layers are not tracked: every weight would be stored a second time.
+    # Track resources instead of whole layers: the archive would store every weight of a tracked layer twice.
     for resource in held_resources(layers):
         archive.track(resource)
     served = archive.add_endpoint(
@@ -92,7 +92,7 @@ def _archived(layers: Sequence[Any], signature: Signature) -> tuple[Any, Any]:
 
 @contextlib.contextmanager
 def _without_notices() -> Iterator[None]:
-    """Keeps TensorFlow from telling where it writes: the folder is moved when it is whole."""
+    """Silences TensorFlow's message about the folder, which would name a temporary path."""
     import tensorflow as tf
 
     logger = tf.get_logger()

@@ -1,7 +1,7 @@
-"""Complex tensors as two real ones, since LiteRT computes with no complex tensor.
+"""The replacement of complex tensors by pairs of real tensors, since LiteRT has no complex arithmetic.
 
-The two parts of a complex tensor are the inputs of the operator `Complex` that made it. Every reader takes these, so
-that the converter meets no complex tensor unless the model itself takes or returns one.
+The two parts of a complex tensor are the inputs of the operator `Complex` that made the tensor. Every reader takes the
+parts, so the converter finds complex tensors only at the inputs and outputs of the model.
 """
 
 import re
@@ -14,7 +14,7 @@ from keras_pe.export.graph.litert_fourier import transform, without_negative_zer
 
 _Parts = tuple[Any, Any]
 
-# Operators that move, choose, add or subtract numbers: each part by itself.
+# Operators that move, select, add or subtract numbers: they apply to each part separately.
 _BY_PART = re.compile(
     "Add|AddN|AddV2|BroadcastTo|Concat|ConcatV2|Cumsum|DepthToSpace|EnsureShape|ExpandDims|Fill|Gather|"
     "GatherNd|GatherV2|Identity|MatrixDiag|MatrixDiagV3|Mean|MirrorPad|Neg|Pack|Pad|PadV2|"
@@ -26,11 +26,11 @@ _TOLD_BY_REAL = ("Rank", "Shape", "Size")
 
 
 def complex_form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """Returns how an operator that takes or returns complex tensors is written with real ones; None for any other.
+    """Returns the function that writes an operator with real tensors instead of complex ones; None if it needs none.
 
     Args:
-        kind: The operator's type.
-        given: Its inputs and attributes by name.
+        kind: The type of the operator.
+        given: The inputs and attributes of the operator, by name.
     """
     taken = [x for value in given.values() for x in _each(value) if _is_complex(x)]
     if kind in _OF_REALS:
@@ -41,7 +41,7 @@ def complex_form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | No
         return _OF_TRANSFORMED[kind]
     if _BY_PART.fullmatch(kind):
         return _by_part
-    return _of_real_part if kind in _TOLD_BY_REAL else _FORMS.get(kind)
+    return _apply_to_real_part if kind in _TOLD_BY_REAL else _FORMS.get(kind)
 
 
 def _each(value: Any) -> Any:
@@ -52,12 +52,12 @@ def _is_complex(x: Any) -> bool:
     import tensorflow as tf
 
     if tf.is_tensor(x):
-        return bool(tf.as_dtype(x.dtype).is_complex)  # a Keras variable tells its dtype as a text
+        return bool(tf.as_dtype(x.dtype).is_complex)  # the dtype of a Keras variable is a str
     return isinstance(x, np.ndarray | complex) and bool(np.iscomplexobj(x))
 
 
 def _known_parts(x: Any) -> _Parts | None:
-    """Returns the parts of a constant, or of what `Complex` made of two; None of any other complex tensor."""
+    """Returns the two parts of a constant or of the output of `Complex`; None for any other complex tensor."""
     import tensorflow as tf
 
     value = tf.get_static_value(x) if tf.is_tensor(x) else np.asarray(x)
@@ -81,7 +81,7 @@ def _whole(real: Any, imaginary: Any) -> Any:
 
 
 def _part(value: Any, index: int) -> Any:
-    """Returns an argument with one part of each complex tensor in it."""
+    """Returns an argument with each complex tensor replaced by its real part (0) or imaginary part (1)."""
     if isinstance(value, list | tuple):
         return [_part(each, index) for each in value]
     return _parts(value)[index] if _is_complex(value) else value
@@ -92,12 +92,12 @@ def _by_part(write: Callable[..., Any], **given: Any) -> list[Any]:
     return [_whole(*each) for each in zip(*halves, strict=True)]
 
 
-def _of_real_part(write: Callable[..., Any], **given: Any) -> Any:
+def _apply_to_real_part(write: Callable[..., Any], **given: Any) -> Any:
     return write(**{name: _part(value, 0) for name, value in given.items()})
 
 
-def _joined(_: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """Returns the form of `Complex` for parts of unlike shapes, which are brought to one; None for parts of one."""
+def _broadcast_form(_: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
+    """Returns the form of `Complex` that broadcasts its parts; None if the parts have equal shapes."""
     real, imaginary = given["real"].shape, given["imag"].shape
     if real.rank is not None and real.as_list() == imaginary.as_list():
         return None
@@ -141,7 +141,7 @@ def _transform_form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] |
 
 
 def _times(first: _Parts, second: _Parts, multiply: Callable[[Any, Any], Any]) -> Any:
-    """Returns a product, of whatever kind."""
+    """Returns the complex product of two tensors under any bilinear function of real tensors."""
     (a, b), (c, d) = first, second
     return _whole(multiply(a, c) - multiply(b, d), multiply(a, d) + multiply(b, c))
 
@@ -153,7 +153,7 @@ def _product(_: Callable[..., Any], x: Any, y: Any, **__: Any) -> Any:
 def _matrix_product(write: Callable[..., Any], **given: Any) -> Any:
     names = [name for name in ("a", "b", "x", "y") if name in given]
     factors = [_parts(given.pop(name)) for name in names]
-    # An adjoint is also conjugated; of the real parts it is a transposition.
+    # An adjoint is a conjugated transposition. The operator transposes the real tensors, so only the sign is left.
     signs = [-1 if given.get(f"adj_{name}") else 1 for name in names]
     first, second = ((real, sign * imaginary) for (real, imaginary), sign in zip(factors, signs, strict=True))
     return _times(first, second, lambda a, b: write(**dict(zip(names, (a, b), strict=True)), **given)[0])
@@ -171,7 +171,7 @@ def _quotient(_: Callable[..., Any], x: Any, y: Any, **__: Any) -> Any:
 
 
 def _inverse(parts: _Parts) -> _Parts:
-    """Returns the conjugate over the square of the length, both over the longer side: no square overflows."""
+    """Returns the reciprocal of a complex tensor. Scaling by the larger part first keeps squares from overflowing."""
     side = _longer_side(parts)
     real, imaginary = (part / side for part in parts)
     square = real * real + imaginary * imaginary
@@ -179,7 +179,7 @@ def _inverse(parts: _Parts) -> _Parts:
 
 
 def _longer_side(parts: _Parts) -> Any:
-    """Returns the larger part without its sign, one in place of zero and infinity."""
+    """Returns the absolute value of the larger part, with 1 instead of zero and infinity."""
     import tensorflow as tf
 
     longer = tf.maximum(*map(tf.abs, parts))
@@ -213,8 +213,8 @@ def _logarithm(parts: _Parts) -> Any:
     return _whole(tf.math.log(_length(parts)), _angle(parts))
 
 
-def _of_one(form: Callable[[_Parts], Any]) -> Callable[..., Any]:
-    """Returns the form of an operator of one tensor, which TensorFlow calls `x` or `input`."""
+def _form_of_one_tensor(form: Callable[[_Parts], Any]) -> Callable[..., Any]:
+    """Returns the form of an operator with one tensor, which TensorFlow names `x` or `input`."""
     return lambda write, x=None, input=None, **given: form(_parts(input if x is None else x))
 
 
@@ -227,19 +227,19 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "MatMul": _matrix_product,
     "Mul": _product,
     "RealDiv": _quotient,
-    "Angle": _of_one(_angle),
-    "ComplexAbs": _of_one(_length),
-    "Conj": _of_one(lambda parts: _whole(parts[0], -parts[1])),
-    "Exp": _of_one(_exponential),
-    "Imag": _of_one(lambda parts: parts[1]),
-    "Inv": _of_one(lambda parts: _whole(*_inverse(parts))),
-    "Log": _of_one(_logarithm),
-    "OnesLike": _of_one(lambda parts: _whole(parts[0] * 0 + 1, parts[1] * 0)),
-    "Real": _of_one(lambda parts: parts[0]),
-    "Reciprocal": _of_one(lambda parts: _whole(*_inverse(parts))),
-    "Square": _of_one(lambda parts: _times(parts, parts, lambda a, b: a * b)),
+    "Angle": _form_of_one_tensor(_angle),
+    "ComplexAbs": _form_of_one_tensor(_length),
+    "Conj": _form_of_one_tensor(lambda parts: _whole(parts[0], -parts[1])),
+    "Exp": _form_of_one_tensor(_exponential),
+    "Imag": _form_of_one_tensor(lambda parts: parts[1]),
+    "Inv": _form_of_one_tensor(lambda parts: _whole(*_inverse(parts))),
+    "Log": _form_of_one_tensor(_logarithm),
+    "OnesLike": _form_of_one_tensor(lambda parts: _whole(parts[0] * 0 + 1, parts[1] * 0)),
+    "Real": _form_of_one_tensor(lambda parts: parts[0]),
+    "Reciprocal": _form_of_one_tensor(lambda parts: _whole(*_inverse(parts))),
+    "Square": _form_of_one_tensor(lambda parts: _times(parts, parts, lambda a, b: a * b)),
 }
-# LiteRT has these for what it has transformed itself.
+# LiteRT has these operators, but only for the outputs of its own Fourier transform.
 _OF_TRANSFORMED: dict[str, Callable[..., Any] | None] = {
     "ComplexAbs": None,
     "Imag": lambda write, **given: without_negative_zeros(write(**given)[0]),
@@ -247,7 +247,7 @@ _OF_TRANSFORMED: dict[str, Callable[..., Any] | None] = {
 }
 _OF_REALS: dict[str, Callable[[str, Mapping[str, Any]], Callable[..., Any] | None]] = {
     "Cast": _cast_form,
-    "Complex": _joined,
+    "Complex": _broadcast_form,
     **dict.fromkeys(
         (f"{inverse}{real}FFT{axes}" for inverse in ("", "I") for real in ("", "R") for axes in ("", "2D", "3D")),
         _transform_form,

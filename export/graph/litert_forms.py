@@ -1,9 +1,11 @@
-"""Loops, slices, rolls, signs, contractions and integer products in the forms that LiteRT knows.
+"""Loops, slices, rolls, signs, contractions and integer products in forms that LiteRT can run.
 
-It knows arrays of tensors, into which Keras' recurrent layers, scans and maps write their rows, only where the batch is
-fixed: here they write into a tensor. It takes a slice up to place 0, such as `x[..., :0]`, for one up to the end, and
-has no slice that adds axes, such as `x[..., None]`, no roll and no look at the bits of a float. Its softplus overflows.
-It multiplies no int8: as floats the products are the same, and so are sums of up to a thousand.
+Keras' recurrent layers, scans and maps write their rows into tensor arrays. LiteRT supports tensor arrays only for a
+fixed batch, so the rows are written into a tensor here.
+
+LiteRT treats a slice that ends at 0, such as `x[..., :0]`, as a slice to the end. LiteRT lacks slices that add axes,
+such as `x[..., None]`, and also roll and bitwise operations on floats. Its softplus overflows. LiteRT lacks int8
+products: float32 computes them exactly, and also their sums of up to a thousand terms.
 """
 
 import contextlib
@@ -32,12 +34,12 @@ from keras_pe.export.model.watch.keras_internals import replaced_operations, rep
 from keras_pe.export.model.watch.replaced import replaced_functions
 
 _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
-_IN_PLACE = ("float32", "int32", "int64", "bool")  # what LiteRT replaces rows of without a copy of the others
+_IN_PLACE = ("float32", "int32", "int64", "bool")  # LiteRT updates a row in place for these dtypes
 
 
 @contextlib.contextmanager
 def litert_forms() -> Iterator[None]:
-    """Lets a model be traced so, in this thread, its loops unless they are unrolled."""
+    """A context in which this thread traces models with these forms. Unrolled loops stay as they are."""
     import tensorflow as tf
 
     forms: Mapping[str, Callable[..., Any]] = {"einsum": _contraction, "matmul": _product, "roll": _roll}
@@ -62,7 +64,7 @@ def litert_forms() -> Iterator[None]:
 
 
 def _form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """Returns how an operator is written; None where LiteRT has it, or nothing else is known."""
+    """Returns the function that writes an operator for LiteRT; None if no replacement is needed or known."""
     if kind == "IsInf":
         return _is_infinite
     if kind in ("Equal", "NotEqual") and any(_infinity(given[name]) for name in ("x", "y")):
@@ -71,16 +73,16 @@ def _form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
 
 
 def _is_infinite(usual: Callable[..., Any], x: Any, **attributes: Any) -> Any:
-    """Returns where a number is beyond the largest: LiteRT's converter writes False for every one."""
+    """Returns where numbers are infinite. LiteRT's converter replaces `IsInf` by False, so compare with the maximum."""
     import tensorflow as tf
 
     return tf.abs(x) > x.dtype.max
 
 
 def _equals_infinity(usual: Callable[..., Any], x: Any, y: Any, **attributes: Any) -> Any:
-    """Returns where numbers are the infinity that they are compared with.
+    """Returns where numbers equal the infinity that they are compared with.
 
-    LiteRT's converter takes no number to be below the smallest, nor above the largest where the sign is exchanged.
+    The sign is compared separately. LiteRT's converter replaces `x < min` by False, and likewise `-x > max`.
     """
     import tensorflow as tf
 
@@ -97,7 +99,7 @@ def _differs_from_infinity(usual: Callable[..., Any], **given: Any) -> Any:
 
 
 def _infinity(value: Any) -> float:
-    """Returns the infinite number that a tensor is for certain; 0 if it is none."""
+    """Returns the infinity that a scalar tensor is known to be; 0 if the tensor is finite, unknown or not a scalar."""
     import tensorflow as tf
 
     if tf.is_tensor(value) and not hasattr(value, "numpy") and value.op.type == "Neg":
@@ -107,7 +109,7 @@ def _infinity(value: Any) -> float:
 
 
 class InTensors(InArrays):
-    """Rows in a tensor."""
+    """Collects the rows of a loop in a tensor."""
 
     def start(self, count: Any, row: Any) -> Any:
         import tensorflow as tf
@@ -127,7 +129,7 @@ class InTensors(InArrays):
 
 
 def _map(_: Callable[..., Any], f: Callable[[Any], Any], xs: Any) -> Any:
-    """Returns what `keras.ops.map` does."""
+    """Replaces `keras.ops.map`."""
     import keras
     import tensorflow as tf
 
@@ -162,7 +164,7 @@ def _rnn(
     zero_output_for_mask: bool = False,
     return_all_outputs: bool = True,
 ) -> tuple[Any, Any, Any]:
-    """Returns the last output, all outputs and the final states, as Keras' own recurrence does."""
+    """Replaces Keras' recurrence: returns the last output, all outputs and the final states."""
     import keras
     import tensorflow as tf
 
@@ -198,21 +200,21 @@ def _rnn(
 
 
 def _steps_first(tensor: Any) -> Any:
-    """Exchanges the batch and the steps, in one direction or the other."""
+    """Swaps the batch axis and the step axis."""
     import tensorflow as tf
 
     return tf.transpose(tensor, [1, 0, *range(2, len(tensor.shape))])
 
 
 def _where(is_kept: Any, then: Any, otherwise: Any) -> Any:
-    """Returns the rows of the first where the mask holds, those of the other elsewhere."""
+    """Returns the rows of `then` if the mask is True, and otherwise those of `otherwise`."""
     import tensorflow as tf
 
     return tf.where(tf.reshape(is_kept, [-1, *[1] * (len(then.shape) - 1)]), then, otherwise)
 
 
 def _signbit(_: Callable[..., Any], x: Any) -> Any:
-    """Returns what `keras.ops.signbit` does, but for the sign of what is no number."""
+    """Replaces `keras.ops.signbit`. The sign bit of NaN is lost."""
     import tensorflow as tf
 
     x = tf.convert_to_tensor(x)
@@ -220,14 +222,14 @@ def _signbit(_: Callable[..., Any], x: Any) -> Any:
 
 
 def _softplus(_: Callable[..., Any], x: Any, name: str | None = None) -> Any:
-    """Returns what `tf.math.softplus` does: the converter's logarithm of 1 + exp(x) is infinite from 89."""
+    """Replaces `tf.math.softplus`. The converter writes log(1 + exp(x)), which is infinite from x = 89."""
     import tensorflow as tf
 
     return tf.add(tf.maximum(x, tf.zeros([], x.dtype)), tf.math.log1p(tf.exp(-tf.abs(x))), name)
 
 
 def _roll(_: Callable[..., Any], x: Any, shift: Any, axis: Any) -> Any:
-    """Returns what `tf.roll` does."""
+    """Replaces `tf.roll`."""
     import tensorflow as tf
 
     shifts, axes = (np.atleast_1d(each) if tf.get_static_value(each) is not None else each for each in (shift, axis))
@@ -248,10 +250,11 @@ def _product(usual: Callable[..., Any], a: Any, b: Any, *args: Any, output_type:
 
 
 def _contraction(usual: Callable[..., Any], equation: str, *factors: Any, **options: Any) -> Any:
-    """Returns what `tf.einsum` does.
+    """Replaces `tf.einsum`.
 
-    The converter loses a batch that comes with the second factor, and two sizes that are not known unless each factor
-    has an axis that the other has not, and one is summed: the rest are products of entries.
+    The converter loses a batch axis that only the second factor has, so the factor with more axes comes first. The
+    converter also loses unknown sizes, unless an axis is summed and each factor has an axis that the other lacks. All
+    other contractions are written as elementwise products and a sum.
     """
     import tensorflow as tf
 
@@ -268,7 +271,7 @@ def _contraction(usual: Callable[..., Any], equation: str, *factors: Any, **opti
 
 
 def _spread(x: Any, term: str, result: str) -> Any:
-    """Returns a tensor with the axes of a result, in this order; those that it has not are 1."""
+    """Returns a tensor with the axes of a result, in the order of the result. A missing axis has size 1."""
     import tensorflow as tf
 
     x = tf.transpose(x, [term.index(name) for name in result if name in term])
@@ -299,7 +302,7 @@ def _slice(
 
 
 def _index(begin: Any, end: Any, strides: Any, masks: Mapping[str, int]) -> list[Any]:
-    """Returns what stands between the brackets of a slice; nothing where it is not all known."""
+    """Returns the index between the brackets of a slice; an empty list if a bound is unknown."""
     import tensorflow as tf
 
     places = [tf.get_static_value(each) for each in (begin, end, strides)]

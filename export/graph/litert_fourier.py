@@ -1,4 +1,4 @@
-"""Fourier transforms as products with matrices: LiteRT has them for real tensors of powers of two alone."""
+"""Fourier transforms as matrix products. LiteRT transforms only real tensors whose length is a power of two."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,21 +10,21 @@ import numpy.typing as npt
 
 _Sums = Callable[[Any, Any], tuple[Any, Any]]
 
-# Entries of the largest matrix, 16 MiB in the file for each of its two parts.
+# The entries of the largest matrix. The file stores 16 MiB for each of its two parts.
 _LARGEST_MATRIX = 2048 * 2050
 
 
 def transform(kind: str, given: Mapping[str, Any]) -> _Sums | None:
-    """Returns a function from the real and the imaginary part of a tensor to those of its transform.
+    """Returns a function from the real and imaginary parts of a tensor to the parts of its transform.
 
-    It takes None for the imaginary part of a real tensor, and returns None for that of a real transform.
+    The imaginary part is None for a real tensor, both as argument and as result.
 
     Args:
-        kind: The operator's type, such as "IRFFT2D".
-        given: Its inputs and attributes by name.
+        kind: The type of the operator, such as "IRFFT2D".
+        given: The inputs and attributes of the operator, by name.
 
     Returns:
-        The function; None where LiteRT has an operator, or a length is unknown or too large.
+        The function; None if LiteRT has an operator, or a length is unknown or too large.
     """
     import tensorflow as tf
 
@@ -42,25 +42,25 @@ def transform(kind: str, given: Mapping[str, Any]) -> _Sums | None:
     axes = list(zip(places, sizes, map(int, lengths), strict=True))
     if not real:
         return partial(_along_axes, axes, bool(inverse))
-    return partial(_to_real if inverse else _of_real, axes)
+    return partial(_to_real if inverse else _from_real, axes)
 
 
 def without_negative_zeros(x: Any) -> Any:
-    """Returns a tensor with zeros of positive sign, as TensorFlow's transforms have: the sign decides an angle."""
+    """Replaces -0.0 by 0.0, as TensorFlow's transforms do: the sign of zero changes the angle."""
     import tensorflow as tf
 
     return tf.where(tf.equal(x, 0), tf.zeros_like(x), x)
 
 
 def _along_axes(axes: Any, is_inverse: bool, real: Any, imaginary: Any) -> tuple[Any, Any]:
-    """Returns the transform of a complex tensor along some axes: their place, size and the transform's length."""
+    """Returns the transform of a complex tensor along axes, each an (axis, size, length of the transform)."""
     for place, size, length in axes:
         waves = _waves(min(size, length), length, length, is_inverse)
         real, imaginary = _times(real, imaginary, waves, place)
     return real, imaginary
 
 
-def _of_real(axes: Any, real: Any, _: Any) -> tuple[Any, Any]:
+def _from_real(axes: Any, real: Any, _: Any) -> tuple[Any, Any]:
     *outer, (place, size, length) = axes
     waves = _waves(min(size, length), length // 2 + 1, length, is_inverse=False)
     imaginary = without_negative_zeros(_along(real, waves.imag, place))
@@ -71,12 +71,12 @@ def _to_real(axes: Any, real: Any, imaginary: Any) -> tuple[Any, Any]:
     *outer, (place, size, length) = axes
     real, imaginary = _along_axes(outer, True, real, imaginary)
     waves = _waves(min(size, length // 2 + 1), length, length, is_inverse=True)
-    waves[1 : (length + 1) // 2] *= 2  # the conjugates of these stand in the half that is left out
+    waves[1 : (length + 1) // 2] *= 2  # the omitted half of the spectrum has the conjugates of these terms
     return _along(real, waves.real, place) - _along(imaginary, waves.imag, place), None
 
 
 def _waves(terms: int, count: int, length: int, is_inverse: bool) -> npt.NDArray[Any]:
-    """Returns the factor of each term in each sum, the angles reduced in integers."""
+    """Returns the factor of each term in each sum. Integer arithmetic reduces the angles, which avoids rounding."""
     angles = np.outer(np.arange(terms), np.arange(count)) % length * (2 * np.pi / length)
     waves: npt.NDArray[Any] = np.exp(1j * angles) / length if is_inverse else np.exp(-1j * angles)
     return waves
@@ -89,7 +89,7 @@ def _times(real: Any, imaginary: Any, waves: npt.NDArray[Any], place: int) -> tu
 
 
 def _along(x: Any, matrix: npt.NDArray[Any], place: int) -> Any:
-    """Returns the products of the rows along an axis, counted from the last, with a matrix of as many rows or fewer."""
+    """Returns the product along an axis, a negative index, with a matrix. Entries beyond its rows are dropped."""
     import tensorflow as tf
 
     rank = x.shape.rank

@@ -1,4 +1,4 @@
-"""Images resized in the forms that LiteRT has: gathered pixels, and their sums under weights."""
+"""Resizing of images in forms that LiteRT can run: gathered pixels and their weighted sums."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,17 +7,17 @@ import numpy as np
 import numpy.typing as npt
 
 _HEIGHT, _WIDTH = 1, 2  # the axes of an image, channels last
-_STEPS = 1024  # TensorFlow takes the bicubic weights from a table of so many fractions of a pixel
-_AROUND = np.arange(-1, 3)  # the pixels around a fraction of a pixel
+_STEPS = 1024  # TensorFlow reads bicubic weights from a table with this many fractions of a pixel
+_AROUND = np.arange(-1, 3)  # the offsets of the four pixels around a position
 _RADIUS = {"triangle": 1, "keyscubic": 2, "lanczos3": 3, "lanczos5": 5}
 
 
 def resize_form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """Returns how an operator that resizes images is written; None where LiteRT has it.
+    """Returns the function that writes a resizing operator for LiteRT; None if no replacement is needed or known.
 
     Args:
-        kind: The operator's type.
-        given: Its inputs and attributes by name.
+        kind: The type of the operator.
+        given: The inputs and attributes of the operator, by name.
     """
     if kind not in _FORMS or given.get("align_corners") or given.get("kernel_type", "triangle") not in _RADIUS:
         return None
@@ -28,7 +28,7 @@ def resize_form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | Non
 
 
 def _nearest(_: Callable[..., Any], images: Any, size: Any, half_pixel_centers: bool, **__: Any) -> Any:
-    """Gathers the pixels in which the new ones' centers, or corners, lie."""
+    """Gathers the old pixels that contain the centers, or the corners, of the new pixels."""
     import tensorflow as tf
 
     def places(old: Any, new: Any) -> Any:
@@ -42,7 +42,9 @@ def _nearest(_: Callable[..., Any], images: Any, size: Any, half_pixel_centers: 
 
 
 def _bilinear(_: Callable[..., Any], images: Any, size: Any, half_pixel_centers: bool, **__: Any) -> Any:
-    """Between two columns and then two rows, in TensorFlow's order: a cast to integers magnifies each rounding.
+    """Interpolates between two columns and then two rows.
+
+    The order of operations is TensorFlow's, since a later cast to integers magnifies each difference in rounding.
 
     Source: tensorflow/core/kernels/image/resize_bilinear_op.cc, `compute_lerp`.
     """
@@ -62,41 +64,41 @@ def _bilinear(_: Callable[..., Any], images: Any, size: Any, half_pixel_centers:
 
 
 def _bicubic(_: Callable[..., Any], images: Any, size: Any, **__: Any) -> Any:
-    """Keys' cubic convolution at a fraction of a pixel that is rounded to 1/1024.
+    """Computes Keys' cubic convolution, at fractions of a pixel that are rounded to 1/1024.
 
     Source: tensorflow/core/kernels/image/resize_bicubic_op.cc, `GetWeightsAndIndices`.
     """
     import tensorflow as tf
 
-    def weighted(old: Any, new: Any) -> tuple[Any, Any]:
+    def find_taps(old: Any, new: Any) -> tuple[Any, Any]:
         place = (_count(new) + 0.5) * (_float(old) / _float(new)) - 0.5
         below = tf.floor(place)
         steps = tf.cast(tf.round((place - below) * _STEPS), "int32")
         weights = tf.gather(tf.constant(_cubic_table(), "float32"), steps)
         taps = below[:, None] + tf.constant(_AROUND, "float32")
-        return _shared(*_within(taps, weights, old))
+        return _normalize_weights(*_within(taps, weights, old))
 
-    return _resized(images, size, weighted)
+    return _sum_weighted(images, size, find_taps)
 
 
 def _area(_: Callable[..., Any], images: Any, size: Any, **__: Any) -> Any:
-    """The mean over the part of the old image that a new pixel covers.
+    """Computes the mean over the area of the old image that a new pixel covers.
 
     Source: tensorflow/core/kernels/image/resize_area_op.cc.
     """
     import tensorflow as tf
 
-    def weighted(old: Any, new: Any) -> tuple[Any, Any]:
+    def find_taps(old: Any, new: Any) -> tuple[Any, Any]:
         scale = _float(old) / _float(new)
         first, last = (((_count(new) + each) * scale)[:, None] for each in (0, 1))
         taps = tf.floor(first) + _count(tf.cast(tf.math.ceil(scale), "int32") + 1)
         covered = tf.minimum(last, taps + 1) - tf.maximum(first, taps)
         return _within(taps, tf.maximum(covered, 0) / scale, old)
 
-    return _resized(images, size, weighted)
+    return _sum_weighted(images, size, find_taps)
 
 
-def _scaled(
+def _scale_and_translate(
     _: Callable[..., Any],
     images: Any,
     size: Any,
@@ -106,7 +108,7 @@ def _scaled(
     antialias: bool = True,
     **__: Any,
 ) -> Any:
-    """Any kernel of `tf.image.resize`, as wide as the image shrinks if antialiased.
+    """Applies any kernel of `tf.image.resize`. With antialiasing, the kernel widens by the factor of the shrinking.
 
     Source: tensorflow/core/kernels/image/scale_and_translate_op.cc, `ComputeSpansCore`.
     """
@@ -114,7 +116,7 @@ def _scaled(
 
     radius = _RADIUS[kernel_type]
 
-    def weighted(old: Any, new: Any, scale: Any, translation: Any) -> tuple[Any, ...]:
+    def find_taps(old: Any, new: Any, scale: Any, translation: Any) -> tuple[Any, ...]:
         shrinks = 1 / scale
         place = (_count(new) + 0.5) * shrinks - shrinks * translation
         stretch = tf.maximum(shrinks, 1.0) if antialias else tf.ones_like(shrinks)
@@ -123,15 +125,15 @@ def _scaled(
         most = tf.cast(tf.minimum(tf.math.ceil(reach) * 2 + 1, _float(old)), "int32")
         taps = first[:, None] + _count(most)
         distance = tf.abs(taps + 0.5 - place[:, None]) / stretch
-        pixels, weights = _shared(*_within(taps, _kernel(kernel_type, distance), old))
-        is_inside = (place >= 0) & (place <= _float(old))  # a place outside the old image is black
+        pixels, weights = _normalize_weights(*_within(taps, _kernel(kernel_type, distance), old))
+        is_inside = (place >= 0) & (place <= _float(old))  # positions outside the old image are black
         return pixels, tf.where(is_inside[:, None], weights, tf.zeros_like(weights))
 
-    return _resized(images, size, weighted, scale, translation)
+    return _sum_weighted(images, size, find_taps, scale, translation)
 
 
 def _kernel(name: str, x: Any) -> Any:
-    """Returns a kernel at distances of zero and more."""
+    """Returns the values of a kernel at nonnegative distances."""
     import tensorflow as tf
 
     if name == "triangle":
@@ -148,13 +150,13 @@ def _kernel(name: str, x: Any) -> Any:
 
 
 def _cubic_table() -> npt.NDArray[np.float64]:
-    """Returns the weights of the four pixels around each fraction, 0 and 1 included."""
+    """Returns the weights of the four pixels around each fraction, including 0 and 1."""
     x = np.abs(np.arange(_STEPS + 1)[:, None] / _STEPS - _AROUND)
     return np.where(x <= 1, (1.5 * x - 2.5) * x * x + 1, ((-0.5 * x + 2.5) * x - 4) * x + 2)
 
 
 def _within(taps: Any, weights: Any, old: Any) -> tuple[Any, Any]:
-    """Returns the pixels under the taps, and their weights: none outside the image."""
+    """Returns the pixel indices of the taps, and their weights. The weight of a tap outside the image is 0."""
     import tensorflow as tf
 
     pixels = tf.clip_by_value(taps, 0.0, _float(old) - 1)
@@ -162,33 +164,33 @@ def _within(taps: Any, weights: Any, old: Any) -> tuple[Any, Any]:
     return tf.cast(pixels, "int32"), weights
 
 
-def _shared(pixels: Any, weights: Any) -> tuple[Any, Any]:
-    """Returns the same with weights of one in all."""
+def _normalize_weights(pixels: Any, weights: Any) -> tuple[Any, Any]:
+    """Returns the pixels, with weights that are scaled to sum to 1."""
     import tensorflow as tf
 
     return pixels, weights / tf.reduce_sum(weights, 1, keepdims=True)
 
 
-def _resized(images: Any, size: Any, weighted: Callable[..., Any], *of_axes: Any) -> Any:
-    """Returns the sums of pixels under weights, along one axis and then the other.
+def _sum_weighted(images: Any, size: Any, find_taps: Callable[..., Any], *of_axes: Any) -> Any:
+    """Returns the weighted sums of pixels, along the height and then the width.
 
     Args:
-        images: Of any type of numbers.
+        images: Images of any numeric dtype.
         size: The new height and width.
-        weighted: Returns pixels and weights, `(new, taps)` each, of an old and a new size.
-        of_axes: What else it takes, for each axis.
+        find_taps: A function from an old and a new size to pixels and weights, both `(new, taps)`.
+        of_axes: Further arguments of the function, each with one entry for each axis.
     """
     import tensorflow as tf
 
     images = tf.cast(images, "float32")
-    for axis, (pixels, weights) in _by_axis(images, size, weighted, *of_axes):
+    for axis, (pixels, weights) in _by_axis(images, size, find_taps, *of_axes):
         weights = tf.reshape(weights, tf.concat([tf.shape(weights), [1] * (3 - axis)], 0))
         images = tf.reduce_sum(tf.gather(images, pixels, axis=axis) * weights, axis + 1)
     return images
 
 
 def _by_axis(images: Any, size: Any, compute: Callable[..., Any], *of_axes: Any) -> list[tuple[int, Any]]:
-    """Returns what is computed of the old and the new size of each axis: as constants where all of it is known."""
+    """Returns each axis with the tensors that a function computes from its sizes; constants if all sizes are known."""
     import tensorflow as tf
 
     found = []
@@ -200,7 +202,7 @@ def _by_axis(images: Any, size: Any, compute: Callable[..., Any], *of_axes: Any)
             known = tf.shape(images)[axis] if old is None else old
             computed = compute(known, size[place], *(each[place] for each in of_axes))
         else:
-            with tf.init_scope():  # it is computed here and now
+            with tf.init_scope():  # leave the graph, so that TensorFlow computes the values eagerly
                 values = compute(int(old), int(sizes[place]), *(tf.constant(each[place]) for each in others))
             computed = [tf.constant(value.numpy()) for value in values]
         found.append((axis, computed))
@@ -208,7 +210,7 @@ def _by_axis(images: Any, size: Any, compute: Callable[..., Any], *of_axes: Any)
 
 
 def _count(number: Any) -> Any:
-    """Returns 0, 1, ... as floats, in which TensorFlow computes all of this."""
+    """Returns 0, 1, ... as float32, the dtype in which TensorFlow computes the positions."""
     import tensorflow as tf
 
     return tf.cast(tf.range(number), "float32")
@@ -225,5 +227,5 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "ResizeBicubic": _bicubic,
     "ResizeBilinear": _bilinear,
     "ResizeNearestNeighbor": _nearest,
-    "ScaleAndTranslate": _scaled,
+    "ScaleAndTranslate": _scale_and_translate,
 }

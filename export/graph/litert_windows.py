@@ -1,4 +1,4 @@
-"""Operators that move a window over images in forms that LiteRT has: convolutions, pools and patches."""
+"""Operators with a sliding window in forms that LiteRT can run: convolutions, pools and patches."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,11 +9,11 @@ _HEIGHT, _WIDTH = 1, 2  # the axes of an image, channels last
 
 
 def window_form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """Returns how an operator that moves a window is written; None where LiteRT has it.
+    """Returns the function that writes an operator with a window; None if LiteRT has the operator.
 
     Args:
-        kind: The operator's type.
-        given: Its inputs and attributes by name.
+        kind: The type of the operator.
+        given: The inputs and attributes of the operator, by name.
     """
     is_last = given.get("data_format", "NHWC") in ("NHWC", "NDHWC")
     if is_last == (kind == "BiasAdd"):
@@ -24,9 +24,9 @@ def window_form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | Non
 def depthwise_convolution(
     images: Any, kernel: Any, strides: list[int], gaps: list[int], padding: Any, is_last: bool
 ) -> Any:
-    """Returns a convolution of each channel by itself as one operator, which in LiteRT may have strides and gaps.
+    """Returns a depthwise convolution as one operator. LiteRT's operator accepts both strides and dilations.
 
-    TensorFlow's own computes gaps in blocks of pixels, whose number it must know.
+    TensorFlow's function computes dilations with blocks of pixels, and needs a known number of blocks.
     """
     import tensorflow as tf
 
@@ -52,14 +52,14 @@ def convolution_with_strides_and_gaps(
     dilation_rate: Sequence[int],
     pointwise_kernel: Any = None,
 ) -> Any:
-    """Returns what Keras' convolution of single channels does, which leaves the strides to a slice of all places."""
+    """Replaces Keras' depthwise convolution with strides and dilations, which would compute and drop most pixels."""
     import tensorflow as tf
 
     rank = len(strides)
     kernels = [tf.convert_to_tensor(each) for each in (depthwise_kernel, pointwise_kernel) if each is not None]
     is_first = data_format == "channels_first"
     images = tf.transpose(inputs, [0, *range(2, rank + 2), 1]) if is_first else tf.convert_to_tensor(inputs)
-    lone = [1] * (2 - rank)  # a line is an image of one row
+    lone = [1] * (2 - rank)  # a 1-D input becomes an image of height 1
     if lone:
         images, kernels = tf.expand_dims(images, 1), [tf.expand_dims(each, 0) for each in kernels]
     images = depthwise_convolution(
@@ -80,7 +80,7 @@ def _add_bias(_: Callable[..., Any], value: Any, bias: Any, **__: Any) -> Any:
 def _max_pool(
     _: Callable[..., Any], input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", **__: Any
 ) -> Any:
-    """The largest of the pixels of a window, one pixel after the other: of integers, whose pools LiteRT lacks."""
+    """Computes the maximum of a window by comparing its pixels one by one: LiteRT has no pool of integers."""
     import tensorflow as tf
 
     result = None
@@ -90,14 +90,14 @@ def _max_pool(
 
 
 def _patches(_: Callable[..., Any], images: Any, ksizes: Any, strides: Any, rates: Any, padding: Any, **__: Any) -> Any:
-    """The pixels of a patch as channels, row by row."""
+    """Returns the pixels of each patch as channels, row by row."""
     import tensorflow as tf
 
     return tf.concat([pixels for _place, pixels in windows(images, ksizes[1:3], strides[1:3], rates[1:3], padding)], -1)
 
 
 def _pool_of_volumes(kind: str) -> Callable[..., Any]:
-    """Returns the form of a pool over three axes: over two of them, then over the third."""
+    """Returns the form of a 3-D pool: a pool over two axes, then a pool over the third."""
 
     def form(_: Callable[..., Any], input: Any, ksize: Any, strides: Any, padding: Any, **__: Any) -> Any:
         import tensorflow as tf
@@ -118,7 +118,7 @@ def _pool_of_volumes(kind: str) -> Callable[..., Any]:
 
 _FORMS: dict[str, Callable[..., Any]] = {
     "AvgPool3D": _pool_of_volumes("AvgPool"),
-    "BiasAdd": _add_bias,  # to channels that come first
+    "BiasAdd": _add_bias,  # only with channels first
     "ExtractImagePatches": _patches,
     "MaxPool": _max_pool,
     "MaxPool3D": _pool_of_volumes("MaxPool"),

@@ -1,4 +1,4 @@
-"""What TensorFlow does not offer in public. Tried on TensorFlow 2.21."""
+"""Functions that use private names of TensorFlow. Tried on TensorFlow 2.21."""
 
 import contextlib
 import inspect
@@ -11,21 +11,21 @@ from keras_pe.export.model.watch.replaced import replaced_functions
 
 
 def with_constants(function: Any, **options: bool) -> Any:
-    """Returns a concrete function whose variables are constants."""
+    """Returns a concrete function with its variables replaced by constants."""
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     return convert_variables_to_constants_v2(function, **options)
 
 
 def replaced_slices(function: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
-    """Gives `tensor[...]` another implementation, in this thread: called with the usual one and its arguments."""
+    """Replaces `tensor[...]` in this thread. The function is called with the usual implementation and its arguments."""
     from tensorflow.python.ops import array_ops
 
     return replaced_functions([(array_ops, "strided_slice", function)])
 
 
 def replaced_softplus(function: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
-    """Gives `softplus`, and with it what is made of it, another implementation, in this thread: called as above."""
+    """Replaces `softplus`, also within other functions, in this thread. See `replaced_slices` for the arguments."""
     from tensorflow.python.ops import gen_nn_ops
 
     return replaced_functions([(gen_nn_ops, "softplus", function)])
@@ -34,12 +34,12 @@ def replaced_softplus(function: Callable[..., Any]) -> contextlib.AbstractContex
 def replaced_operators(
     find: Callable[[str, Mapping[str, Any]], Callable[..., Any] | None],
 ) -> contextlib.AbstractContextManager[None]:
-    """Writes operators in other forms while a graph is built, in this thread.
+    """Replaces operators while this thread builds a graph.
 
     Args:
-        find: Called with an operator's type, and its inputs and attributes by name. It returns the form, or None for
-            the usual operator. A form is called with the function that writes the usual operator and returns its
-            outputs, and with the inputs and attributes; it returns as many outputs as the operator has.
+        find: A function from an operator's type, and its inputs and attributes by name, to a form. It returns None for
+            the usual operator. A form takes the function that writes the usual operator and returns its outputs,
+            followed by the inputs and attributes. It returns as many outputs as the operator has.
     """
     from tensorflow.python.eager import execute
     from tensorflow.python.framework import op_def_library
@@ -49,7 +49,7 @@ def replaced_operators(
         form = None if execute.must_record_gradient() else find(kind, texts)
         if form is None:
             return usual(kind, name=name, **given)
-        plain = (name or kind).rstrip("/").rpartition("/")[2]  # a scope's whole name could be given once
+        plain = (name or kind).rstrip("/").rpartition("/")[2]  # TensorFlow makes only relative names unique
         result = form(lambda **given: list(usual(kind, name=plain, **given)[3]), **texts)
         outputs = list(result) if isinstance(result, list | tuple) else [result]
         return None, False, outputs[0].op, outputs
@@ -58,10 +58,10 @@ def replaced_operators(
 
 
 def replaced_depthwise_convolutions(function: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
-    """Gives convolutions of each channel by itself another implementation, in this thread.
+    """Replaces depthwise convolutions in this thread.
 
     Args:
-        function: Called with the images, the kernel, the strides and gaps of the two axes of an image, the padding and
+        function: A function of the images, the kernel, the strides and dilations of the two axes, the padding, and
             whether the channels are last.
     """
     import tensorflow as tf
@@ -85,7 +85,7 @@ def replaced_depthwise_convolutions(function: Callable[..., Any]) -> contextlib.
 
 
 def with_row(rows: Any, place: Any, row: Any) -> Any:
-    """Returns rows with one of them replaced, by the operator that LiteRT computes where the rows lie in memory."""
+    """Returns rows with one of them replaced, by an operator that LiteRT runs in place."""
     import tensorflow as tf
     from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
@@ -94,23 +94,23 @@ def with_row(rows: Any, place: Any, row: Any) -> Any:
 
 
 def op_libraries() -> list[str]:
-    """Returns the modules that have loaded operators of their own into TensorFlow, such as those of TensorFlow Text."""
+    """Returns the names of the modules that have loaded custom operators into TensorFlow, such as TensorFlow Text."""
     return [
         name
         for name, module in list(sys.modules.items())
         if module is not None
         and not name.startswith(("tensorflow.", "__main__"))
-        # The module that `tf.load_op_library` has made of a library.
+        # `tf.load_op_library` returns a module with this mark.
         and any(type(v) is ModuleType and "_IS_TENSORFLOW_PLUGIN" in vars(v) for v in list(vars(module).values()))
     ]
 
 
-def optimized(definition: Any, kept: Iterable[str]) -> Any:
-    """Returns a `GraphDef` with its functions inlined and its constants folded, quantized weights left as they are.
+def optimize_graph(definition: Any, kept: Iterable[str]) -> Any:
+    """Returns a `GraphDef` with inlined functions and folded constants. Quantized weights stay quantized.
 
     Args:
         definition: The `GraphDef`.
-        kept: The names of tensors that must stay.
+        kept: The names of the tensors to keep.
     """
     import tensorflow as tf
     from tensorflow.core.protobuf import rewriter_config_pb2
@@ -121,8 +121,8 @@ def optimized(definition: Any, kept: Iterable[str]) -> Any:
     config = tf.compat.v1.ConfigProto()
     config.graph_options.infer_shapes = True
     options = config.graph_options.rewrite_options
-    options.min_graph_nodes = -1  # small graphs too
+    options.min_graph_nodes = -1  # by default TensorFlow leaves small graphs as they are
     options.optimizers[:] = ["function", "constfold", "dependency"]
     options.function_optimization = rewriter_config_pb2.RewriterConfig.AGGRESSIVE
-    options.experimental_disable_folding_quantization_emulation = True  # of weights: they stay int8
+    options.experimental_disable_folding_quantization_emulation = True  # folding would turn int8 weights into float32
     return tf_optimizer.OptimizeGraph(config, meta_graph)

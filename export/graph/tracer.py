@@ -1,10 +1,13 @@
-"""The one way in which a model is traced for an export, and what every trace tells of its sizes.
+"""The trace of a model for every export, and the dynamic dimensions of the outputs that follow from the trace.
 
-Keras' scans and `keras.ops.switch` are traced in the form that converters know: loops over tensors, nested branches.
-Keras 3.15 on TensorFlow keeps what a scan carries in arrays of one element, and one that runs backwards writes its last
-row first; ONNX's Loop carries tensors, and appends. A switch becomes operators of TensorFlow 1's control flow, or one
-that LiteRT has not. An associative scan asks in a condition for each half of its rows whether it is of odd length, and
-asks a tensor for the axis; where the length is not known, it holds a branch for every length there is.
+Scans and `keras.ops.switch` are traced as loops over tensors and nested branches, which converters support. The
+operators of Keras 3.15 on TensorFlow fail to convert:
+
+- A scan carries its state in arrays of one element, and a reverse scan writes its last row first. ONNX's Loop carries
+  tensors, and appends rows.
+- A switch becomes operators of TensorFlow 1's control flow, or an operator that LiteRT lacks.
+- An associative scan tests at each halving whether the length is odd, and takes the axis from a tensor. For an unknown
+  length, the graph contains a branch for every possible length.
 """
 
 import dataclasses
@@ -23,20 +26,20 @@ from keras_pe.export.model.watch.traceable import as_traceable, operators_before
 _Result = TypeVar("_Result")
 
 
-def traced(
+def trace_convertible(
     layers: Sequence[Any],
     trace: Callable[[], _Result],
     control_flow: Callable[[], AbstractContextManager[None]],
 ) -> _Result:
-    """Returns what a function that traces a model returns, in a form that converters know. It may be called twice.
+    """Calls a function that traces a model, with control flow that converters support, and returns its result.
 
     Args:
         layers: The model, then every layer in it.
-        trace: Traces the model, in inference mode and for any size of the dynamic dimensions.
-        control_flow: Brings loops and branches into that form.
+        trace: Traces the model in inference mode, for all sizes of the dynamic dimensions. It may be called twice.
+        control_flow: Returns the context that replaces loops and branches.
 
     Raises:
-        Exception: Whatever the layers raise where a size is not known.
+        Exception: Any error of a layer that needs a known size.
     """
     with control_flow():
         return as_traceable(layers, trace)
@@ -48,7 +51,7 @@ def untraceable(format: Format, model: str, error: Exception) -> TracingError:
 
 
 def named_results(model: Any, signature: Signature, arrays: Sequence[Any]) -> dict[str, Any]:
-    """Returns what the model returns for its inputs in order, by name: each a tensor of its own."""
+    """Returns the outputs of the model by name, for inputs in the signature's order. Each is a distinct tensor."""
     import tensorflow as tf
 
     results = signature.call(model, {s.name: x for s, x in zip(signature.inputs, arrays, strict=True)})
@@ -59,13 +62,13 @@ _SIZED_BY_VALUES = re.compile("Where|Unique.*|NonMaxSuppression.*|ListDiff|Dynam
 
 
 def with_sizes_of_values(signature: Signature, outputs: Mapping[str, Any]) -> Signature:
-    """Returns the signature, with a dimension in place of each constant of an output that may be no constant.
+    """Returns the signature, with a dynamic dimension for each output size that the graph does not confirm as constant.
 
-    It may follow from values, such as how many a condition selects, or from a dimension that was given one size alone.
-    The model has returned the same size at each call; the graph says that it is not constant.
+    The measured size was equal at each call of the model. It may still depend on values, such as the number of entries
+    that a condition selects, or on a dimension that was called at one size only.
 
     Args:
-        signature: The model's, whose sizes were measured.
+        signature: The signature of the model, with measured sizes.
         outputs: The tensors of the traced graph, by name.
     """
     specs = []
@@ -87,16 +90,16 @@ def _is_sized_by_values(operator: Any) -> bool:
 
 
 class InArrays:
-    """How a loop collects the rows that it returns: in an array of tensors, to which ONNX's Loop appends."""
+    """Collects the rows of a loop in a `TensorArray`, which becomes an output of ONNX's Loop."""
 
     def start(self, count: Any, row: Any) -> Any:
-        """Returns what holds as many rows like this one, and is handed from step to step."""
+        """Returns an empty collection for `count` rows of the shape and dtype of `row`."""
         import tensorflow as tf
 
         return tf.TensorArray(row.dtype, count, element_shape=row.shape)
 
     def write(self, rows: Any, place: Any, row: Any) -> Any:
-        """Returns it with one row written."""
+        """Returns the collection with `row` at an index."""
         return rows.write(place, row)
 
     def stack(self, rows: Any) -> Any:
@@ -105,10 +108,10 @@ class InArrays:
 
 
 def convertible_control_flow(collector: InArrays | None = None) -> AbstractContextManager[None]:
-    """Lets scans and switches be traced so, in this thread.
+    """Returns a context in which this thread traces scans and switches as loops and nested branches.
 
     Args:
-        collector: How a scan collects what it returns; in arrays unless said.
+        collector: Collects the rows of a scan; `InArrays()` by default.
     """
     scan = partial(_scan, collector or InArrays())
     return replaced_operations(core={"scan": scan, "associative_scan": _associative_scan, "switch": _switch})
@@ -124,7 +127,7 @@ def _scan(
     reverse: bool = False,
     unroll: Any = 1,
 ) -> Any:
-    """Returns what `keras.ops.scan` does; `unroll` says how to run it and not what it returns."""
+    """Replaces `keras.ops.scan`. It ignores `unroll`, which changes the speed but not the result."""
     import keras
     import tensorflow as tf
 
@@ -158,9 +161,9 @@ def _scan(
 def _associative_scan(
     _: Callable[..., Any], f: Callable[..., Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:
-    """Returns what `keras.ops.associative_scan` does, in as many steps as the length has bits.
+    """Replaces `keras.ops.associative_scan`, with one step for each bit of the length.
 
-    With each step a row takes in as many rows before it as it holds: the scan of Hillis and Steele, "Data parallel
+    Each step doubles the number of rows that a row combines. This is the scan of Hillis and Steele, "Data parallel
     algorithms", 1986.
     """
     import keras
@@ -194,7 +197,7 @@ def _associative_scan(
 
 
 def _switch(_: Callable[..., Any], index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """Returns what the branch of an index returns, the nearest one's where the index is none."""
+    """Replaces `keras.ops.switch`: returns the result of the branch at an index, which is clipped to the valid ones."""
     import tensorflow as tf
 
     def chosen(number: int) -> Any:

@@ -1,6 +1,6 @@
-"""A model as one traced TensorFlow function, its weights as arguments instead of constants.
+"""The trace of a model as one TensorFlow function, with weights as arguments instead of constants.
 
-The graph stays as small as the code that made it: no weight is copied until the file is written.
+The graph is small, since it contains no weights: these are copied only when the file is written.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.export.graph.tracer import convertible_control_flow, named_results, traced, with_sizes_of_values
+from keras_pe.export.graph.tracer import (
+    convertible_control_flow,
+    named_results,
+    trace_convertible,
+    with_sizes_of_values,
+)
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.model.signature.signature import Signature, input_specs
 from keras_pe.export.model.stored_weights import Layout
@@ -20,13 +25,13 @@ from keras_pe.export.model.watch.recording import recorded_symbols, state_left_a
 
 @dataclass(frozen=True)
 class Weight:
-    """A tensor that the function takes as an argument and the file holds.
+    """A tensor that is an argument of the function and that the file stores.
 
     Attributes:
         name: The path of the Keras variable, made unique.
         argument: The name of the TensorFlow tensor.
         value: The Keras variable or eager tensor.
-        layout: How the file stores it, if not as Keras does.
+        layout: The layout of the weight in the file; None if it equals Keras' layout.
     """
 
     name: str
@@ -36,13 +41,13 @@ class Weight:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape in the file."""
+        """The shape of the weight in the file."""
         return self.layout.shapes[-1] if self.layout else tuple(int(size) for size in self.value.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """NumPy's type of its elements in the file."""
-        import ml_dtypes  # noqa: F401  # gives NumPy the names bfloat16, float8_e4m3fn, ...
+        """The NumPy dtype of the weight in the file."""
+        import ml_dtypes  # noqa: F401  # registers bfloat16, float8_e4m3fn, ... with NumPy
 
         if self.layout and self.layout.is_unsigned:
             return np.dtype(np.uint8)
@@ -52,21 +57,21 @@ class Weight:
 
     @property
     def nbytes(self) -> int:
-        """Its bytes, known without reading it."""
+        """The size of the weight in bytes, computed without reading the weight."""
         return int(np.prod(self.value.shape, dtype=np.int64)) * self.dtype.itemsize
 
     def read(self) -> npt.NDArray[Any]:
-        """Returns what the file stores, on the memory of TensorFlow's tensor where that can be: weights are large."""
+        """Returns the array that the file stores. The array shares memory with TensorFlow's tensor if possible."""
         value = getattr(self.value, "value", self.value)
         tensor = value.read_value() if hasattr(value, "read_value") else value
         try:
             array = np.asarray(memoryview(tensor))
-        except (TypeError, ValueError, BufferError):  # bfloat16 and its like are unknown to the buffer protocol
+        except (TypeError, ValueError, BufferError):  # the buffer protocol does not support bfloat16 and float8
             array = np.ascontiguousarray(tensor.numpy())
         return self.layout.store(array) if self.layout else array
 
 
-_UNNAMED = ("IdentityN", "EnsureShape")  # hand on what they are given, around an operation that is kept whole
+_UNNAMED = ("IdentityN", "EnsureShape")  # these pass tensors on, and the converter drops their names
 
 
 @dataclass(frozen=True)
@@ -74,16 +79,16 @@ class Trace:
     """A traced model.
 
     Attributes:
-        signature: The model's, see `with_sizes_of_values`.
+        signature: The signature of the model, see `with_sizes_of_values`.
         function: TensorFlow's concrete function.
-        inputs: The TensorFlow tensors of the signature's inputs, by name, in its order.
-        outputs: The same of its outputs.
-        weights: What else the function takes.
-        updated: The paths of the variables that a call would change and an output depends on, see `_is_constant`.
-        view: The function's graph.
-        layers: The TensorFlow tensors that each call of a layer returns, by its path and name; empty for one that is
-            within a loop.
-        returned: The outputs that tensors are handed on to as they are.
+        inputs: The names of the TensorFlow tensors of the inputs, in the order of the signature.
+        outputs: The names of the TensorFlow tensors of the outputs, in the order of the signature.
+        weights: The other arguments of the function.
+        updated: The paths of the variables that a call changes and an output depends on, see `_is_constant`.
+        view: The graph of the function.
+        layers: The names of the TensorFlow tensors that each layer returns, by the path of the layer. A name is empty
+            if the layer is called within a loop.
+        returned: The name of the output that passes a tensor on unchanged, by the name of the tensor.
     """
 
     signature: Signature
@@ -98,14 +103,14 @@ class Trace:
 
 
 def trace(layers: Sequence[Any], signature: Signature) -> Trace:
-    """Traces the model once, for any size of the dynamic dimensions, in inference mode.
+    """Traces the model once, in inference mode and for all sizes of the dynamic dimensions.
 
-    Some weights stay constants, see `_constants`. An eager tensor that a layer kept is found among the captures of the
-    function and becomes a weight.
+    Some weights stay constants, see `_constants`. An eager tensor that a layer stores is a capture of the function, and
+    becomes a weight.
 
     Args:
         layers: The model, then every layer in it.
-        signature: Its signature.
+        signature: The model's signature.
     """
     import tensorflow as tf
 
@@ -132,7 +137,7 @@ def trace(layers: Sequence[Any], signature: Signature) -> Trace:
         with recorded_symbols(model) as symbols:
             return tf.function(flat, input_signature=specs, autograph=False).get_concrete_function(), symbols
 
-    function, symbols = traced(layers, trace_once, convertible_control_flow)
+    function, symbols = trace_convertible(layers, trace_once, convertible_control_flow)
     view = GraphView(function.graph, layers)
     inputs, arguments = function.inputs[:count], _arguments(function, variables, count)
     read = [(v, value) for v, value in assigned if _is_read(v, arguments, view)]
@@ -151,7 +156,7 @@ def trace(layers: Sequence[Any], signature: Signature) -> Trace:
 
 
 def _arguments(function: Any, variables: Sequence[Any], count: int) -> dict[int, Any]:
-    """Returns what stands in the graph for each variable and for each value that it captured, by their identity.
+    """Returns the graph's tensor for each variable and each captured value, by the `id` of the variable or value.
 
     Args:
         function: The concrete function, which takes the inputs, then the variables.
@@ -159,13 +164,15 @@ def _arguments(function: Any, variables: Sequence[Any], count: int) -> dict[int,
         count: The number of inputs.
     """
     arguments = {id(v): x for v, x in zip(variables, function.inputs[count:], strict=False)}
-    return arguments | {id(value): inner for value, inner in function.graph.captures}  # of a variable its handle
+    return arguments | {
+        id(value): inner for value, inner in function.graph.captures
+    }  # a variable is captured as its handle
 
 
 def _weights(function: Any, variables: Sequence[Any], arguments: Mapping[int, Any]) -> tuple[Weight, ...]:
     import tensorflow as tf
 
-    captured = [  # resources are frozen by the converter, and what TensorFlow has inlined already is no argument
+    captured = [  # the converter freezes resources, and a value that TensorFlow has inlined is not an argument
         (inner.op.name, value)
         for value, inner in function.graph.captures
         if inner.dtype != tf.resource and inner.op.type == "Placeholder"
@@ -176,14 +183,14 @@ def _weights(function: Any, variables: Sequence[Any], arguments: Mapping[int, An
 
 
 def _name_in(graph: Any, tensor: Any) -> str:
-    """Returns the name of a tensor of the graph, or of what it hands on where the converter keeps no such name."""
+    """Returns the name of a tensor in the graph, or of the tensor that it passes on if the converter drops the name."""
     if getattr(tensor, "graph", None) is not graph:
         return ""
     return next((x.name for x in (tensor, *_before_identities(tensor)) if x.op.type not in _UNNAMED), "")
 
 
 def _before_identities(tensor: Any) -> Iterator[Any]:
-    """Yields the tensors that are handed on as this one."""
+    """Yields the earlier tensors that identities pass on as this tensor."""
     while tensor.op.type == "Identity" or tensor.op.type in _UNNAMED:
         tensor = tensor.op.inputs[tensor.value_index]
         yield tensor
@@ -193,14 +200,14 @@ def _is_read(variable: Any, argument_of: Mapping[int, Any], view: GraphView) -> 
     """Returns whether an output depends on the value that a variable had before the call."""
     keys = (id(variable), id(getattr(variable.value, "handle", None)))
     arguments = [argument_of[key].op.name for key in keys if key in argument_of]
-    return not arguments or not view.needed.isdisjoint(arguments)  # one without is a constant
+    return not arguments or not view.needed.isdisjoint(arguments)  # without arguments, the variable is a constant
 
 
 def _constants(layers: Sequence[Any]) -> dict[int, tuple[Any, npt.NDArray[Any]]]:
-    """Returns the variables whose values must be known while a file's graph is made, with these.
+    """Returns the variables whose values the conversion needs, with their values, by the `id` of the variable.
 
-    The transpositions that convolutions need are moved past biases and the statistics of a normalization, and these
-    are folded, only if they are constants.
+    The conversion moves the transpositions of convolutions past biases and the statistics of normalizations, and folds
+    these statistics. Both work only if the biases and statistics are constants.
     """
     if not any(isinstance(layer, _convolutions()) for layer in layers):
         return {}
@@ -218,14 +225,14 @@ def _convolutions() -> tuple[type, ...]:
 def _is_constant(
     model: Any, signature: Signature, read: Sequence[tuple[Any, Any]], inputs: Sequence[Any], view: GraphView
 ) -> bool:
-    """Returns whether the calls of a model are alike, although they assign to variables.
+    """Returns whether all calls of a model with equal inputs return equal outputs, although it assigns to variables.
 
-    What is assigned must depend on variables alone. Then it stays what it is if a second call assigns it again, and the
-    first call was no other one if it has returned what a later one does.
+    The assigned values must not depend on the inputs. Two calls then suffice: if both assign and return equal values,
+    all later calls do too.
 
     Args:
         model: The Keras model.
-        signature: Its signature.
+        signature: The model's signature.
         read: The variables that calls assign to and outputs depend on, with the new values in the graph.
         inputs: The inputs in the graph.
         view: The graph.

@@ -1,6 +1,6 @@
-"""What a traced graph holds, which layer each of its operators belongs to, and what stops it from leaving Keras.
+"""Queries of a traced graph: its operators, the layer of each operator, and state or randomness.
 
-Keras opens a name scope for each layer it calls, so the path of an operator names its layer.
+Keras opens a name scope for each call of a layer, so the path of an operator contains the name of its layer.
 """
 
 import re
@@ -19,19 +19,19 @@ _RANDOM = re.compile(
     "(Stateless)?(Random|Multinomial|TruncatedNormal|Parameterized|Shuffle)|Stateful(Standard|Uniform|Truncated|Random)|Rng"
 )
 _ASSIGNS = re.compile("Assign|Resource(Apply|Scatter|SparseApply)|LookupTable(Insert|Import)")
-# What holds a value, tells its shape or gives it another: it computes no number.
+# Operators that store, reshape or cast a value, or return its shape. They do not compute numbers.
 _HOLDS = re.compile(
     "Cast|Const|ExpandDims|Identity|IdentityN|NoOp|Pack|(Stateful)?PartitionedCall|Placeholder|ReadVariableOp|Reshape|"
     "Shape|Squeeze|StridedSlice"
 )
-_MOST_CALLS = 20  # functions within functions; a graph that calls itself has no end
+_MOST_CALLS = 20  # the depth of calls within calls: a walk through a recursive function would not end
 
 
 class GraphView:
     """A `tf.Graph`, serialized once.
 
     Attributes:
-        definition: Its `GraphDef`. Who changes it changes a copy.
+        definition: The `GraphDef`. It is shared: copy it before changing it.
     """
 
     def __init__(self, graph: Any, layers: Sequence[Any]) -> None:
@@ -46,11 +46,11 @@ class GraphView:
         self._model, *self._layers = layers
 
     def operators(self, results: Iterable[str] | None = None) -> Iterator[tuple[str, str]]:
-        """Returns the path and type of every operator, those of the functions that the graph calls included.
+        """Returns the path and type of every operator, including those of the functions that the graph calls.
 
         Args:
-            results: Names of tensors. With them, what none of them depends on is left out, and within each function
-                what its results do not depend on.
+            results: Names of tensors. If they are passed, only the operators that these tensors depend on are returned.
+                Within a called function, these are the operators that the results of the function depend on.
         """
         is_part = results is not None
         functions = {function.signature.name: function for function in self.definition.library.function}
@@ -73,7 +73,7 @@ class GraphView:
 
     @cached_property
     def needed(self) -> set[str]:
-        """The names of the nodes, without those in functions, that an output depends on."""
+        """The names of the nodes that an output depends on, without nodes in functions."""
         return needed_nodes(self.definition.node, self._results)
 
     def depends(self, tensors: Iterable[Any], inputs: Iterable[Any]) -> bool:
@@ -82,14 +82,18 @@ class GraphView:
         return not needed.isdisjoint(tensor.op.name for tensor in inputs)
 
     def random_operators(self, *results: str) -> list[tuple[str, str]]:
-        """Returns the path and type of what draws random numbers that one of the tensors depends on, or any output.
+        """Returns the path and type of each random operator that one of the tensors, or any output, depends on.
 
-        An inactive Dropout draws none. Some of Keras' preprocessing layers draw them in inference and throw them away.
+        Unused random operators do not count: some preprocessing layers of Keras draw numbers in inference and drop
+        them. An inactive Dropout does not draw numbers.
+
+        Args:
+            results: Names of tensors; all outputs by default.
         """
         return [(path, op_type) for path, op_type in self.operators(results or self._results) if _RANDOM.match(op_type)]
 
     def assigning_operators(self) -> list[tuple[str, str]]:
-        """Returns the path and type of what changes a variable or a table, unless no output depends on it."""
+        """Returns the path and type of each operator that changes a variable or table that an output depends on."""
         nodes = self.definition.node
         unread = {node.name for node in nodes if node.op == "Placeholder"} - self.needed
         harmless = {
@@ -99,17 +103,17 @@ class GraphView:
         return [(path, op_type) for path, op_type in found if path not in harmless]
 
     def place(self, path: str) -> str:
-        """Returns "layer 'x'" for the innermost layer on the path of an operator, or "model 'y'"."""
+        """Returns "layer 'x'" for the innermost layer on the path of an operator, or "model 'y'" without a layer."""
         name = self.layer(path)
         return f"layer {name!r}" if name else f"model {self._model.name!r}"
 
     def layer(self, path: str) -> str | None:
-        """Returns the name of the innermost layer on the path of an operator, None where it is in none."""
+        """Returns the name of the innermost layer on the path of an operator; None if the path has no layer."""
         names = (_layer_name(part, self._layer_names) for part in reversed(path.split("/")))
         return next((name for name in names if name is not None), None)
 
     def layer_path(self, path: str) -> str:
-        """Returns the names that lead to the innermost layer on the path of an operator; the model's own is no part."""
+        """Returns the path of the innermost layer around an operator, without the model's name."""
         found = ""
         for scope in path.split("/")[:-1]:
             inner = f"{found}/{scope}" if found else scope
@@ -118,7 +122,7 @@ class GraphView:
         return self._scopes.get(found, "")
 
     def computing_operators(self, layer: str) -> tuple[str, ...]:
-        """Returns the types of the operators that compute numbers in a layer, given by its path, each once."""
+        """Returns the distinct types of the operators that compute numbers in a layer, which is named by its path."""
         within = (op_type for path, op_type in self.operators() if is_within(self.layer_path(path), layer))
         return tuple(dict.fromkeys(op_type for op_type in within if not _HOLDS.fullmatch(op_type)))
 
@@ -129,19 +133,20 @@ class GraphView:
 
     @cached_property
     def _scopes(self) -> dict[str, str]:
-        """The paths of the layers by those of their scopes."""
+        """The paths of the layers by the paths of their scopes."""
         return {"/".join(map(scope_name, path.split("/"))): path for path in self.layers}
 
     @cached_property
     def _layer_names(self) -> dict[str, str]:
-        """The names of the layers by those of their scopes."""
+        """The names of the layers by the names of their scopes."""
         return {scope_name(layer.name): layer.name for layer in self._layers}
 
 
 def _layer_name(scope: str, names: Mapping[str, str]) -> str | None:
-    """Returns the name, or the path, of the layer that a scope stands for; None if it stands for no layer.
+    """Returns the name of the layer of a scope; None if the scope belongs to no layer.
 
-    TensorFlow numbers a scope that is opened again, and Keras opens each at least twice: `dense_1` is `dense`.
+    TensorFlow appends a number to a scope that is opened again. Keras opens each scope at least twice, so `dense_1` may
+    be the scope of the layer `dense`.
     """
     return names.get(re.sub(r"_\d+$", "", scope), names.get(scope))
 
@@ -158,11 +163,11 @@ def refuse_state_and_randomness(
 
     Args:
         view: The traced graph.
-        signature: The model's.
-        outputs: The names of the tensors that the graph returns, in the order of the signature's outputs.
+        signature: The signature of the model.
+        outputs: The names of the graph's output tensors, in the order of the signature's outputs.
         model: The model's name.
         format: The format, for the error.
-        updated: Paths of variables that a call changes without an operator of the graph.
+        updated: Paths of the variables that a call changes without an operator of the graph.
     """
     for path, operator in view.random_operators():
         raise UnsupportedError(
@@ -189,7 +194,7 @@ def refuse_state_and_randomness(
 
 
 def _or_without(view: GraphView, signature: Signature, outputs: Sequence[str]) -> str:
-    """Returns the other way out, where some outputs do not depend on random numbers."""
+    """Returns a clause that names the outputs without random numbers; an empty text if there are none."""
     names = [signature.renamed.get(spec.name, spec.name) for spec in signature.outputs]
     free = [name for name, tensor in zip(names, outputs, strict=True) if not view.random_operators(tensor)]
     return f", or export a model that returns {', '.join(map(repr, free))} alone, without them" if free else ""

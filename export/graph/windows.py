@@ -1,4 +1,4 @@
-"""The images of the pixels under each place of a window, as slices, and convolutions of integers made of them."""
+"""The pixels under each position of a sliding window, as slices of the images, and integer convolutions from them."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -8,15 +8,15 @@ from typing import Any
 def windows(
     images: Any, kernel: Sequence[int], strides: Sequence[int], gaps: Sequence[int], padding: str, fill: Any = 0
 ) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Yields each place of a window and the pixels that it has under itself while the window moves over the images.
+    """Yields each index within a window, and the pixels at this index for all positions of the window.
 
     Args:
         images: `(batch, d1, ..., dn, channels)`.
-        kernel: Sizes of the window, one for each axis of an image, like the next two.
-        strides: How far the window moves.
-        gaps: Distances of its places.
+        kernel: The sizes of the window, one for each axis of an image.
+        strides: The strides of the window, one for each axis.
+        gaps: The dilations of the window, one for each axis.
         padding: "SAME" or "VALID".
-        fill: The value of pixels that are padded.
+        fill: The value of padded pixels.
     """
     import tensorflow as tf
 
@@ -36,7 +36,7 @@ def windows(
 
 
 def _sides(images: Any, axis: int, reach: int, stride: int) -> tuple[Any, Any]:
-    """Returns how much is added before and after an axis so that as many windows fit as strides do."""
+    """Returns the padding before and after an axis for "SAME"."""
     import tensorflow as tf
 
     size = size_of(images, axis)
@@ -46,7 +46,7 @@ def _sides(images: Any, axis: int, reach: int, stride: int) -> tuple[Any, Any]:
 
 
 def size_of(images: Any, axis: int) -> Any:
-    """Returns the size of an axis: a number if it is known, else a tensor."""
+    """Returns the size of an axis: an int if the size is known, else a tensor."""
     import tensorflow as tf
 
     return tf.shape(images)[axis] if images.shape[axis] is None else int(images.shape[axis])
@@ -61,10 +61,10 @@ def integer_convolution(
     data_format: str | None = None,
     dilation_rate: int | Sequence[int] = 1,
 ) -> Any:
-    """Returns what `keras.ops.conv` does. One of integers is a sum of products, which is exact.
+    """Replaces `keras.ops.conv`. An integer convolution becomes a sum of products, which is exact.
 
-    ONNX Runtime and LiteRT have no convolution of int32. A pixel of the kernel is a slice of the image, and a product
-    with its weights.
+    ONNX Runtime and LiteRT have no convolution of int32. Each pixel of the kernel contributes the product of a slice of
+    the images with the weights of the pixel.
     """
     import keras
     import tensorflow as tf

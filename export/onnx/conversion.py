@@ -13,7 +13,7 @@ import numpy as np
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes
 from keras_pe.export.errors import UnsupportedError, first_line
-from keras_pe.export.graph.tensorflow_internals import optimized, with_constants
+from keras_pe.export.graph.tensorflow_internals import optimize_graph, with_constants
 from keras_pe.export.graph.tracing import Trace
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.onnx.handlers import all_handlers, opsets
@@ -139,7 +139,7 @@ def inline(trace: Trace) -> Any:
     weights = {argument.partition(":")[0] for argument in arguments}
     # TensorFlow's optimizer fills a tensor for each placeholder, but not for a constant whose value is elsewhere.
     _rename(definition.node, weights, "Placeholder", "ImmutableConst")
-    definition = optimized(definition, [*trace.inputs, *arguments, *trace.outputs])
+    definition = optimize_graph(definition, [*trace.inputs, *arguments, *trace.outputs])
     _rename(definition.node, weights, "ImmutableConst", "Placeholder")
     for function in definition.library.function:
         for argument in function.arg_attr.values():
