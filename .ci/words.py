@@ -30,8 +30,12 @@ DONE = (
         for name in ("artifacts", "comparison", "connectors", "processes", "publishing", "results", "runtimes")
     ),
     *(f"export/parity/{name}" for name in ("data", "dataset", "presentation", "reports", "statistics", "work")),
-    *(f"tests/{name}" for name in ("benchmarks", "cli", "demo", "layers", "rotations", "signal")),
+    *(
+        f"tests/{name}"
+        for name in ("benchmarks", "cli", "conventions", "demo", "golden", "layers", "rotations", "signal")
+    ),
     *(f"tests/export/{name}" for name in ("artifacts", "connectors", "processes", "publishing", "results", "runtimes")),
+    *(f"tests/export/{name}" for name in ("comparison", "formats", "graph", "hub", "model")),
     *(f"tests/export/parity/{name}" for name in ("presentation", "reports", "statistics")),
     *(f"export/{name}" for name in ("formats", "graph", "pipeline")),
 )

@@ -39,8 +39,7 @@ def tolerance(positions: np.ndarray, timescales: np.ndarray) -> np.ndarray:
 
     The rate goes through exp and a product (2 roundings of the exponent's result, relative to it), and the angle
     through a product. Each float32 rounding is 2**-24 relative at most, so the angle is off by 4 * 2**-24 of its value.
-    The sine adds an ulp of 1,
-    2**-24, and ours 2.5e-7; together 3e-7 of which does not grow.
+    The sine adds an ulp of 1, 2**-24, and our own signal 2.5e-7: together 3e-7, independent of the angle.
     """
     return 3e-7 + 4 * 2.0**-24 * np.abs(np.asarray(positions, np.float64)[..., np.newaxis] / timescales)
 

@@ -4,9 +4,9 @@ Usage (in an environment of its own, with mpmath==1.3.0):
     python tests/golden/far_signals.py
 
 A case is a layer, its arguments and its positions, one row for each axis; or the arguments state where the positions
-lie. The stored array is the expected result, rounded once to float64. The formulas are those of
-transformers 5.23.0, modeling_rope_utils.py (rotary), diffusers 0.42.1, models/embeddings.py (time steps), tensor2tensor
-1.15.7 (sinusoids), Tancik et al. (projections) and Press et al. (ALiBi), written again for numbers of any precision.
+lie. The stored array is the expected result, rounded once to float64. The formulas are those of transformers 5.23.0,
+modeling_rope_utils.py (rotary), diffusers 0.42.1, models/embeddings.py (time steps), tensor2tensor 1.15.7 (sinusoids),
+Tancik et al. (projections) and Press et al. (ALiBi), written again for numbers of any precision.
 """
 
 import json

@@ -5,8 +5,8 @@ torch==2.13.0 and torchvision==0.28.0):
     python tests/golden/signals.py
 
 Each array has the name of the convention that its function is: `(length, channels)`, or `(height, width, channels)`.
-Other arguments than sizes are stored beside the result: {0} and {1}. `name/matrix` and `name/positions`. A function
-with a dtype argument gets float64.
+Other arguments than sizes are stored beside the result, as `name/matrix` and `name/positions`. A function with a dtype
+argument gets float64.
 """
 
 from pathlib import Path

@@ -17,9 +17,8 @@ class Recipe:
 
     Attributes:
         make: Returns the model, with random weights.
-        below: The exclusive upper bound of an integer input, by its name: a number, or a dimension's name. Token ids
-        stay below
-            `VOCABULARY`, others below 2.
+        below: The exclusive upper bound of an integer input, by its name: a number, or a dimension's name.
+            Token ids stay below `VOCABULARY`, others below 2.
         shares: Float inputs that are shares of an image, from 0 to 1, by name.
         sizes: The sizes given to the export, where it cannot find them.
         signature: The `input_signature` of the export, where the model does not know it.
