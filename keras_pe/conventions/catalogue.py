@@ -123,6 +123,7 @@ def from_convention(
 
     The layer is a `SinusoidalPositionEncoding`. If the codebase draws a random matrix, the layer is `FourierFeatures`,
     and `matrix` must be passed, in turns (`Convention.schedule` is None for such a codebase).
+
     Args:
         name: One of `keras_pe.conventions.CONVENTIONS`.
         channels: Width of the inputs. Some conventions depend on it in ways that only explicit timescales express.
