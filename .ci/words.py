@@ -35,7 +35,7 @@ DONE = (
         for name in ("benchmarks", "cli", "conventions", "demo", "golden", "layers", "rotations", "signal")
     ),
     *(f"tests/export/{name}" for name in ("artifacts", "connectors", "processes", "publishing", "results", "runtimes")),
-    *(f"tests/export/{name}" for name in ("comparison", "formats", "graph", "hub", "model")),
+    *(f"tests/export/{name}" for name in ("comparison", "formats", "graph", "hub", "model", "onnx", "pipeline", "zoo")),
     *(f"tests/export/parity/{name}" for name in ("presentation", "reports", "statistics")),
     *(f"export/{name}" for name in ("formats", "graph", "pipeline")),
 )

@@ -41,9 +41,9 @@ def test_an_application_agrees_with_keras(case: tuple[str, str], file: Path) -> 
     compare(model, run, kind)
 
 
-@pytest.mark.filterwarnings(r"ignore:In the future `np\.object`:FutureWarning")  # of Keras' own export
+@pytest.mark.filterwarnings(r"ignore:In the future `np\.object`:FutureWarning")  # keras' own export issues this warning
 @pytest.mark.parametrize("case", sample_cases(sorted(REFUSED), SAMPLE, pytest.mark.upstream), ids="-".join)
-def test_what_is_refused_keras_does_not_export_either(case: tuple[str, str], file: Path) -> None:
+def test_models_that_are_refused_fail_in_keras_export_too(case: tuple[str, str], file: Path) -> None:
     model, refusal = build(*case), REFUSED[case]
     with pytest.raises(ValueError, match=refusal.by_keras):
         model.export(file, format="onnx", verbose=False)

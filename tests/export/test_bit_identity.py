@@ -24,11 +24,11 @@ LEVELS = [level for name, level in ort.GraphOptimizationLevel.__members__.items(
 def session(path: Path, level: Any) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.graph_optimization_level = level
-    options.log_severity_level = 4  # what is meant to fail is asserted, not printed
+    options.log_severity_level = 4  # expected failures are asserted, not printed
     return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def exported(config: dict[str, Any], folder: Path) -> tuple[keras.Model, Any, list[ort.InferenceSession]]:
+def export_layer(config: dict[str, Any], folder: Path) -> tuple[keras.Model, Any, list[ort.InferenceSession]]:
     model = keras.Sequential([keras.Input((None, CHANNELS), name="x"), SinusoidalPositionEncoding(**config)])
     export_saved_model(model, folder / "saved_model")
     export_onnx(model, folder / "model.onnx")
@@ -50,7 +50,7 @@ def test_ranges_are_the_same_bits_everywhere(
     tmp_path: Path, layout: str, max_length: int | None, start_index: int
 ) -> None:
     config = {"layout": layout, "max_length": max_length, "start_index": start_index}
-    model, served, sessions = exported({**config, "combine": "replace"}, tmp_path)
+    model, served, sessions = export_layer({**config, "combine": "replace"}, tmp_path)
     graph = tf.function(model, input_signature=[tf.TensorSpec([None, None, CHANNELS])])
     assert len(LEVELS) >= 4
     for length in LENGTHS:
@@ -101,7 +101,7 @@ def test_given_positions_and_starts_are_the_same_bits_everywhere(tmp_path: Path,
 def test_an_input_longer_than_the_table_fails_in_every_artifact(
     tmp_path: Path, combine: str, max_length: int, length: int
 ) -> None:
-    _, served, sessions = exported({"combine": combine, "max_length": max_length}, tmp_path)
+    _, served, sessions = export_layer({"combine": combine, "max_length": max_length}, tmp_path)
     x = np.zeros((2, length, CHANNELS), "float32")
     for each in sessions:
         assert each.run(None, {"x": x[:, :max_length]})[0].shape[1] == max_length

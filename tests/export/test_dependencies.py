@@ -1,4 +1,4 @@
-"""What an export needs is asked for by its version where that matters, under whichever name it was installed."""
+"""An export requires its packages by version where needed, under any installed name."""
 
 import importlib.metadata
 

@@ -1,4 +1,4 @@
-"""Every encoding of whole positions is in a file what 50 digits make it, in every runtime that runs the file."""
+"""Encodings of whole positions match values with 50 digits, in every runtime that runs the file."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ from keras_pe.export.runtimes.runner import Worker
 from tests.export.runtimes.external.present import need
 from tests.layers.far import inputs_of, layer_of, positions_of, returned_by, stored_cases, tolerance
 
-# Of fractions a runtime takes sines, which WebGPU promises to 2**-11 only.
+# Fractions need sines in the runtime, which WebGPU promises to 2**-11 only.
 CASES = [each for each in stored_cases() if all(positions.dtype == "int32" for positions in positions_of(each[1]))]
 KINDS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "model": (export_saved_model, ("tensorflow",)),

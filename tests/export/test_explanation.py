@@ -30,12 +30,12 @@ def onnx_with(fault: Callable[[onnx.ModelProto], None], monkeypatch: pytest.Monk
     """Has what is converted to ONNX changed on its way to the file."""
     convert = exporter.convert
 
-    def converted(*args: Any) -> onnx.ModelProto:
+    def convert_with_fault(*args: Any) -> onnx.ModelProto:
         proto = convert(*args)
         fault(proto)
         return proto
 
-    monkeypatch.setattr(exporter, "convert", converted)
+    monkeypatch.setattr(exporter, "convert", convert_with_fault)
 
 
 def with_other_axis(proto: onnx.ModelProto) -> None:

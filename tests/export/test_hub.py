@@ -21,8 +21,8 @@ SAMPLE = ("Qwen3Backbone", "CSPNetBackbone", "CLIPBackbone", "AlbertMaskedLM", "
 # Batch, length, and how many times its least size a length is at least. Gemma 3 and 4 answer a batch of as many rows as
 # an image has tokens, which is four here, otherwise than row by row.
 TRIALS = ((1, 5, 1), (3, 13, 2), (7, 37, 3))
-# Of the largest value. Some ten layers each round to 2**-24, which sines and exponentials stretch; angles of up to some
-# hundred, as of points beside an image, are rounded to 2**-18.
+# The tolerance is a share of the largest value. Some ten layers each round to 2**-24, which sines and exponentials
+# stretch. Angles of up to some hundred, as of points beside an image, are rounded to 2**-18.
 TOLERANCE = 2e-4
 
 
@@ -31,7 +31,7 @@ def _parameters(is_refused: bool) -> list[Any]:
     return sample_cases(named, SAMPLE)
 
 
-def _made(recipe: Recipe) -> Any:
+def _make_model(recipe: Recipe) -> Any:
     keras.utils.set_random_seed(0)
     return as_trained(recipe.make())
 
@@ -41,11 +41,11 @@ def _loaded_from_keras_own_export(model: Any, path: Path) -> ort.InferenceSessio
     return ort.InferenceSession(path, providers=["CPUExecutionProvider"])
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # of masks that keras-hub's own layers do not pass on
+@pytest.mark.filterwarnings("ignore::UserWarning")  # keras-hub's own layers do not pass on masks
 @pytest.mark.parametrize("name", _parameters(is_refused=False))
 def test_a_model_agrees_with_keras_at_three_sizes(name: str, tmp_path: Path) -> None:
     recipe = MODELS[name]
-    _check_agreement(_made(recipe), recipe, tmp_path / "model.onnx")
+    _check_agreement(_make_model(recipe), recipe, tmp_path / "model.onnx")
 
 
 @pytest.mark.exhaustive
@@ -53,7 +53,7 @@ def test_a_model_agrees_with_keras_at_three_sizes(name: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("name", [name for name, recipe in MODELS.items() if recipe.without_draws])
 def test_a_model_agrees_in_the_outputs_that_draw_no_random_numbers(name: str, tmp_path: Path) -> None:
     recipe = MODELS[name]
-    model = _made(recipe)
+    model = _make_model(recipe)
     part = keras.Model(model.input, {output: model.output[output] for output in recipe.without_draws})
     _check_agreement(part, recipe, tmp_path / "model.onnx")
 
@@ -80,7 +80,7 @@ def _check_agreement(model: Any, recipe: Recipe, path: Path) -> None:
 @pytest.mark.parametrize("name", _parameters(is_refused=True))
 def test_a_refusal_says_why_and_keras_own_export_does_no_better(name: str, tmp_path: Path) -> None:
     recipe = MODELS[name]
-    model = _made(recipe)
+    model = _make_model(recipe)
     with pytest.raises((ExportError, ValueError), match=recipe.refused) as caught:
         export_onnx(model, tmp_path / "model.onnx", input_signature=recipe.signature, sizes=recipe.sizes)
     assert all(repr(output) in str(caught.value) for output in recipe.without_draws)
@@ -93,7 +93,7 @@ def test_no_backbone_is_missing() -> None:
     hub = keras_hub.models
     classes = {each for each in vars(hub).values() if isinstance(each, type) and issubclass(each, hub.Backbone)}
     made = {getattr(hub, name) for name in BACKBONES if " " not in name}
-    assert made == classes - {hub.Backbone, hub.FeaturePyramidBackbone}  # which are for others to inherit from
+    assert made == classes - {hub.Backbone, hub.FeaturePyramidBackbone}  # these classes are bases
     assert set(SAMPLE) < set(MODELS)
     assert len(made) >= 77
     assert len(names()) >= 50

@@ -93,7 +93,7 @@ def run_onnx(path: Path, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
 
 
 class Step(keras.Model):
-    """What a decoder computes of the next tokens, from a cache of all positions before them."""
+    """The output of a decoder for the next tokens, from a cache of all positions before them."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -143,18 +143,18 @@ def far_step(model: Any) -> tuple[Any, dict[str, np.ndarray]]:
     return steps.get(type(model), Step)(model), arrays
 
 
-def called(model: Any, arrays: dict[str, np.ndarray]) -> np.ndarray:
+def call_model(model: Any, arrays: dict[str, np.ndarray]) -> np.ndarray:
     tensors = {name: ops.convert_to_tensor(array) for name, array in arrays.items()}
     return ops.convert_to_numpy(model(tensors))
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # of masks that keras-hub's own layers do not pass on
+@pytest.mark.filterwarnings("ignore::UserWarning")  # keras-hub's own layers do not pass on masks
 @pytest.mark.parametrize("name", sample_cases(MODELS, ("Llama", "T5")))
 def test_a_converted_model_answers_as_before_and_so_does_its_file_at_any_distance(name: str, tmp_path: Path) -> None:
     model = small_model(name)
     theirs = answer(model, 40)  # by now it is built and compiled
     step, arrays = far_step(model)
-    theirs_far = called(step, arrays)
+    theirs_far = call_model(step, arrays)
     converted = convert_keras_hub(model)
     kind = RelativePositionBias if name == "T5" else RotaryPositionEncoding
     assert converted
@@ -164,12 +164,12 @@ def test_a_converted_model_answers_as_before_and_so_does_its_file_at_any_distanc
     assert all(each.built for each in converted), "each of them was called"
     artifact = export_onnx(model, tmp_path / "model.onnx")
     found = run_onnx(artifact.path, inputs_of(model, 4096))
-    _compare(answer(model, 4096), dict(zip(theirs, found, strict=True)), rounded(4096))
+    _compare(answer(model, 4096), dict(zip(theirs, found, strict=True)), rounding_error(4096))
     specs = {
         key: keras.InputSpec(shape=(None, *x.shape[1:]) if x.shape else (), dtype=x.dtype) for key, x in arrays.items()
     }
     artifact = export_onnx(step, tmp_path / "step.onnx", input_signature=specs)
-    ours_far, allowed = called(step, arrays), rounded(FAR)
+    ours_far, allowed = call_model(step, arrays), rounding_error(FAR)
     _compare({"": ours_far}, {"": run_onnx(artifact.path, arrays)[0]}, allowed)
     if name != "T5":
         seen = np.abs(ours_far - theirs_far).max() / np.abs(ours_far).max()
@@ -202,7 +202,7 @@ def test_a_converted_gemma_3_computes_with_its_cache_what_it_does_at_once(is_sli
     steps, at_once = logits()
     # Angles below 12, each rounded twice to float32 there: 2**-21, in the scores of six layers and what they weigh.
     _compare({"": theirs}, {"": steps}, 6 * 8 * 2.0**-21)
-    _compare({"": at_once}, {"": steps}, 6 * rounded(64))
+    _compare({"": at_once}, {"": steps}, 6 * rounding_error(64))
     np.testing.assert_array_equal(decoder.generate_step(prompt, stop_token_ids=None)["token_ids"], generated)
 
 
@@ -217,7 +217,7 @@ def test_a_rebuild_in_float64_keeps_what_was_converted() -> None:
     np.testing.assert_allclose(answer(again, 40)[""], answer(model, 40)[""], atol=1e-5)
 
 
-def rounded(count: int) -> float:
+def rounding_error(count: int) -> float:
     """Returns what two sums of so many terms differ by, of their largest: each rounding goes its own way."""
     return 8 * count**0.5 * 2.0**-25
 

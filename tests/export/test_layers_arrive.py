@@ -82,7 +82,7 @@ def decoder_step() -> keras.Model:
     return keras.Model([x, step], SinusoidalPositionEncoding(start_index=5)(x, start_index=step))
 
 
-def learned() -> keras.Model:
+def learned_model() -> keras.Model:
     x = keras.Input((None, 16), name="x")
     return keras.Model(x, LearnedPositionEmbedding(300)(x))
 
@@ -92,7 +92,7 @@ def learned_grid() -> keras.Model:
     return keras.Model(images, LearnedPositionEmbedding([300, 300], initializer="sinusoidal")(images))
 
 
-def ported() -> keras.Model:
+def ported_model() -> keras.Model:
     x = keras.Input((None, 16), name="x")
     y = tensor2tensor.add_layer_timing_signal_sinusoid_1d(x, 2, 6)
     y = tensor2tensor.add_layer_timing_signal_learned_1d(y, 3, 6)
@@ -238,7 +238,7 @@ FORMATS: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
     "litert": (export_litert, "model.tflite", ("litert",)),
 }
 WAYS = (
-    *(grid, bounded_volume, coordinates, fractional_positions, decoder_step, learned, learned_grid, ported),
+    *(grid, bounded_volume, coordinates, fractional_positions, decoder_step, learned_model, learned_grid, ported_model),
     *(every_convention, rotary, rotary_axes, rotary_scalings, rotary_rules, image_arguments, flattened_images),
     places_and_times,
     biases,
@@ -286,7 +286,7 @@ def test_a_learned_table_shorter_than_its_input_is_told_and_fails_in_onnx_runtim
         session.run(None, {"x": np.zeros((2, 21, 16), "float32")})
 
 
-# Of each layer at positions of its own: how it is called, what it reaches, and what it does not.
+# Layers at explicit positions: their call, the positions within reach, and the positions out of reach.
 FAR, TABLE = [2**24, -(2**24) - 1, 2**31 - 1], [100, 101, -1, -100, 2**24]
 DISTANT = [2**29, -(2**29), 2**31 - 1, -(2**31)]
 APART = [100, -100, 2**24, *DISTANT]

@@ -15,12 +15,12 @@ def test_a_sentence_ends_in_one_full_stop_whoever_wrote_it() -> None:
     assert sentence("it failed.") == sentence(ValueError("it failed")) == "it failed."
 
 
-def test_what_an_error_says_is_its_first_line() -> None:
+def test_the_reason_of_an_error_is_its_first_line() -> None:
     assert first_line(ValueError("\nBroken.\nMore.")) == "Broken"
     assert first_line(ValueError()) == "ValueError"
 
 
-def test_of_what_keras_raises_in_a_layer_the_cause_is_said() -> None:
+def test_an_error_of_keras_in_a_layer_is_reported_with_its_cause() -> None:
     def broken(x: object) -> None:
         raise ValueError("It broke.\nMore.")
 

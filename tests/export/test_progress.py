@@ -1,4 +1,4 @@
-"""Who is told how far something is: a function, a bar, or nobody."""
+"""Progress is reported to a function, to a progress bar, or not at all."""
 
 import inspect
 

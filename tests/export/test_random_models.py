@@ -1,7 +1,7 @@
 """Layers and operations in any order: the export agrees with Keras at sizes never traced, or refuses by name.
 
-What a conversion gets wrong is often a pair of neighbors that are right alone. Hypothesis draws stacks, and makes one
-that fails shorter until only those neighbors are left.
+A wrong conversion is often a pair of neighbors that are right alone. Hypothesis draws stacks, and makes one that fails
+shorter until only those neighbors are left.
 """
 
 import tempfile
@@ -116,7 +116,7 @@ def assert_sound(inputs: Any, blocks: list[Block], is_pooled: bool, seed: int) -
         assert_parity(model, artifact, runtimes=["onnxruntime[all]"], seed=seed)
 
 
-quiet = pytest.mark.filterwarnings(  # of Keras, for a mask that is lost and a softmax of one value
+quiet = pytest.mark.filterwarnings(  # keras warns of a lost mask and of a softmax of one value
     "ignore:Layer .* was passed an input with a mask attached to it",
     "ignore:You are using a softmax over axis",
 )

@@ -14,8 +14,8 @@ from tests.export.zoo.entry import Entry
 ZOO = {**plain.ENTRIES, **sequences.ENTRIES, **hub.ENTRIES}
 HANDFUL = ("sequential", "dicts", "subclassed", "lstm", "conv1d")
 AGREEING = [name for name, entry in ZOO.items() if not entry.refused]
-# Of the largest value: 84 half-ulps of float32. A sum of n products is off by some sqrt(n) half-ulps in any order, the
-# longest sums here have 64 terms, and about a dozen of them follow each other.
+# The tolerance is a share of the largest value: 84 half-ulps of float32. A sum of n products is off by some sqrt(n)
+# half-ulps in any order. The longest sums here have 64 terms, and about a dozen of them follow each other.
 TOLERANCE = 5e-6
 
 agreeing = [pytest.param(n, marks=[] if n in HANDFUL else pytest.mark.slow) for n in AGREEING]
@@ -54,7 +54,7 @@ def test_the_exported_model_agrees_with_keras_at_sizes_never_traced(name: str, t
 
 
 @pytest.mark.parametrize("name", refused)
-def test_what_has_no_sound_form_is_refused_by_name(name: str, tmp_path: Path) -> None:
+def test_a_model_without_a_sound_form_is_refused_by_name(name: str, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=ZOO[name].refused):
         check(ZOO[name], tmp_path)
     assert list(tmp_path.iterdir()) == []

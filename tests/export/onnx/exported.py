@@ -23,13 +23,13 @@ class Calls(keras.Model):
         return self.function(*tensors)
 
 
-def expected(function: Callable[..., Any], inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+def keras_results(function: Callable[..., Any], inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Returns what eager Keras returns in inference, flat."""
     results = Calls(function)(*(keras.ops.convert_to_tensor(x) for x in inputs), training=False)
     return [np.asarray(x) for x in keras.tree.flatten(results)]
 
 
-def exported(
+def onnx_results(
     function: Callable[..., Any],
     inputs: Sequence[np.ndarray],
     folder: Path,
@@ -39,7 +39,7 @@ def exported(
 ) -> list[np.ndarray]:
     """Returns what the exported file returns, flat. The first dimension of an input is dynamic unless `is_static`."""
     specs = [keras.InputSpec(shape=_shape(x, is_static), dtype=_dtype(x)) for x in inputs]
-    return opened(function, specs, folder, opset_version=opset_version)(inputs)
+    return open_session(function, specs, folder, opset_version=opset_version)(inputs)
 
 
 def exported_together(
@@ -49,13 +49,13 @@ def exported_together(
 
     Yields the name of a function, what the file returns and what Keras returns: once for each array.
     """
-    actual = iter(exported(lambda *x: [function(*x) for function in functions.values()], inputs, folder, **options))
+    actual = iter(onnx_results(lambda *x: [function(*x) for function in functions.values()], inputs, folder, **options))
     for name, function in functions.items():
-        for truth in expected(function, inputs):
+        for truth in keras_results(function, inputs):
             yield name, next(actual), truth
 
 
-def opened(
+def open_session(
     function: Callable[..., Any], specs: Sequence[keras.InputSpec], folder: Path, *, opset_version: int = 18
 ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
     """Returns the exported file as a function of inputs of any sizes, which returns its outputs, flat."""

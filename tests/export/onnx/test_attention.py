@@ -1,4 +1,4 @@
-"""Attention is one operator from the set that has it, and few before, however a layer computes it."""
+"""Attention exports as one operator if the operator set has it, and else as few, for every layer."""
 
 import collections
 
@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 from keras_pe.export import check_parity, export_onnx
-from tests.export.onnx.exported import expected, exported
+from tests.export.onnx.exported import keras_results, onnx_results
 
 L = keras.layers
 
@@ -25,7 +25,7 @@ class Grouped(L.Layer):
     def call(self, query, key, allowed):
         ops = keras.ops
         turned = [
-            _shuffled(x) if is_shuffled else x for x, is_shuffled in zip((query, key), self.is_shuffled, strict=True)
+            _shuffle(x) if is_shuffled else x for x, is_shuffled in zip((query, key), self.is_shuffled, strict=True)
         ]
         shape = ops.shape(query)
         scores = ops.einsum("btkgh,bskh->bkgts", ops.reshape(turned[0] * 0.5, (*shape[:2], 2, 2, 4)), turned[1])
@@ -33,11 +33,11 @@ class Grouped(L.Layer):
         return ops.reshape(ops.einsum("bkgts,bskh->btkgh", weights, key), shape)
 
 
-def _shuffled(x):
+def _shuffle(x):
     return keras.ops.reshape(keras.ops.stack(keras.ops.split(x, 2, axis=-1), axis=-1), keras.ops.shape(x))
 
 
-def _given(heads):
+def _attention_inputs(heads):
     rng = np.random.default_rng(0)
     query, key = (rng.normal(size=(2, length, each, 4)).astype("float32") for length, each in ((5, 4), (7, heads)))
     allowed = rng.random((2, 5, 7)) < 0.5
@@ -47,7 +47,7 @@ def _given(heads):
 
 def _operators_of(layer, heads, folder, opset):
     """Returns the operators of a file, once ONNX Runtime has returned with it what Keras returns."""
-    given = _given(heads)
+    given = _attention_inputs(heads)
     inputs = {name: keras.Input((None, *x.shape[2:]), dtype=x.dtype, name=name) for name, x in given.items()}
     inputs["allowed"] = keras.Input((None, None), dtype="bool", name="allowed")
     model = keras.Model(inputs, layer(**inputs))
@@ -196,10 +196,10 @@ def test_a_scale_that_is_not_positive_is_left_to_the_product(scale, tmp_path):
 
     assert _operators_of(Called(attend), 4, tmp_path, 23)["Softmax"] == 1
 
-    def named(query, key, allowed):
+    def attend_by_name(query, key, allowed):
         return keras.ops.dot_product_attention(query, key, key, scale=scale)
 
-    assert _operators_of(Called(named), 4, tmp_path, 23)["Softmax"] == 1
+    assert _operators_of(Called(attend_by_name), 4, tmp_path, 23)["Softmax"] == 1
 
 
 def test_a_product_that_attends_over_channels_is_none_of_queries_and_keys(tmp_path):
@@ -262,9 +262,9 @@ def test_masked_attention_adds_a_mask_that_is_made_once_and_answers_as_keras_doe
     rng = np.random.default_rng(0)
     given = [rng.normal(size=(2, 5, 2, 4)).astype("float32"), rng.random((2, 1, 5, 5)) < 0.5]
     given[1][0, 0, 1] = False  # a query that may see nothing takes the mean of all
-    (actual,) = exported(attend, given, tmp_path)
+    (actual,) = onnx_results(attend, given, tmp_path)
     # Sums of at most eight products of numbers around one, in two products a call: 2**-24 each.
-    np.testing.assert_allclose(actual, expected(attend, given)[0], rtol=0, atol=100 * 2**-24)
+    np.testing.assert_allclose(actual, keras_results(attend, given)[0], rtol=0, atol=100 * 2**-24)
     graph = onnx.load(tmp_path / "calls.onnx").graph
     operators = collections.Counter(node.op_type for node in graph.node)
     assert operators["Where"] == 2  # with and without what comes later
@@ -311,7 +311,7 @@ def test_attention_is_one_operator_from_the_set_that_has_it_and_selects_no_score
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 @pytest.mark.parametrize("kind", [L.MultiHeadAttention, L.GroupQueryAttention])
 def test_a_mask_of_numbers_hides_what_it_hides_in_keras(kind, dropout, use_causal_mask, dtype, tmp_path):
-    """What is kept differs among Keras' layers, and with their dropout: what is above 0.5, or what is not zero."""
+    """Keras' layers, with and without dropout, differ in the kept values: those above 0.5, or those unequal to zero."""
     keras.utils.set_random_seed(0)
     layer = kind(2, 4, dropout=dropout) if kind is L.MultiHeadAttention else kind(4, 4, 2, dropout=dropout)
     x, mask = keras.Input((None, 8), name="x"), keras.Input((None, None), dtype=dtype, name="mask")

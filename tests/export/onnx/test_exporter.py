@@ -1,4 +1,4 @@
-"""What a user is promised of an ONNX export."""
+"""The promises of an ONNX export."""
 
 import os
 import subprocess
@@ -129,7 +129,7 @@ def test_an_input_that_nothing_uses_is_still_an_input(tmp_path: Path) -> None:
         (lambda: Apply(lambda x: keras.ops.svd(x)[1], name="rank"), "operator 'Svd' of layer 'rank'"),
     ],
 )
-def test_what_onnx_cannot_hold_is_refused_by_name_and_nothing_is_written(
+def test_operators_without_an_onnx_form_are_refused_by_name_and_nothing_is_written(
     tmp_path: Path, layer: Any, words: str
 ) -> None:
     with pytest.raises(ExportError, match=words):

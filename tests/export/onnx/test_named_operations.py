@@ -1,4 +1,4 @@
-"""What Keras calls by a name that ONNX has as well is one operator of the file."""
+"""Operations of Keras with a namesake in ONNX export as one operator."""
 
 import collections
 
@@ -165,11 +165,11 @@ class Branching(L.Layer):
     def call(self, x):
         ops = keras.ops
 
-        def attended():
+        def attend():
             scores = ops.einsum("bqhd,bkhd->bhqk", x, x)
             return ops.gelu(ops.einsum("bhqk,bkhd->bqhd", ops.softmax(scores), x))
 
-        return ops.cond(ops.mean(x) > 0, attended, lambda: x * 1.0)
+        return ops.cond(ops.mean(x) > 0, attend, lambda: x * 1.0)
 
 
 @pytest.mark.slow
@@ -228,7 +228,7 @@ class Prepared(L.Layer):
         return x + constant
 
 
-def test_what_is_computed_outside_the_graph_is_computed_as_usual(tmp_path):
+def test_operations_outside_the_graph_are_computed_as_usual(tmp_path):
     inputs = keras.Input((8,), name="x")
     model = keras.Model(inputs, Prepared()(inputs))
     assert not _operators(model, tmp_path)["LayerNormalization"]

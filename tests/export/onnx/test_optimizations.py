@@ -1,4 +1,4 @@
-"""What ONNX Runtime's own optimizations break is avoided, or named."""
+"""Faults of ONNX Runtime's own optimizations are avoided, or named."""
 
 from pathlib import Path
 

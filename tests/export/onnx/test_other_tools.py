@@ -48,35 +48,35 @@ OWN = {
     "encoder": Entry(_encoder, sizes=((2, 7),), integers=50),
     "tagger": Entry(_tagger, sizes=((2, 7),)),
 }
-# What a tool cannot take, or changes, by its own fault: the file and the tool, and what it says.
+# Files that a tool refuses or changes by its own fault: the file, the tool and its message.
 FAULTS_OF_TOOLS = {
     ("mask_zero", "openvino"): "takes no Loop whose body reads what is around it",
     ("fourier", "openvino"): "has no Fourier transform of float64",
     ("fnet encoder", "openvino"): "has no Fourier transform of float64",
     ("encoding of positions", "openvino"): "returns other numbers at given positions",
-    ("speech", "_slimmed"): "onnxslim 0.1.98 writes a Reshape that fails when it is run",
+    ("speech", "_slim"): "onnxslim 0.1.98 writes a Reshape that fails when it is run",
 }
 MODELS = {**OWN, **{name: ZOO[name] for name in AGREEING}}
 
 
-def _quantized(source, target):
+def _quantize(source, target):
     from onnxruntime.quantization import quantize_dynamic
 
     quantize_dynamic(source, target)
 
 
-def _raised(source, target):
+def _raise_opset(source, target):
     onnx.save(onnx.version_converter.convert_version(onnx.load(source), 21), target)
 
 
 def _optimized_offline(source, target):
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(target)
-    options.log_severity_level = 3  # that the file is for this machine alone
+    options.log_severity_level = 3  # silences the warning that the file suits this machine alone
     onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
-def _simplified(source, target):
+def _simplify(source, target):
     import onnxsim
 
     simplified, is_same = onnxsim.simplify(onnx.load(source))
@@ -84,7 +84,7 @@ def _simplified(source, target):
     onnx.save(simplified, target)
 
 
-def _slimmed(source, target):
+def _slim(source, target):
     import onnxslim
 
     onnx.save(onnxslim.slim(onnx.load(source)), target)
@@ -137,7 +137,7 @@ def exported(request, tmp_path_factory):
 
 
 @pytest.mark.slow_rows(5)
-@pytest.mark.parametrize("change", [_raised, _optimized_offline, _simplified, _slimmed, _optimized_by_onnxscript])
+@pytest.mark.parametrize("change", [_raise_opset, _optimized_offline, _simplify, _slim, _optimized_by_onnxscript])
 def test_a_file_that_another_tool_has_written_again_returns_the_same_numbers(exported, change, tmp_path):
     name, path, arrays, expected = exported
     _skip_fault(name, change.__name__)
@@ -147,7 +147,7 @@ def test_a_file_that_another_tool_has_written_again_returns_the_same_numbers(exp
 
 def test_every_kernel_is_found_by_the_quantizer(exported, tmp_path):
     _, path, arrays, expected = exported
-    _quantized(path, tmp_path / "int8.onnx")
+    _quantize(path, tmp_path / "int8.onnx")
     graph = onnx.load(tmp_path / "int8.onnx").graph
     computed = {name for node in graph.node for name in node.output} | set(arrays)
     kernels = [node for node in graph.node if node.op_type in ("Conv", "MatMul") and node.input[1] not in computed]

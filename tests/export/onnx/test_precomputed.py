@@ -1,4 +1,4 @@
-"""What depends on weights alone is computed where an operator has no ONNX form."""
+"""Values that depend on weights alone are computed at export if an operator has no ONNX form."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,24 +19,24 @@ WEIGHT = np.random.default_rng(1).normal(size=(4, 4)).astype("float32") / 8 + np
 TRIANGLE = np.tril(WEIGHT)
 
 
-def of_weight(function: Callable[[Any, Any], Any], value: np.ndarray = WEIGHT) -> Callable[[Any], Any]:
+def apply_to_weight(function: Callable[[Any, Any], Any], value: np.ndarray = WEIGHT) -> Callable[[Any], Any]:
     weight = keras.Variable(value)
     return lambda x: function(x, ops.convert_to_tensor(weight))
 
 
 FUNCTIONS = {
-    "inverse": of_weight(lambda x, w: x @ ops.inv(w)),
-    "inverse of a product": of_weight(lambda x, w: x @ ops.inv(w @ ops.transpose(w))),
-    "decomposition": of_weight(lambda x, w: x @ ops.cholesky(w @ ops.transpose(w))),
-    "several results": of_weight(lambda x, w: x @ ops.qr(w)[0] @ ops.qr(w)[1]),
-    "one of several results": of_weight(lambda x, w: x + tf.linalg.slogdet(w)[1]),
-    "largest singular value": of_weight(lambda x, w: x @ (w / ops.svd(w, compute_uv=False)[0])),
-    "orthogonal by an exponential, in a branch": of_weight(lambda x, w: x @ tf.linalg.expm(w - ops.transpose(w))),
-    "system": of_weight(lambda x, w: ops.transpose(ops.solve(w, ops.transpose(x)))),
-    "transposed system": of_weight(lambda x, w: tf.linalg.solve(w, tf.transpose(x), adjoint=True)),
-    "triangular system": of_weight(lambda x, w: ops.solve_triangular(w, ops.transpose(x), lower=True), TRIANGLE),
-    "upper triangular system": of_weight(lambda x, w: ops.solve_triangular(w, ops.transpose(x))),
-    "system of a decomposition": of_weight(
+    "inverse": apply_to_weight(lambda x, w: x @ ops.inv(w)),
+    "inverse of a product": apply_to_weight(lambda x, w: x @ ops.inv(w @ ops.transpose(w))),
+    "decomposition": apply_to_weight(lambda x, w: x @ ops.cholesky(w @ ops.transpose(w))),
+    "several results": apply_to_weight(lambda x, w: x @ ops.qr(w)[0] @ ops.qr(w)[1]),
+    "one of several results": apply_to_weight(lambda x, w: x + tf.linalg.slogdet(w)[1]),
+    "largest singular value": apply_to_weight(lambda x, w: x @ (w / ops.svd(w, compute_uv=False)[0])),
+    "orthogonal by an exponential, in a branch": apply_to_weight(lambda x, w: x @ tf.linalg.expm(w - ops.transpose(w))),
+    "system": apply_to_weight(lambda x, w: ops.transpose(ops.solve(w, ops.transpose(x)))),
+    "transposed system": apply_to_weight(lambda x, w: tf.linalg.solve(w, tf.transpose(x), adjoint=True)),
+    "triangular system": apply_to_weight(lambda x, w: ops.solve_triangular(w, ops.transpose(x), lower=True), TRIANGLE),
+    "upper triangular system": apply_to_weight(lambda x, w: ops.solve_triangular(w, ops.transpose(x))),
+    "system of a decomposition": apply_to_weight(
         lambda x, w: tf.linalg.cholesky_solve(tf.linalg.cholesky(w @ tf.transpose(w)), tf.transpose(x))
     ),
 }

@@ -19,8 +19,8 @@ from keras_pe.export.artifacts.artifact import Artifact
 
 layers = keras.layers
 FUSED = {"LSTM", "GRU", "RNN"}
-# Both sides round each gate, state and output once a step, and each step passes on at most what it was given: 50 steps
-# of a few roundings of numbers below 4.
+# Both sides round each gate, state and output once a step, and a step does not magnify the error of its inputs. The
+# error is that of 50 steps of a few roundings of numbers below 4.
 TOLERANCE = 50 * 4 * 4 * float(np.finfo("float32").eps)
 
 
@@ -48,7 +48,7 @@ def with_other_cell(x: Any) -> Any:
     return layer(x)
 
 
-def made(*recurrent: Any) -> keras.Model:
+def make_model(*recurrent: Any) -> keras.Model:
     """Returns a model of several branches, with weights of every size: a zero would hide a bias in the wrong place."""
     inputs = keras.Input((None, 5), name="x")
     model = keras.Model(inputs, [branch(inputs) for branch in recurrent])
@@ -103,7 +103,7 @@ def test_a_recurrent_layer_is_one_operator(kind: Any, tmp_path: Path) -> None:
         {"go_backwards": True},
         {"go_backwards": True, "return_sequences": True, "return_state": True},
     ]
-    model = made(*(kind(6, **each) for each in options))
+    model = make_model(*(kind(6, **each) for each in options))
     artifact = export_onnx(model, tmp_path / "model.onnx")
     found = operators(artifact)
     assert sum(name in FUSED for name in found) == len(options)
@@ -122,7 +122,7 @@ def test_a_state_that_begins_as_zeros_is_not_computed(length: int | None, tmp_pa
 
 @pytest.mark.slow
 def test_so_is_each_of_several_with_other_options_and_states(tmp_path: Path) -> None:
-    model = made(
+    model = make_model(
         lambda x: layers.GRU(6, reset_after=False)(x),
         lambda x: layers.GRU(6, reset_after=False, use_bias=False)(x),
         lambda x: layers.GRU(6, recurrent_activation="tanh", implementation=1)(x),
@@ -147,7 +147,7 @@ def test_so_is_each_of_several_with_other_options_and_states(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_a_layer_that_is_called_twice_has_its_weights_once(tmp_path: Path) -> None:
     shared = layers.GRU(32)
-    model = made(lambda x: layers.Concatenate()([shared(x), shared(2.0 * x)]))
+    model = make_model(lambda x: layers.Concatenate()([shared(x), shared(2.0 * x)]))
     artifact = export_onnx(model, tmp_path / "model.onnx")
     large = {x.name for x in onnx.load(artifact.path).graph.initializer if onnx.numpy_helper.to_array(x).size > 32}
     assert {name for name in large if name.startswith(shared.path)} == {f"{shared.path}/{name}" for name in "WRB"}
@@ -155,8 +155,8 @@ def test_a_layer_that_is_called_twice_has_its_weights_once(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_what_the_operator_does_not_compute_stays_a_loop(tmp_path: Path) -> None:
-    model = made(
+def test_a_recurrence_that_the_operator_lacks_stays_a_loop(tmp_path: Path) -> None:
+    model = make_model(
         lambda x: layers.GRU(6)(layers.Masking()(x)),
         lambda x: layers.GRU(6, activation="elu")(x),
         lambda x: layers.LSTM(6, recurrent_activation=lambda y: keras.ops.sigmoid(2.0 * y))(x),
@@ -181,14 +181,14 @@ def test_code_that_only_python_runs_is_refused_as_such(tmp_path: Path) -> None:
     def double(x: Any) -> Any:
         return tf.ensure_shape(tf.numpy_function(lambda y: 2 * y, [x], "float32", stateful=False), x.shape)
 
-    model = made(lambda x: layers.Lambda(double, output_shape=(None, 5))(x))
+    model = make_model(lambda x: layers.Lambda(double, output_shape=(None, 5))(x))
     with pytest.raises(ExportError, match="Only Python runs its code"):
         export_onnx(model, tmp_path / "model.onnx")
 
 
 @pytest.mark.slow
 def test_an_export_leaves_the_model_as_it_was(tmp_path: Path) -> None:
-    model = made(layers.GRU(6))
+    model = make_model(layers.GRU(6))
     x = np.ones((2, 3, 5), "float32")
     before = np.asarray(model(x))
     export_onnx(model, tmp_path / "model.onnx")

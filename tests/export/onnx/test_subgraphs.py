@@ -29,7 +29,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.slow
-def test_what_a_branch_reads_of_a_convolution_is_not_transposed(tmp_path: Path) -> None:
+def test_the_output_of_a_convolution_that_a_branch_reads_is_not_transposed(tmp_path: Path) -> None:
     """Each of them has a convolution of its own, and one more that something outside reads as well."""
     x = keras.Input((None, 8), name="x")
     outputs, rng = {}, np.random.default_rng(0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export import ExportError
-from tests.export.onnx.exported import expected, exported
+from tests.export.onnx.exported import keras_results, onnx_results
 from tests.export.onnx.survey import table
 from tests.export.onnx.survey.refused import REFUSED
 from tests.export.onnx.survey.table import ROWS
@@ -16,18 +16,18 @@ from tests.samples import sample_cases
 
 AGREEING = [name for name in ROWS if name not in REFUSED]
 EPSILON = float(np.finfo("float32").eps)
-# Elementwise functions are right to some ulp of the result (a hundred, for powers and the like, which lose the digits
-# of the exponent), sums of up to 72 terms to some ulp of the largest.
+# Elementwise functions are right to some ulp of the result: a hundred for powers and the like, which lose the digits of
+# the exponent. Sums of up to 72 terms are right to some ulp of the largest.
 RTOL, ATOL = 100 * EPSILON, 20 * EPSILON
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # of layers that say what a survey does not mind
+@pytest.mark.filterwarnings("ignore::UserWarning")  # layers issue warnings that a survey ignores
 @pytest.mark.parametrize("name", sample_cases(AGREEING, AGREEING[::12]))
 def test_the_exported_file_agrees_with_keras(name: str, tmp_path: Path) -> None:
     case = ROWS[name]
     function = case.make()
-    truth = expected(function, case.inputs)
-    actual = exported(function, case.inputs, tmp_path, is_static=case.is_static)
+    truth = keras_results(function, case.inputs)
+    actual = onnx_results(function, case.inputs, tmp_path, is_static=case.is_static)
     for found, value in zip(actual, truth, strict=True):
         if value.dtype.kind == "f":
             scale = np.max(np.abs(value), where=np.isfinite(value), initial=1.0)
@@ -39,12 +39,12 @@ def test_the_exported_file_agrees_with_keras(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_has_no_sound_form_is_refused_with_the_reason(name: str, tmp_path: Path) -> None:
+def test_a_case_without_a_sound_form_is_refused_with_the_reason(name: str, tmp_path: Path) -> None:
     case = ROWS[name]
     function = case.make()
-    expected(function, case.inputs)
+    keras_results(function, case.inputs)
     with pytest.raises(ExportError, match=REFUSED[name]):
-        exported(function, case.inputs, tmp_path, is_static=case.is_static)
+        onnx_results(function, case.inputs, tmp_path, is_static=case.is_static)
     assert list(tmp_path.iterdir()) == []
 
 

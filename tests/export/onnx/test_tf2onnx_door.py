@@ -13,7 +13,7 @@ import pytest
 
 from keras_pe.export import UnsupportedError, export_onnx
 from keras_pe.export.onnx.handlers import all_handlers, opsets
-from tests.export.onnx.exported import opened
+from tests.export.onnx.exported import open_session
 
 ROOT = Path(__file__).parents[3] / "export"
 
@@ -38,7 +38,7 @@ def _state() -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_tf2onnx_is_left_as_it_was(tmp_path: Path) -> None:
-    export_onnx(_model(), tmp_path / "m.onnx")  # what Keras' own export changes stays changed
+    export_onnx(_model(), tmp_path / "m.onnx")  # keras' own export changes settings for good
     before = copy.copy(_state())
     export_onnx(_model(), tmp_path / "m.onnx")
     refused = keras.Sequential([keras.Input((4, 4)), keras.layers.Lambda(lambda x: keras.ops.svd(x)[1])])
@@ -80,7 +80,7 @@ def test_every_module_of_handlers_is_found() -> None:
 
 
 @pytest.mark.parametrize("added", [3.0, np.arange(4.0).reshape(4, 1)], ids=["number", "rows"])
-def test_what_is_added_to_a_convolution_and_is_no_bias_stays_what_it_is(added: Any, tmp_path: Path) -> None:
+def test_a_sum_after_a_convolution_that_is_not_a_bias_stays(added: Any, tmp_path: Path) -> None:
     x = keras.Input((4, 4, 3), name="x")
     y = keras.layers.Conv2D(4, 1, use_bias=False)(x) + keras.ops.convert_to_tensor(added, "float32")
     model = keras.Model(x, keras.layers.Conv2D(2, 1)(keras.layers.ReLU()(y)))
@@ -98,17 +98,17 @@ def test_a_branch_knows_the_ranks_of_what_it_takes(tmp_path: Path) -> None:
     def function(images: Any, scale: Any) -> Any:
         shape = keras.ops.shape(images)
 
-        def convolved() -> Any:
+        def convolve_images() -> Any:
             pixels = keras.ops.reshape(images * scale[:, None, None], (shape[0], shape[1], shape[2], 3))
             return keras.ops.max(convolve(pixels), axis=(1, 2))
 
-        def averaged() -> Any:
+        def average_images() -> Any:
             return keras.ops.tile(keras.ops.mean(images[:, 1:], axis=(1, 2, 3))[:, None], (1, 4))
 
-        return keras.ops.cond(shape[1] > 3, convolved, averaged)
+        return keras.ops.cond(shape[1] > 3, convolve_images, average_images)
 
     specs = [keras.InputSpec(shape=shape, dtype="float32") for shape in ((None, None, None, 3), (None, 3))]
-    run = opened(function, specs, tmp_path)
+    run = open_session(function, specs, tmp_path)
     for height in (3, 5):
         rng = np.random.default_rng(height)
         inputs = [rng.normal(size=shape).astype("float32") for shape in ((2, height, 6, 3), (2, 3))]

@@ -11,7 +11,7 @@ from keras import layers
 from keras_pe.export import export_onnx
 
 
-def _upsampled(interpolation: str) -> Callable[[Any], Any]:
+def _upsample(interpolation: str) -> Callable[[Any], Any]:
     return lambda image: layers.UpSampling2D(interpolation=interpolation)(layers.Conv2D(1, 3)(image))
 
 
@@ -21,8 +21,8 @@ def _upsampled(interpolation: str) -> Callable[[Any], Any]:
     [
         pytest.param(layers.Conv2DTranspose(1, 3, strides=2, padding="same"), 2, id="transposed"),
         pytest.param(layers.Conv3DTranspose(1, 3, strides=2, padding="same"), 3, id="transposed of volumes"),
-        pytest.param(_upsampled("nearest"), 2, id="nearest"),
-        pytest.param(_upsampled("bilinear"), 2, id="bilinear"),
+        pytest.param(_upsample("nearest"), 2, id="nearest"),
+        pytest.param(_upsample("bilinear"), 2, id="bilinear"),
         pytest.param(lambda x: layers.GroupNormalization(1)(layers.Conv2D(1, 3)(x)), 2, id="normalized"),
         pytest.param(lambda x: layers.ZeroPadding2D()(layers.Conv2D(1, 3)(x)), 2, id="padded"),
         pytest.param(lambda x: layers.Cropping2D()(layers.Conv2DTranspose(1, 3)(x)), 2, id="cropped"),

@@ -80,21 +80,21 @@ def test_the_exporters_refusal_is_the_callers(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def doubled(x: object) -> object:
+def double(x: object) -> object:
     """Is not registered with Keras."""
     return x * 2
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The object being serialized includes a `lambda`")
-def test_what_the_other_process_cannot_load_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_a_model_that_the_other_process_cannot_load_is_refused_with_the_way_out(tmp_path: Path) -> None:
     x = keras.Input((2,), name="x")
     gone = type("Gone", (keras.layers.Layer,), {"__module__": "gone_since", "call": lambda self, x: x * 2})
     keras.saving.register_keras_serializable("here")(gone)
     for layer, said in (
         (
-            keras.layers.Dense(2, activation=doubled),
-            r"cannot load it: Could not locate function 'doubled'\. Put",
+            keras.layers.Dense(2, activation=double),
+            r"cannot load it: Could not locate function 'double'\. Put",
         ),
         (
             keras.layers.Dense(2, activation=lambda x: x * 2),

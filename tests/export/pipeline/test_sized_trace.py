@@ -92,13 +92,13 @@ def functional(layer: layers.Layer, *shapes: tuple[int | None, ...]) -> keras.Mo
     return keras.Model(inputs if len(inputs) > 1 else inputs[0], layer(*inputs), name="model")
 
 
-def called(layer: layers.Layer, shape: tuple[int, ...]) -> keras.Model:
+def build_by_call(layer: layers.Layer, shape: tuple[int, ...]) -> keras.Model:
     model = Wrapped(layer)
     model(np.zeros(shape, "float32"))
     return model
 
 
-def traced(model: keras.Model, signature: Signature, *, may_fix: bool = True) -> Signature:
+def trace_signature(model: keras.Model, signature: Signature, *, may_fix: bool = True) -> Signature:
     def trace(layers: Sequence[Any], signature: Signature) -> Endpoint:
         return Endpoint(layers, signature, Format.SAVED_MODEL)
 
@@ -114,14 +114,14 @@ ANY = (None, 4)
         (partial(functional, Rows(), ANY), [("batch", 11, 4)]),
         (partial(functional, Heads(), ANY), [(1, 11, 4)]),
         (partial(functional, Attending(), ANY, ANY), [("batch", 11, 4), ("batch", "length_2", 4)]),
-        (partial(called, Heads(), (2, 9, 4)), [(2, 9, 4)]),
-        (partial(called, Windows(), (2, 6, 8, 3)), [("batch", 6, 8, 3)]),
+        (partial(build_by_call, Heads(), (2, 9, 4)), [(2, 9, 4)]),
+        (partial(build_by_call, Windows(), (2, 6, 8, 3)), [("batch", 6, 8, 3)]),
         (partial(functional, layers.Dense(4), ANY), [("batch", "length", 4)]),
     ],
 )
 def test_as_few_sizes_are_fixed_as_the_trace_needs(make: Any, shapes: list[tuple[int | str, ...]]) -> None:
     model = make()
-    signature = traced(model, model_signature(model))
+    signature = trace_signature(model, model_signature(model))
     assert [spec.shape for spec in signature.inputs] == shapes
     fixed = {} if signature.fixed_sizes is None else signature.fixed_sizes.by_name
     assert len(fixed) == sum(isinstance(dim, int) for dim in shapes[0][:-1])
@@ -136,11 +136,11 @@ def test_a_size_that_the_caller_wants_free_is_never_fixed() -> None:
         (model_signature(model, sizes={"length": (8, 16)}), True),
     ):
         with pytest.raises(TracingError, match=r"fix them: input_signature=\[.*\(None, \d+, 4\)"):
-            traced(model, signature, may_fix=may_fix)
+            trace_signature(model, signature, may_fix=may_fix)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [partial(functional, Rows(), ANY), partial(called, Steps(), (2, 9, 4))])
+@pytest.mark.parametrize("make", [partial(functional, Rows(), ANY), partial(build_by_call, Steps(), (2, 9, 4))])
 def test_a_file_declares_its_fixed_size_and_a_check_follows_it(make: Any, tmp_path: Path) -> None:
     model, exports = make(), {"m.onnx": export_onnx, "m": export_saved_model, "m.tflite": export_litert}
     artifacts = [export(model, tmp_path / name) for name, export in exports.items()]
@@ -154,7 +154,7 @@ def test_a_file_declares_its_fixed_size_and_a_check_follows_it(make: Any, tmp_pa
 
 
 @pytest.mark.slow
-def test_what_else_is_frozen_in_a_file_of_a_fixed_size_is_found(tmp_path: Path) -> None:
+def test_other_frozen_dimensions_of_a_file_of_a_fixed_size_are_found(tmp_path: Path) -> None:
     model = functional(Rows(), ANY)
     proto = onnx.load(export_onnx(model, tmp_path / "m.onnx").path)
     for value in (*proto.graph.input, *proto.graph.output):
@@ -177,8 +177,8 @@ def test_what_else_is_frozen_in_a_file_of_a_fixed_size_is_found(tmp_path: Path) 
     ("make", "border", "shape"),
     [
         (partial(functional, Rows(), ANY), Border(dtypes={"x": "float16"}), ("batch", 11, 4)),
-        (partial(called, Windows(), (2, 6, 8, 3)), Border(layout={"x": "channels_first"}), ("batch", 3, 6, 8)),
-        (partial(called, Heads(), (2, 9, 4)), Border(inputs={"tokens": "x"}), (2, 9, 4)),
+        (partial(build_by_call, Windows(), (2, 6, 8, 3)), Border(layout={"x": "channels_first"}), ("batch", 3, 6, 8)),
+        (partial(build_by_call, Heads(), (2, 9, 4)), Border(inputs={"tokens": "x"}), (2, 9, 4)),
     ],
 )
 def test_a_size_is_fixed_within_a_border_as_well(make: Any, border: Border, shape: Any, tmp_path: Path) -> None:

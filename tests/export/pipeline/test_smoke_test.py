@@ -1,4 +1,4 @@
-"""What is compared before an artifact is published, and what is not taken for a difference."""
+"""The comparison before publication refuses wrong artifacts, and ignores harmless differences."""
 
 import functools
 import re
@@ -51,12 +51,12 @@ def test_drawn_values_are_compared_once_at_each_of_two_sizes() -> None:
     assert all(len(np.unique(x)) == x.size for x in inputs)
 
 
-def test_what_is_wrong_at_one_of_the_sizes_is_refused() -> None:
-    def fixed(x: Any) -> Any:
+def test_an_artifact_wrong_at_one_size_is_refused() -> None:
+    def truncate_at_fixed_length(x: Any) -> Any:
         return np.sin(x) if x.shape[1] == 11 else np.sin(x)[:, :11]
 
     with pytest.raises(ExportError, match=r"has the shape \(2, 11, 4\), in Keras \(2, 29, 4\)"):
-        check(applying(keras.ops.sin), fixed)
+        check(applying(keras.ops.sin), truncate_at_fixed_length)
 
 
 def test_a_model_is_compared_where_it_runs() -> None:
@@ -88,7 +88,7 @@ def test_values_that_neither_takes_are_no_fault() -> None:
         check(applying(lambda x: x + 1), refuse)
 
 
-def test_what_has_ended_a_process_is_not_run_in_this_one() -> None:
+def test_an_artifact_that_ended_a_process_is_not_run_in_this_one() -> None:
     met: list[Any] = []
     model = applying(lambda x: met.append(x) or x + 1)
     reference = KerasReference(model)
@@ -125,15 +125,15 @@ def test_rounding_is_no_difference() -> None:
 
 
 def test_a_fill_value_hides_no_difference_beside_it() -> None:
-    def masked(x: Any) -> Any:
+    def mask_steps(x: Any) -> Any:
         return keras.ops.where(keras.ops.arange(4) < 2, x, -1e9)
 
-    check(applying(masked), lambda x: np.where(np.arange(4) < 2, x, np.float32(-1e9)))
+    check(applying(mask_steps), lambda x: np.where(np.arange(4) < 2, x, np.float32(-1e9)))
     with pytest.raises(ExportError, match=r"by 0\.01, where the largest value is 2"):
-        check(applying(masked), lambda x: np.where(np.arange(4) < 2, x + 0.01, np.float32(-1e9)))
+        check(applying(mask_steps), lambda x: np.where(np.arange(4) < 2, x + 0.01, np.float32(-1e9)))
 
 
-def test_what_is_not_finite_in_keras_may_be_anything() -> None:
+def test_values_that_are_not_finite_in_keras_may_be_anything() -> None:
     check(applying(keras.ops.log), lambda x: np.where(x > 0, np.log(np.abs(x)), 7.0))
     check(applying(lambda x: x / 0.0), lambda x: x * np.float32(np.inf))
 
@@ -143,7 +143,7 @@ def test_a_value_beside_a_jump_is_looked_at_twice() -> None:
     assert [x.shape[1] for x in check(applying(keras.ops.floor), lambda x: next(functions)(x))] == [11, 11, 29]
 
 
-def test_what_keras_does_in_a_graph_is_as_good_as_what_it_does_eagerly() -> None:
+def test_graph_results_of_keras_count_as_much_as_eager_results() -> None:
     check(applying(lambda x: x if tf.executing_eagerly() else -x), np.negative)
 
 
@@ -158,7 +158,7 @@ def test_a_model_that_takes_no_drawn_values_is_run_on_zeros() -> None:
             raise ValueError("only zeros")
         return x + 1
 
-    inputs = check(applying(strict), lambda x: x + 1 + x.any())  # of drawn values there is nothing to compare with
+    inputs = check(applying(strict), lambda x: x + 1 + x.any())  # drawn values have no reference
     assert [x.any() for x in inputs] == [True, False, True, False]
     with pytest.raises(ExportError, match="differs from Keras' by 1"):
         check(applying(strict), lambda x: x + 2)
@@ -200,7 +200,7 @@ def test_a_model_whose_own_roundings_are_noise_is_compared_on_values_of_images(s
             check(model, rounding)
 
 
-def test_what_is_right_for_images_only_is_refused() -> None:
+def test_an_artifact_right_for_images_only_is_refused() -> None:
     with pytest.raises(ExportError, match="differs from Keras'"):
         check(applying(keras.ops.sin), lambda x: np.sin(x) if x.max() > 10 else np.cos(x))
 

@@ -1,4 +1,4 @@
-"""What all exports do alike, whatever the format."""
+"""The promises that all exports share, for every format."""
 
 import re
 from pathlib import Path
@@ -45,9 +45,9 @@ def test_a_path_that_holds_no_model_is_told_apart_from_one_that_holds_nothing(tm
     assert [path.name for path in tmp_path.iterdir()] == ["broken.keras"]
 
 
-def test_of_the_old_format_the_way_out_is_the_new_one(tmp_path: Path) -> None:
+def test_an_old_model_file_is_refused_with_the_new_format_as_the_way_out(tmp_path: Path) -> None:
     x = keras.Input((4,))
-    keras.Model(x, keras.layers.Dense(4)(x + x)).save(tmp_path / "model.h5")  # which Keras 3.15 does not load again
+    keras.Model(x, keras.layers.Dense(4)(x + x)).save(tmp_path / "model.h5")  # keras 3.15 cannot load this file
     with pytest.raises(ValueError, match=r"Save the model as \.keras"):
         export_onnx(tmp_path / "model.h5", tmp_path / "m.onnx")
     for contents, problem in ((b"", "it is empty"), (b"no model", "it is no HDF5 file")):
@@ -67,24 +67,24 @@ def _masking() -> keras.Model:
     """Takes sequences with their lengths, of which the longest is all of it, as a packed batch has."""
     x, lengths = keras.Input((None, 2), name="x"), keras.Input((), dtype="int32", name="lengths")
 
-    def masked(inputs: Any) -> Any:
+    def mask_steps(inputs: Any) -> Any:
         x, lengths = inputs
         steps = keras.ops.arange(keras.ops.max(lengths))
         return x * keras.ops.cast(steps[None] < lengths[:, None], "float32")[..., None]
 
-    return keras.Model([x, lengths], keras.layers.Lambda(masked, output_shape=(None, 2), name="y")([x, lengths]))
+    return keras.Model([x, lengths], keras.layers.Lambda(mask_steps, output_shape=(None, 2), name="y")([x, lengths]))
 
 
 def _gathering() -> keras.Model:
     """Takes nodes and the numbers of two at each edge, between which there is a third."""
     nodes, edges = keras.Input((4,), name="nodes"), keras.Input((2,), dtype="int32", name="edges")
 
-    def gathered(inputs: Any) -> Any:
+    def gather_nodes(inputs: Any) -> Any:
         nodes, edges = inputs
         tf.debugging.assert_equal(edges[:, 0] + 2, edges[:, 1])
         return tf.gather(nodes, edges[:, 0]) - tf.gather(nodes, edges[:, 1])
 
-    return keras.Model([nodes, edges], keras.layers.Lambda(gathered, output_shape=(4,), name="y")([nodes, edges]))
+    return keras.Model([nodes, edges], keras.layers.Lambda(gather_nodes, output_shape=(4,), name="y")([nodes, edges]))
 
 
 @pytest.mark.slow
@@ -118,12 +118,12 @@ def test_ranges_are_kept_in_what_is_drawn_and_told_to_a_check(tmp_path: Path) ->
     x = keras.Input((None,), name="x")
     met: list[np.ndarray] = []
 
-    def noted(x: Any) -> Any:
+    def note_values(x: Any) -> Any:
         if tf.executing_eagerly():
             met.append(x.numpy())
-        return keras.ops.cast(keras.ops.cast(x, "uint8"), "float32")  # of a negative number it is anything
+        return keras.ops.cast(keras.ops.cast(x, "uint8"), "float32")  # a negative number gives any result
 
-    model = keras.Model(x, keras.layers.Lambda(noted, output_shape=(None,), name="y")(x))
+    model = keras.Model(x, keras.layers.Lambda(note_values, output_shape=(None,), name="y")(x))
     artifact = export_onnx(model, tmp_path / "m.onnx", ranges={"x": (3.0, 256.0)})
     assert met
     assert all((each >= 3).all() and (each < 256).all() for each in met)

@@ -30,15 +30,15 @@ class Refusal:
     """A model that is not exported.
 
     Attributes:
-        reason: What the refusal says.
-        by_keras: What Keras' own export says of the same model, as it is made.
+        reason: The text of the refusal.
+        by_keras: The result of Keras' own export of the same model, as it is made.
     """
 
     reason: str
     by_keras: str
 
 
-# For images of any size Keras 3.15 pads the reductions of a NASNet as if all sides were even, where some are odd: it
+# Keras 3.15 pads the reductions of a NASNet for images of any size as if all sides were even, where some are odd. Keras
 # makes the model and calls it at no size.
 _UNEVEN = Refusal("cannot be called on zeros.* Dimensions must be equal", "The model provided has never called")
 REFUSED = {("NASNetMobile", "free"): _UNEVEN, ("NASNetLarge", "free"): _UNEVEN}
@@ -49,20 +49,22 @@ TRIALS = {
     "fixed": ((1, SIDE, SIDE), (4, SIDE, SIDE), (5, SIDE, SIDE)),
     "free": ((2, 101, 147), (1, 128, 99), (3, 160, 224)),
 }
-# What the statistics of a trained model are taken from. The last layers of the deep ones see nine positions of such an
-# image, too few for statistics that hold for others: they stretch these ten thousand times, and rounding with them.
+# The images that provide the statistics of a trained model. The last layers of the deep models see nine positions of
+# such an image, too few for statistics that suit other images. These layers then stretch values and rounding errors ten
+# thousand times.
 IMAGES = (8, SIDE, SIDE)
 MORE_IMAGES = {
     **{(f"EfficientNetB{number}", "free"): (8, 160, 224) for number in (4, 5, 6, 7)},
     **{(f"EfficientNetV2{size}", "free"): (8, 160, 224) for size in "ML"},
     **{(f"EfficientNetV2{size}", "fixed"): (48, SIDE, SIDE) for size in "ML"},
 }
-# Of the largest value. Some hundreds of layers each round once, to 2**-24, and their errors add up like a random walk
-# that the normalizations stretch by at most a few times: far below this, as is ONNX Runtime's other order of the sums.
+# The tolerance is a share of the largest value. Some hundreds of layers each round once, to 2**-24, and their errors
+# add up like a random walk. The normalizations stretch the walk by at most a few times, to far below this tolerance.
+# The error of ONNX Runtime's other order of the sums is as small.
 TOLERANCE = 2e-4
 OWN_ERRORS = 8  # times Keras' own error, as in the parity check
 ATTEMPTS = 4  # at images that tell something
-COARSE = 0.05  # of the largest value, as before publishing: an error of that size says nothing of the model
+COARSE = 0.05  # a share of the largest value, as before publishing: a larger error says nothing of the model
 
 
 def build(name: str, kind: str) -> keras.Model:

@@ -36,7 +36,7 @@ def _dict_in_dict_out():
     return keras.Model({"weights": weights, "ids": ids}, {"mean": ops.mean(y, axis=1), "all": y})
 
 
-def _nested():
+def _nested_model():
     x, y = keras.Input((None, 4), name="x"), keras.Input((4,), name="y")
     return keras.Model({"pair": [x, {"inner": y}]}, [{"sum": x + ops.expand_dims(y, 1)}, ops.sum(y, -1)])
 
@@ -73,7 +73,7 @@ class Pair(keras.Model):
         return {"score": ops.matmul(y, ops.swapaxes(inputs["right"], 1, 2)), "left": y}
 
 
-def _called(model, inputs):
+def _build(model, inputs):
     model(inputs)
     return model
 
@@ -102,14 +102,15 @@ ENTRIES = {
     "sequential of images": Entry(_images),
     "lists": Entry(_list_in_list_out),
     "dicts": Entry(_dict_in_dict_out),
-    "nested": Entry(_nested),
+    "nested": Entry(_nested_model),
     "mask_zero": Entry(_masked_embedding, integers=3),
     "fixed batch": Entry(_fixed_batch, sizes=((4, 2), (4, 7), (4, 19))),
     "subclassed": Entry(
-        lambda: _called(Encoder(), ops.zeros((2, 3), "int32")), [keras.InputSpec(shape=(None, None), dtype="int32")]
+        lambda: _build(Encoder(), ops.zeros((2, 3), "int32")),
+        [keras.InputSpec(shape=(None, None), dtype="int32")],
     ),
     "subclassed with dicts": Entry(
-        lambda: _called(Pair(), {"left": ops.zeros((2, 3, 6)), "right": ops.zeros((2, 5, 4))}), _PAIR
+        lambda: _build(Pair(), {"left": ops.zeros((2, 3, 6)), "right": ops.zeros((2, 5, 4))}), _PAIR
     ),
     "encoding": Entry(_encoding()),
     "encoding interleaved": Entry(_encoding(layout="interleaved", endpoint=False, start_index=3)),

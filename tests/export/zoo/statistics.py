@@ -29,7 +29,7 @@ def as_trained(model: Any) -> Any:
 def as_trained_on(model: Any, inputs: np.ndarray) -> Any:
     """Returns the model `as_trained`, with the means and variances that these inputs have.
 
-    Where they are others, each of a hundred layers stretches its inputs, and rounding with them: such a model returns
+    With other statistics, each of a hundred layers stretches its inputs and the rounding error: such a model returns
     noise, in Keras too.
     """
     layers = as_trained(model)._flatten_layers()

@@ -19,13 +19,13 @@ def _convolution(x: Any) -> Any:
     return layers.Conv2D(8, 3, padding="same")(x)
 
 
-def _squeezed(x: Any) -> Any:
+def _squeeze_and_excite(x: Any) -> Any:
     """Scales channels by what products make of their averages (squeeze and excitation)."""
     scale = layers.Dense(2, activation="relu")(layers.GlobalAveragePooling2D()(x))
     return x * layers.Reshape((1, 1, 8))(layers.Dense(8, activation="sigmoid")(scale))
 
 
-def _attended(x: Any) -> Any:
+def _attend_channels_and_pixels(x: Any) -> Any:
     """Scales channels, then pixels (CBAM)."""
     shared = keras.Sequential([layers.Dense(2, activation="relu"), layers.Dense(8)])
     pooled = [shared(kind(keepdims=True)(x)) for kind in (layers.GlobalAveragePooling2D, layers.GlobalMaxPooling2D)]
@@ -38,22 +38,22 @@ def _with_slopes(x: Any) -> Any:
     return layers.PReLU("random_normal", shared_axes=[1, 2])(layers.PReLU("random_normal")(x))
 
 
-def _of_steps(x: Any) -> Any:
+def _convolve_steps(x: Any) -> Any:
     for kind in (layers.Conv2D(8, 3), layers.ReLU(), layers.MaxPooling2D(), layers.Conv2D(8, 2)):
         x = layers.TimeDistributed(kind)(x)
     return x
 
 
 BETWEEN: dict[str, Callable[[Any], Any]] = {
-    "a scale of channels": _squeezed,
-    "scales of channels and pixels": _attended,
+    "a scale of channels": _squeeze_and_excite,
+    "scales of channels and pixels": _attend_channels_and_pixels,
     "slopes": _with_slopes,
     "nothing": lambda x: x,
 }
 
 
-def _checked(model: keras.Model, folder: Path, shape: tuple[int, ...]) -> Counter[str]:
-    """Returns how many operators of which kind the file of a model has, which returns what Keras returns."""
+def _count_operators(model: keras.Model, folder: Path, shape: tuple[int, ...]) -> Counter[str]:
+    """Returns the number of operators of each kind in the file of a model, after comparing its results with Keras."""
     path = export_onnx(model, folder / "model.onnx").path
     x = np.random.default_rng(0).normal(size=shape).astype("float32")
     (actual,) = onnxruntime.InferenceSession(path).run(None, {"x": x})
@@ -69,11 +69,11 @@ def test_a_network_is_turned_at_its_ends_alone(between: Callable[[Any], Any], tm
     keras.utils.set_random_seed(0)
     x = keras.Input((12, 10, 3), name="x")
     model = keras.Model(x, _convolution(between(_convolution(x))))
-    assert _checked(model, tmp_path, (2, 12, 10, 3))["Transpose"] <= 2
+    assert _count_operators(model, tmp_path, (2, 12, 10, 3))["Transpose"] <= 2
 
 
 @pytest.mark.slow
 def test_images_of_any_number_of_steps_are_turned_at_the_ends_alone(tmp_path: Path) -> None:
     keras.utils.set_random_seed(0)
     x = keras.Input((None, 12, 10, 3), name="x")
-    assert _checked(keras.Model(x, _of_steps(x)), tmp_path, (2, 3, 12, 10, 3))["Transpose"] <= 2
+    assert _count_operators(keras.Model(x, _convolve_steps(x)), tmp_path, (2, 3, 12, 10, 3))["Transpose"] <= 2

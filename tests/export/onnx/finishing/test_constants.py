@@ -1,4 +1,4 @@
-"""A file computes nothing that is known when it is written, and nothing that changes nothing."""
+"""A file stores values that are known at export, and omits operators without an effect."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ from keras_pe.export.artifacts.onnx_model import all_nodes
 L = keras.layers
 
 
-def _exported(layer: Any, shape: tuple[int | None, ...], given: tuple[int, ...], folder: Path, **options: Any) -> Any:
+def _operators(layer: Any, shape: tuple[int | None, ...], given: tuple[int, ...], folder: Path, **options: Any) -> Any:
     """Returns the operators of a file that has returned what Keras does, but for a few roundings of small numbers."""
     keras.utils.set_random_seed(0)
     x = keras.Input(shape, name="x")
@@ -35,8 +35,8 @@ def test_the_weights_of_a_resizing_are_constants_where_the_sizes_are_known(tmp_p
     left_of = {"nearest": {"Gather"}, "bicubic": {"Gather", "Mul", "ReduceSum"}, "area": {"Einsum"}}
     for kind, left in left_of.items():
         layer = L.Resizing(6, 7, interpolation=kind)
-        assert set(_exported(layer, *images, tmp_path)) == left
-    cropped = _exported(L.Resizing(6, 4, "nearest", crop_to_aspect_ratio=True), *images, tmp_path)
+        assert set(_operators(layer, *images, tmp_path)) == left
+    cropped = _operators(L.Resizing(6, 4, "nearest", crop_to_aspect_ratio=True), *images, tmp_path)
     assert cropped == ["Slice", "Gather", "Gather"]
 
 
@@ -52,34 +52,34 @@ def test_a_shape_of_the_sizes_before_is_a_constant(
     function: Callable[[Any], Any], operators: list[str], tmp_path: Path
 ) -> None:
     layer = function if isinstance(function, L.Layer) else L.Lambda(function)
-    assert _exported(layer, (None, 4), (3, 5, 4), tmp_path) == operators
+    assert _operators(layer, (None, 4), (3, 5, 4), tmp_path) == operators
 
 
 def test_a_number_is_not_spread_before_it_is_read(tmp_path: Path) -> None:
     positive = L.Lambda(lambda x: ops.where(x > 1, x, ops.zeros_like(x)))
-    assert _exported(positive, (None, 4), (3, 5, 4), tmp_path) == ["Greater", "Where"]
+    assert _operators(positive, (None, 4), (3, 5, 4), tmp_path) == ["Greater", "Where"]
 
 
-def test_what_changes_nothing_is_left_out(tmp_path: Path) -> None:
-    assert _exported(L.Activation("silu"), (None, 4), (3, 5, 4), tmp_path) == ["Sigmoid", "Mul"]
-    assert "Cast" not in _exported(L.Activation("tanh"), (None, 4), (3, 5, 4), tmp_path)
+def test_operators_without_effect_are_left_out(tmp_path: Path) -> None:
+    assert _operators(L.Activation("silu"), (None, 4), (3, 5, 4), tmp_path) == ["Sigmoid", "Mul"]
+    assert "Cast" not in _operators(L.Activation("tanh"), (None, 4), (3, 5, 4), tmp_path)
     counted = L.Lambda(lambda x: ops.cast(ops.cast(ops.cast(x > 0, "int32"), "int64"), "float32"))
-    assert _exported(counted, (None, 4), (3, 5, 4), tmp_path) == ["Greater", "Cast"]
+    assert _operators(counted, (None, 4), (3, 5, 4), tmp_path) == ["Greater", "Cast"]
 
 
-def test_what_is_reversed_twice_is_not_reversed(tmp_path: Path) -> None:
+def test_an_axis_reversed_twice_is_not_reversed(tmp_path: Path) -> None:
     both = L.Lambda(
         lambda x: ops.flip(ops.flip(x, 1) * 2, 1) + ops.flip(ops.flip(x, (1, 2)), (2, 1)) + x[:, ::-1][:, ::-1]
     )
-    assert _exported(both, (None, 4), (3, 5, 4), tmp_path) == ["Slice", "Mul", "Slice", "Add", "Add"]
+    assert _operators(both, (None, 4), (3, 5, 4), tmp_path) == ["Slice", "Mul", "Slice", "Add", "Add"]
     others = L.Lambda(lambda x: ops.flip(ops.flip(x, 1), 2)[:, ::-2][:, ::-2])
-    assert _exported(others, (None, 4), (3, 5, 4), tmp_path) == ["Slice"] * 4
+    assert _operators(others, (None, 4), (3, 5, 4), tmp_path) == ["Slice"] * 4
 
 
 def test_a_cast_that_loses_something_stays(tmp_path: Path) -> None:
     whole = L.Lambda(lambda x: ops.cast(ops.cast(x, "int32"), "float32"))
-    assert _exported(whole, (None, 4), (3, 5, 4), tmp_path) == ["Cast", "Cast"]
+    assert _operators(whole, (None, 4), (3, 5, 4), tmp_path) == ["Cast", "Cast"]
 
 
 def test_two_bounds_are_one_operator(tmp_path: Path) -> None:
-    assert _exported(L.Activation("hard_tanh"), (None, 4), (3, 5, 4), tmp_path) == ["Clip"]
+    assert _operators(L.Activation("hard_tanh"), (None, 4), (3, 5, 4), tmp_path) == ["Clip"]

@@ -13,7 +13,7 @@ from keras_pe.export import export_onnx
 L = keras.layers
 
 
-def _gated(shape: tuple[int | None, ...], dtype: str = "float32") -> keras.Model:
+def _gate_channels(shape: tuple[int | None, ...], dtype: str = "float32") -> keras.Model:
     """A block of squeeze and excitation."""
     keras.utils.set_random_seed(0)
     x = keras.Input(shape, name="x")
@@ -23,9 +23,9 @@ def _gated(shape: tuple[int | None, ...], dtype: str = "float32") -> keras.Model
 
 
 @pytest.mark.parametrize(("model", "operator"), [
-    (lambda: _gated((8, 6, 3)), "GlobalAveragePool"),
-    (lambda: _gated((65, 64, 3)), "ReduceMean"),
-    (lambda: _gated((None, 6, 3)), "ReduceMean"),
+    (lambda: _gate_channels((8, 6, 3)), "GlobalAveragePool"),
+    (lambda: _gate_channels((65, 64, 3)), "ReduceMean"),
+    (lambda: _gate_channels((None, 6, 3)), "ReduceMean"),
     (lambda: keras.Sequential([keras.Input((8, 6)), L.Lambda(lambda x: keras.ops.mean(x, -1, keepdims=True))]),
      "ReduceMean"),
 ], ids=["an image", "a large one", "one of any size", "rows"])  # fmt: skip
@@ -36,6 +36,6 @@ def test_an_average_is_the_operator_that_is_as_exact(model, operator: str, tmp_p
 
 
 def test_no_image_has_no_average(tmp_path: Path) -> None:
-    artifact = export_onnx(_gated((8, 6, 3)), tmp_path / "model.onnx")
+    artifact = export_onnx(_gate_channels((8, 6, 3)), tmp_path / "model.onnx")
     (found,) = onnxruntime.InferenceSession(artifact.path).run(None, {"x": np.zeros((0, 8, 6, 3), "float32")})
     assert found.shape == (0, 8, 6, 4)

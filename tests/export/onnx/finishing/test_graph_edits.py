@@ -1,4 +1,4 @@
-"""Changes of a graph take a time that grows with the graph, and a graph returns what it returned."""
+"""Edits of a graph take a time that grows with the graph, and keep its results."""
 
 import time
 

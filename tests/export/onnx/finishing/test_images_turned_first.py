@@ -13,7 +13,7 @@ from keras_pe.export import export_onnx
 L = keras.layers
 
 
-def _prepared(branches: bool) -> keras.Model:
+def _image_model(branches: bool) -> keras.Model:
     keras.utils.set_random_seed(0)
     inputs = keras.Input((8, 6, 3), name="images")
     normalization = L.Normalization(mean=[1.0, 2.0, 3.0], variance=[4.0, 5.0, 6.0])
@@ -24,7 +24,7 @@ def _prepared(branches: bool) -> keras.Model:
 
 @pytest.mark.parametrize("branches", [False, True], ids=["for a convolution alone", "for others, too"])
 def test_a_convolution_reads_an_image_that_was_turned_first(branches: bool, tmp_path: Path) -> None:
-    model = _prepared(branches)
+    model = _image_model(branches)
     artifact = export_onnx(model, tmp_path / "m.onnx")
     operators = [node.op_type for node in onnx.load(artifact.path).graph.node]
     assert (operators[0] == "Transpose") is not branches

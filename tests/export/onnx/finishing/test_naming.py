@@ -11,7 +11,7 @@ L = keras.layers
 
 
 class Block(L.Layer):
-    """Adds what it computes itself to what a layer in it returns, whose name is that of its operator."""
+    """Adds its own result to that of an inner layer, which is named after its operator."""
 
     def __init__(self) -> None:
         super().__init__(name="block")
@@ -21,7 +21,7 @@ class Block(L.Layer):
         return keras.ops.add(self.inner(x), keras.ops.sum(x, axis=2, keepdims=True))
 
 
-def test_what_a_file_holds_is_called_after_its_layer(tmp_path: Path) -> None:
+def test_tensors_of_a_file_are_named_after_their_layer(tmp_path: Path) -> None:
     inputs = keras.Input((5, 4), name="x")
     shared = L.Dense(4, name="shared", use_bias=False)
     x = shared(shared(inputs)) + inputs

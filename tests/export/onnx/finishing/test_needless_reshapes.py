@@ -33,20 +33,20 @@ def test_a_dense_layer_is_one_product_at_any_rank(tmp_path: Path, shape: tuple[i
     assert _export(model, values, tmp_path) == ["MatMul", "Add"]
 
 
-def _of_steps(shape: tuple[int | None, ...]) -> keras.Model:
+def _step_model(shape: tuple[int | None, ...]) -> keras.Model:
     return keras.Sequential([keras.Input(shape, name="values"), L.TimeDistributed(L.Dense(4, activation="relu"))])
 
 
 @pytest.mark.parametrize("shape", [(None, 8), (3, 8)])
 def test_so_is_one_for_each_step_with_its_activation(tmp_path: Path, shape: tuple[int | None, ...]) -> None:
     values = np.random.default_rng(0).normal(size=(2, shape[0] or 6, 8)).astype("float32")
-    assert _export(_of_steps(shape), values, tmp_path) == ["MatMul", "Add", "Relu"]
+    assert _export(_step_model(shape), values, tmp_path) == ["MatMul", "Add", "Relu"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(None, 8), (3, 8)])
 def test_a_damaged_kernel_for_each_step_is_named_with_its_layer(tmp_path: Path, shape: tuple[int | None, ...]) -> None:
-    model = _of_steps(shape)
+    model = _step_model(shape)
     export_onnx(model, tmp_path / "m.onnx")
     assert check_parity(model, tmp_path / "m.onnx", runtimes="onnxruntime[all]", require_coverage=True).passed
     proto = onnx.load(tmp_path / "m.onnx")
@@ -113,7 +113,7 @@ def test_an_average_over_an_image_keeps_the_axes_that_are_put_back(tmp_path: Pat
     assert "Reshape" not in operators
 
 
-def test_what_shapes_a_tensor_as_it_is_is_left_out_and_its_layer_is_still_known(tmp_path: Path) -> None:
+def test_a_needless_reshape_is_left_out_and_its_layer_is_still_known(tmp_path: Path) -> None:
     inputs = keras.Input((4, 6), name="values")
     same = L.Reshape((4, 6), name="same")(L.Dense(6, activation="relu", name="dense")(inputs))
     model = keras.Model(inputs, L.Dense(2)(same))

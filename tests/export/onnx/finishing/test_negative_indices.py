@@ -22,7 +22,7 @@ def test_a_gather_counts_negative_indices_itself(tmp_path: Path) -> None:
 
 def test_indices_that_are_moved_otherwise_stay(tmp_path: Path) -> None:
     x = keras.Input((None,), dtype="int32", name="x")
-    moved = keras.ops.where(x < 0, x + 5, x)  # of a table of 7 rows
+    moved = keras.ops.where(x < 0, x + 5, x)  # the table has 7 rows
     model = keras.Model(x, keras.layers.Embedding(7, 3)(moved))
     artifact = export_onnx(model, tmp_path / "model.onnx")
     assert "Where" in [node.op_type for node in onnx.load(artifact.path).graph.node]

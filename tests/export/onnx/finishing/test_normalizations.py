@@ -29,7 +29,7 @@ class Doubled(layers.BatchNormalization):
         return super().call(2.0 * inputs, **options)
 
 
-def _trained(model: keras.Model) -> keras.Model:
+def _randomize_weights(model: keras.Model) -> keras.Model:
     rng = np.random.default_rng(0)
     for weight in model.weights:
         weight.assign(rng.uniform(0.5, 1.5, weight.shape))
@@ -40,10 +40,10 @@ def _of(*parts: keras.layers.Layer, shape: tuple[int, ...] = IMAGE) -> keras.Mod
     x = y = keras.Input(shape)
     for part in parts:
         y = part(y)
-    return _trained(keras.Model(x, y))
+    return _randomize_weights(keras.Model(x, y))
 
 
-def _exported(model: keras.Model, folder: Path, **options: Any) -> onnx.ModelProto:
+def _export_model(model: keras.Model, folder: Path, **options: Any) -> onnx.ModelProto:
     return onnx.load(export_onnx(model, folder / "model.onnx", **options).path)
 
 
@@ -66,7 +66,7 @@ FOLDED = {
 def test_a_convolution_and_its_normalization_are_one_operator(build: Callable[[], list[Any]], tmp_path: Path) -> None:
     keras.utils.set_random_seed(0)
     model = _of(*build())
-    proto = _exported(model, tmp_path)
+    proto = _export_model(model, tmp_path)
     assert _operators(proto) == ["Conv"]
     paths = {weight.path for weight in model.weights}
     assert len(proto.graph.initializer) == 2
@@ -89,12 +89,12 @@ OTHERS = {
 
 @pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(("shape", "build", "operators"), OTHERS.values(), ids=OTHERS.keys())
-def test_what_is_linear_holds_the_normalization_after_it(
+def test_a_linear_operator_absorbs_the_normalization_after_it(
     shape: tuple[int, ...], build: Callable[[], list[Any]], operators: list[str], tmp_path: Path
 ) -> None:
     keras.utils.set_random_seed(0)
     model = _of(*build(), shape=shape)
-    proto = _exported(model, tmp_path)
+    proto = _export_model(model, tmp_path)
     assert _operators(proto) == operators
     numbers = {tensor.name for tensor in proto.graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT}
     assert numbers < {weight.path for weight in model.weights}
@@ -103,20 +103,20 @@ def test_what_is_linear_holds_the_normalization_after_it(
 
 def _with_one_normalization() -> keras.Model:
     x, norm = keras.Input((4,)), layers.BatchNormalization()
-    return _trained(keras.Model(x, [norm(layers.Dense(3)(x)), norm(layers.Dense(3, use_bias=False)(x))]))
+    return _randomize_weights(keras.Model(x, [norm(layers.Dense(3)(x)), norm(layers.Dense(3, use_bias=False)(x))]))
 
 
-def _shared() -> keras.Model:
+def _model_with_shared_kernel() -> keras.Model:
     x = keras.Input(IMAGE)
     convolution = layers.Conv2D(4, 1)
     y = layers.BatchNormalization()(convolution(x))
-    return _trained(keras.Model(x, layers.BatchNormalization()(convolution(y))))
+    return _randomize_weights(keras.Model(x, layers.BatchNormalization()(convolution(y))))
 
 
 def _read_twice() -> keras.Model:
     x = keras.Input(IMAGE)
     y = layers.Conv2D(4, 1)(x)
-    return _trained(keras.Model(x, [y, layers.BatchNormalization()(y)]))
+    return _randomize_weights(keras.Model(x, [y, layers.BatchNormalization()(y)]))
 
 
 def _bent() -> keras.layers.Layer:
@@ -124,7 +124,7 @@ def _bent() -> keras.layers.Layer:
 
 
 NOT_FOLDED = {
-    "a shared kernel": _shared,
+    "a shared kernel": _model_with_shared_kernel,
     "an activation between": lambda: _of(layers.Conv2D(4, 1, activation="relu"), layers.BatchNormalization()),
     "another axis": lambda: _of(layers.Conv2D(8, 1), layers.BatchNormalization(axis=1)),
     "without a scale": lambda: _of(_bent(), layers.BatchNormalization(scale=False), layers.MaxPooling2D()),
@@ -147,7 +147,7 @@ def test_a_normalization_of_images_that_stays_is_the_operator_for_it(
 ) -> None:
     keras.utils.set_random_seed(0)
     model = build()
-    proto = _exported(model, tmp_path)
+    proto = _export_model(model, tmp_path)
     assert "BatchNormalization" in _operators(proto)
     assert not {"Mul", "Add"} & set(_operators(proto))
     names = {tensor.name for tensor in proto.graph.initializer}
@@ -177,7 +177,7 @@ PRODUCTS = {
 def test_another_normalization_is_a_product_and_a_sum(build: Callable[[], keras.Model], tmp_path: Path) -> None:
     keras.utils.set_random_seed(0)
     model = build()
-    proto = _exported(model, tmp_path)
+    proto = _export_model(model, tmp_path)
     assert not {"Sqrt", "Reciprocal", "Sub", "Neg"} & set(_operators(proto))
     (product,) = (node for node in proto.graph.node if node.op_type == "Mul")
     (total,) = (node for node in proto.graph.node if product.output[0] in node.input)
@@ -191,7 +191,7 @@ def test_another_normalization_is_a_product_and_a_sum(build: Callable[[], keras.
 
 def test_a_normalization_with_another_formula_stays_as_it_is(tmp_path: Path) -> None:
     keras.utils.set_random_seed(0)
-    proto = _exported(_of(layers.Conv2D(4, 1), Doubled()), tmp_path)
+    proto = _export_model(_of(layers.Conv2D(4, 1), Doubled()), tmp_path)
     assert {"Mul", "Add"} <= set(_operators(proto))
     assert "keras_pe.folded" not in {each.key for each in proto.metadata_props}
 
@@ -200,7 +200,7 @@ def test_a_normalization_with_another_formula_stays_as_it_is(tmp_path: Path) -> 
 def test_a_normalization_in_float16_stays_between_its_casts(tmp_path: Path) -> None:
     keras.utils.set_random_seed(0)
     model = _of(layers.Conv2D(3, 3, dtype="mixed_float16"), layers.BatchNormalization(dtype="mixed_float16"))
-    assert {"BatchNormalization", "Cast"} <= set(_operators(_exported(model, tmp_path, half_precision=True)))
+    assert {"BatchNormalization", "Cast"} <= set(_operators(_export_model(model, tmp_path, half_precision=True)))
 
 
 def _stack() -> keras.Model:
@@ -223,7 +223,7 @@ def test_damage_is_known_by_the_name_of_the_weight(
 ) -> None:
     keras.utils.set_random_seed(0)
     model = _stack()
-    proto = _exported(model, tmp_path)
+    proto = _export_model(model, tmp_path)
     report = check_parity(model, tmp_path / "model.onnx", runtimes=["onnxruntime[all]"], require_coverage=True)
     assert report.passed, report
     (tensor,) = (each for each in proto.graph.initializer if each.name == weight)
@@ -237,10 +237,10 @@ def test_damage_is_known_by_the_name_of_the_weight(
     assert "folded" in result.findings[0].evidence
 
 
-def test_what_is_stored_is_the_formula_in_float64_rounded_once(tmp_path: Path) -> None:
+def test_stored_weights_are_the_formula_in_float64_rounded_once(tmp_path: Path) -> None:
     keras.utils.set_random_seed(0)
     model = _stack()
-    _exported(model, tmp_path)
+    _export_model(model, tmp_path)
     convolution, norm = model.get_layer("first"), model.get_layer("norm")
     gamma, beta, mean, variance = (np.asarray(weight, np.float64) for weight in norm.weights)
     scale = gamma / np.sqrt(variance + norm.epsilon)
@@ -250,7 +250,7 @@ def test_what_is_stored_is_the_formula_in_float64_rounded_once(tmp_path: Path) -
         np.testing.assert_array_max_ulp(stored[name], expected.astype(np.float32), maxulp=1)
 
 
-def test_what_is_made_of_a_weight_is_computed_once() -> None:
+def test_values_derived_from_a_weight_are_computed_once() -> None:
     graph = ir.Graph([ir.Value(name="x")], [], nodes=[])
     bias = value = add_weight(graph, Weight("b", "", keras.Variable(np.ones(4, "float32"))))
     nodes = []

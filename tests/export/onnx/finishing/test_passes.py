@@ -35,8 +35,8 @@ def operators(model: ir.Model) -> list[str]:
     return [node.op_type for node in model.graph]
 
 
-def changed(text: str, change: Callable[[ir.Graph, KnownSizes], Any], *, opset: int = 18) -> list[str]:
-    """Returns the operators that a pass leaves, which have to return what those before returned."""
+def apply_pass(text: str, change: Callable[[ir.Graph, KnownSizes], Any], *, opset: int = 18) -> list[str]:
+    """Returns the operators after a pass; fails if the pass changes the results."""
     model = read(text, opset)
     inputs = {str(value.name): _drawn(value) for value in model.graph.inputs}
     expected = ReferenceEvaluator(ir.to_proto(model)).run(None, inputs)
@@ -76,7 +76,7 @@ def test_a_division_by_a_root_mean_square_is_the_operator_for_it(
     def change(graph: ir.Graph, sizes: KnownSizes) -> None:
         operator_forms.name_root_mean_squares(graph, sizes, has_operator)
 
-    assert changed(ROOT % text, change, opset=23 if has_operator else 18) == left
+    assert apply_pass(ROOT % text, change, opset=23 if has_operator else 18) == left
 
 
 @pytest.mark.parametrize(("size", "operator"), [
@@ -86,7 +86,7 @@ def test_an_average_over_an_image_is_the_operator_that_is_as_exact(size: str, op
     text = (
         f"(float[batch,3,{size}] x) => (float[batch,3,1,1] y) <int64[2] axes = {{2, 3}}> {{ y = ReduceMean(x, axes) }}"
     )
-    assert changed(text, operator_forms.name_global_averages) == [operator]
+    assert apply_pass(text, operator_forms.name_global_averages) == [operator]
 
 
 @pytest.mark.parametrize(("rows", "left"), [(7, ["Gather"]), (5, ["Less", "Add", "Where", "Gather"])])
@@ -109,7 +109,7 @@ def test_a_gather_counts_negative_indices_itself(rows: int, left: list[str]) -> 
 ], ids=["from below first", "from above first", "bounds that cross", "no number"])  # fmt: skip
 def test_two_bounds_are_one_operator(text: str, left: list[str]) -> None:
     shape = "(float[batch,4] x) => (float[batch,4] y) <float low = {-0.5}, float high = {0.5}>"
-    assert changed(f"{shape} {{ {text} }}", operator_forms.bound_once) == left
+    assert apply_pass(f"{shape} {{ {text} }}", operator_forms.bound_once) == left
 
 
 @pytest.mark.parametrize(("text", "left"), [
@@ -124,18 +124,18 @@ def test_two_bounds_are_one_operator(text: str, left: list[str]) -> None:
     ("shape = Shape(x)  spread = Expand(unit, shape)  y = Add(x, spread)", ["Add"]),
 ], ids=["a cast to its type", "casts that lose nothing", "a cast that loses something", "a product with one",
         "one by another", "reversed twice", "reversed along two axes", "a number that is spread"])  # fmt: skip
-def test_what_changes_nothing_is_left_out(text: str, left: list[str]) -> None:
+def test_operators_without_effect_are_left_out(text: str, left: list[str]) -> None:
     shape = """(float[batch,4] x) => (float[batch,4] y) <float unit = {1.0}, int64[1] end = {-1}, int64[1] last = {1},
         int64[1] first = {0}, int64[1] minus = {-1}, int64[1] far = {-2147483648}>"""
-    assert changed(f"{shape} {{ {text} }}", constants.leave_out_needless) == left
+    assert apply_pass(f"{shape} {{ {text} }}", constants.leave_out_needless) == left
 
 
-def test_what_numbers_and_sizes_decide_is_a_constant() -> None:
+def test_values_that_constants_and_sizes_decide_are_constants() -> None:
     text = """(float[batch,6] x) => (float[batch,3,2] y)
         <int64[1] first = {0}, int64[1] second = {1}, int64[1] two = {2}> {
           shape = Shape(x)  width = Slice(shape, second, two, first)  half = Div(width, two)
           own = Slice(shape, first, second, first)  asked = Concat<axis=0>(own, half, two)  y = Reshape(x, asked) }"""
-    found = changed(text, lambda graph, sizes: constants.compute_constants(graph, sizes, 18))
+    found = apply_pass(text, lambda graph, sizes: constants.compute_constants(graph, sizes, 18))
     assert found == ["Shape", "Slice", "Concat", "Reshape"]
 
 
@@ -150,21 +150,21 @@ def test_a_product_takes_any_number_of_axes(text: str, left: list[str]) -> None:
     shape = """(float[2,length,4] x, float[4,8] w, float[8] b) => (float[2,length,8] y)
         <int64[2] flat = {-1, 4}, int64[1] first = {0}, int64[1] two = {2}, int64[1] wide = {8}>"""
     sizes = "s0 = Shape(x)  lead = Slice(s0, first, two, first)  back = Concat<axis=0>(lead, wide)"
-    found = changed(f"{shape} {{ {sizes}  {text} }}", reshapes.remove_needless_reshapes)
+    found = apply_pass(f"{shape} {{ {sizes}  {text} }}", reshapes.remove_needless_reshapes)
     assert [name for name in found if name not in ("Shape", "Slice", "Concat")] == left
 
 
 def test_a_reduction_keeps_the_axes_that_are_put_back() -> None:
     text = """(float[batch,3,4] x) => (float[batch,3,1] y) <int64[1] last = {2}>
         { m = ReduceMean<keepdims=0>(x, last)  y = Unsqueeze(m, last) }"""
-    assert changed(text, reshapes.remove_needless_reshapes) == ["ReduceMean"]
+    assert apply_pass(text, reshapes.remove_needless_reshapes) == ["ReduceMean"]
 
 
 @pytest.mark.parametrize(("axis", "left"), [(1, ["Concat"]), (2, ["Unsqueeze", "Unsqueeze", "Concat", "Reshape"])])
 def test_halves_that_are_stacked_and_joined_stand_side_by_side(axis: int, left: list[str]) -> None:
     text = f"""(float[2,4] a, float[2,4] b) => (float[2,8] y) <int64[1] axis = {{{axis}}}, int64[2] joined = {{2, 8}}>
         {{ p = Unsqueeze(a, axis)  q = Unsqueeze(b, axis)  s = Concat<axis={axis}>(p, q)  y = Reshape(s, joined) }}"""
-    assert changed(text, reshapes.remove_needless_reshapes) == left
+    assert apply_pass(text, reshapes.remove_needless_reshapes) == left
 
 
 @pytest.mark.parametrize(("text", "left"), [
@@ -174,20 +174,20 @@ def test_halves_that_are_stacked_and_joined_stand_side_by_side(axis: int, left: 
 ], ids=["turned back", "turned twice", "reshaped twice"])  # fmt: skip
 def test_shapes_in_a_row_are_one_or_none(text: str, left: list[str]) -> None:
     shape = "(float[2,3,4] x) => (float[n,m,k] y) <int64[1] flat = {24}, int64[3] full = {4, 3, 2}>"
-    assert changed(f"{shape} {{ {text} }}", reshapes.join_shapes) == left
+    assert apply_pass(f"{shape} {{ {text} }}", reshapes.join_shapes) == left
 
 
 def test_a_single_head_is_an_axis_that_is_added() -> None:
     text = """(float[batch,length,8] x) => (float[batch,1,length,8] y) <int64[4] heads = {0, 0, 1, 8}>
         { r = Reshape(x, heads)  y = Transpose<perm=[0,2,1,3]>(r) }"""
-    assert changed(text, reshapes.join_shapes) == ["Unsqueeze"]  # of no batch no Reshape infers the length
+    assert apply_pass(text, reshapes.join_shapes) == ["Unsqueeze"]  # without a batch, no Reshape infers the length
 
 
 def test_a_convolution_reads_an_image_that_is_turned_before_it_is_prepared() -> None:
     text = """(float[batch,6,4,3] x, float[2,3,1,1] w) => (float[batch,2,6,4] y)
         <float[3] mean = {0.5, 0.25, 0.125}, float half = {0.5}>
         { a = Mul(x, half)  b = Sub(a, mean)  t = Transpose<perm=[0,3,1,2]>(b)  y = Conv(t, w) }"""
-    found = changed(text, lambda graph, sizes: operator_forms.turn_images_first(graph))
+    found = apply_pass(text, lambda graph, sizes: operator_forms.turn_images_first(graph))
     assert found == ["Transpose", "Mul", "Sub", "Conv"]
 
 
@@ -216,7 +216,7 @@ KEPT = {
 }
 
 
-def attended(spelled: str, opset: int = 23) -> tuple[ir.Model, dict[str, dict[str, str]]]:
+def fuse_attention(spelled: str, opset: int = 23) -> tuple[ir.Model, dict[str, dict[str, str]]]:
     """Returns the graph and the reasons after the rule."""
     reasons: dict[str, dict[str, str]] = {}
     model = read(ATTENDING % spelled, opset)
@@ -230,15 +230,15 @@ def test_a_product_with_the_softmax_of_a_product_is_attention(spelled: str) -> N
     def change(graph: ir.Graph, sizes: KnownSizes) -> None:
         attention.rule(23).apply(graph, sizes, {})
 
-    found = changed(ATTENDING % spelled, change, opset=23)
+    found = apply_pass(ATTENDING % spelled, change, opset=23)
     assert (found.count("Attention"), found.count("MatMul"), found.count("Transpose")) == (1, 0, 0)
-    _, reasons = attended(spelled, 18)
+    _, reasons = fuse_attention(spelled, 18)
     assert reasons[""]["Attention"].startswith("it is written at the operator sets")
 
 
 @pytest.mark.parametrize(("spelled", "reason"), KEPT.values(), ids=KEPT)
-def test_what_only_looks_like_attention_stays_with_a_reason(spelled: str, reason: str | None) -> None:
-    model, reasons = attended(spelled)
+def test_operators_that_only_look_like_attention_stay_with_a_reason(spelled: str, reason: str | None) -> None:
+    model, reasons = fuse_attention(spelled)
     assert "Attention" not in operators(model)
     assert (reason is None and not reasons) or reasons[""]["Attention"].startswith(str(reason))
 
@@ -262,13 +262,13 @@ def test_scores_that_are_returned_stay_with_a_reason() -> None:
 def test_a_contraction_is_one_product(equation: str, left: str, right: str, result: str, wanted: list[str]) -> None:
     text = f"""(float[{left}] x, float[{right}] z) => (float[{result}] y)
         {{ y = Einsum<equation="{equation}">(x, z) }}"""
-    assert changed(text, contractions.multiply_matrices) == wanted
+    assert apply_pass(text, contractions.multiply_matrices) == wanted
 
 
-def test_what_is_turned_before_a_product_is_not_turned_back_behind_it() -> None:
+def test_a_factor_transposed_before_a_product_is_not_transposed_back_behind_it() -> None:
     text = """(float[2,3,4] x, float[5,4,2] z) => (float[2,5,3] y) { a = Transpose<perm=[0,1,2]>(x)
         b = Transpose<perm=[2,1,0]>(z)  p = MatMul(a, b)  y = Transpose<perm=[0,2,1]>(p) }"""
-    found = changed(text, lambda graph, sizes: contractions.leave_out_turns(graph))
+    found = apply_pass(text, lambda graph, sizes: contractions.leave_out_turns(graph))
     assert found == ["Transpose", "Transpose", "MatMul"]
 
 
@@ -288,14 +288,14 @@ CONVOLUTIONS = """(float[batch,6,4,3] x, float[3,3,1,1] w) => (float[batch,6,4,3
 ], ids=["a bias", "attention to channels", "images joined", "padded and cut", "along the channels"])  # fmt: skip
 def test_no_image_is_turned_between_two_convolutions(between: str, turns: int) -> None:
     text = CONVOLUTIONS.replace("[batch,6,4,3] y", "[batch,n,4,3] y") % between
-    assert changed(text, image_axes.compute_channels_first).count("Transpose") == turns
+    assert apply_pass(text, image_axes.compute_channels_first).count("Transpose") == turns
 
 
 def test_a_line_is_an_image_of_one_row_from_the_first_convolution_to_the_last() -> None:
     text = """(float[batch,3,1,4] x, float[3,3,1,1] w) => (float[batch,3,1,4] y)
         <int64[1] row = {2}, float bias = {0.5}> {
         c = Conv(x, w)  s = Squeeze(c, row)  a = Add(s, bias)  r = Relu(a)  u = Unsqueeze(r, row)  y = Conv(u, w) }"""
-    assert changed(text, image_axes.keep_rows) == ["Conv", "Add", "Relu", "Conv"]
+    assert apply_pass(text, image_axes.keep_rows) == ["Conv", "Add", "Relu", "Conv"]
 
 
 def test_a_weight_is_stored_as_the_operator_reads_it() -> None:
@@ -309,7 +309,7 @@ def test_a_weight_is_stored_as_the_operator_reads_it() -> None:
     assert list(kernel.shape) == [2, 3, 1, 1]
 
 
-def test_what_is_computed_twice_is_computed_once() -> None:
+def test_equal_operators_are_computed_once() -> None:
     model = read("""(float[batch,3] x) => (float[batch,3] y) <float one = {1.5}, float same = {1.5}>
         { a = Add(x, one)  b = Add(x, same)  c = Neg(b)  y = Mul(a, c) }""")
     merge_equal(model.graph)

@@ -1,4 +1,4 @@
-"""What lies between two convolutions of a line computes on images of one row, without a Squeeze in between."""
+"""Operators between two 1-D convolutions compute on images with height 1, without a Squeeze in between."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_a_line_is_an_image_from_the_first_convolution_to_the_last(
     assert all(len(node.input) == 3 for node in nodes if node.op_type == "Conv")  # its bias is its own
 
 
-def test_what_other_layers_drop_stays_where_it_is(tmp_path: Path) -> None:
+def test_an_axis_that_other_layers_drop_stays_where_it_is(tmp_path: Path) -> None:
     x = keras.Input(LINE)
     model = keras.Model(x, layers.ReLU()(keras.ops.squeeze(keras.ops.max(x, 1, keepdims=True), 1)))
     found = [node.op_type for node in onnx.load(export_onnx(model, tmp_path / "m.onnx").path).graph.node]

@@ -1,4 +1,4 @@
-"""What is computed from sizes is computed once, wherever in the model the same sizes are asked for."""
+"""Equal computations of sizes are merged, wherever the model reads these sizes."""
 
 import collections
 from pathlib import Path
@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 from keras_pe.export.onnx.finishing import symbolic_sizes
 from keras_pe.export.onnx.finishing.reshapes import ask_for_single_sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
-from tests.export.onnx.exported import expected, opened
+from tests.export.onnx.exported import keras_results, open_session
 
 ops = keras.ops
 
@@ -33,11 +33,11 @@ def _decode(x: Any) -> Any:
 
 
 def test_each_layer_of_a_decoder_has_the_mask_of_the_first(tmp_path: Path) -> None:
-    run = opened(_decode, [keras.InputSpec(shape=(None, None, 8), dtype="float32")], tmp_path)
+    run = open_session(_decode, [keras.InputSpec(shape=(None, None, 8), dtype="float32")], tmp_path)
     for shape in ((1, 2, 8), (2, 5, 8), (3, 7, 8)):
         x = np.random.default_rng(1).normal(size=shape).astype("float32")
         # Sums of at most eight products of normalized numbers, three times over: 2**-24 each.
-        np.testing.assert_allclose(run([x])[0], expected(_decode, [x])[0], rtol=0, atol=200 * 2**-24)
+        np.testing.assert_allclose(run([x])[0], keras_results(_decode, [x])[0], rtol=0, atol=200 * 2**-24)
     operators = collections.Counter(node.op_type for node in onnx.load(tmp_path / "calls.onnx").graph.node)
     assert operators["Shape"] == operators["Range"] == operators["GreaterOrEqual"] == 1
 
@@ -49,9 +49,9 @@ def _turn(x: Any) -> Any:
 
 
 def test_one_length_of_tensors_that_are_unlike_is_asked_for_once(tmp_path: Path) -> None:
-    run = opened(_turn, [keras.InputSpec(shape=(None, None, 8), dtype="float32")], tmp_path)
+    run = open_session(_turn, [keras.InputSpec(shape=(None, None, 8), dtype="float32")], tmp_path)
     x = np.random.default_rng(1).normal(size=(2, 5, 8)).astype("float32")
-    for found, wanted in zip(run([x]), expected(_turn, [x]), strict=True):
+    for found, wanted in zip(run([x]), keras_results(_turn, [x]), strict=True):
         np.testing.assert_array_equal(found, wanted)
     operators = collections.Counter(node.op_type for node in onnx.load(tmp_path / "calls.onnx").graph.node)
     assert operators["Range"] == 1
@@ -138,7 +138,7 @@ def test_sizes_are_told_as_far_as_the_inputs_determine_them() -> None:
     assert sizes.vector(values["found"]) is None
     assert sizes.shape(values["padded"])[:2] == ("batch", "length")
     assert sizes.shape(values["pooled"])[:2] == ("batch", 5)
-    assert sizes.shape(values["flat"]) == (("flat", 0),)  # of what may have any number of axes
+    assert sizes.shape(values["flat"]) == (("flat", 0),)  # the tensor may have any number of axes
 
 
 def _sizes_of(node: onnx.NodeProto, **stored: Any) -> tuple[KnownSizes, ir.Value]:

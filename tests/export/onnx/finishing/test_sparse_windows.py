@@ -35,7 +35,7 @@ def test_nothing_is_cut_off_a_line(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def model() -> keras.Model:
-    """Returns a model with all of the layers: one export tells of each."""
+    """Returns a model with all of the layers, so that one export covers them."""
     keras.utils.set_random_seed(0)
     inputs = [keras.Input((*(None,) * axes, 3), name=f"images_{axes}d") for axes in (1, 2, 3)]
     return keras.Model(inputs, [layer()(inputs[axes - 1]) for axes, layer in LAYERS.values()])

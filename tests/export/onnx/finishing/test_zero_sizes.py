@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from tests.export.onnx.exported import opened
+from tests.export.onnx.exported import open_session
 
 
 def call(x: Any) -> tuple[Any, ...]:
@@ -22,21 +22,21 @@ def call(x: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.slow
-def test_what_has_nothing_is_reshaped_to_nothing(tmp_path: Path) -> None:
-    def turned(x: Any) -> Any:
+def test_an_empty_tensor_is_reshaped_to_an_empty_tensor(tmp_path: Path) -> None:
+    def reshape_empty(x: Any) -> Any:
         pairs = ops.stack([x[..., :0], -x[..., :0]], -2)
         batch, steps = ops.shape(x)[:2]
         return ops.reshape(pairs, (batch, steps, 0)), ops.reshape(pairs, (0, 4))
 
-    run = opened(turned, [keras.InputSpec(shape=(None, None, 4), dtype="float32")], tmp_path)
+    run = open_session(reshape_empty, [keras.InputSpec(shape=(None, None, 4), dtype="float32")], tmp_path)
     x = np.ones((2, 3, 4), "float32")
-    for actual, truth in zip(run([x]), turned(x), strict=True):
+    for actual, truth in zip(run([x]), reshape_empty(x), strict=True):
         assert actual.shape == truth.shape
 
 
 @pytest.mark.slow
 def test_a_computed_size_may_be_zero(tmp_path: Path) -> None:
-    run = opened(call, [keras.InputSpec(shape=(None, None, 4), dtype="float32")], tmp_path)
+    run = open_session(call, [keras.InputSpec(shape=(None, None, 4), dtype="float32")], tmp_path)
     for batch, steps, sign in ((3, 2, 1), (3, 2, -1), (0, 2, 1), (2, 5, 1)):
         x = sign * np.random.default_rng(0).uniform(1, 2, (batch, steps, 4)).astype("float32")
         for actual, truth in zip(run([x]), call(x), strict=True):
@@ -46,13 +46,13 @@ def test_a_computed_size_may_be_zero(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_size_to_infer_is_told_where_it_is_known(tmp_path: Path) -> None:
-    def turned(x: Any) -> Any:
+    def reshape_empty(x: Any) -> Any:
         batch = ops.shape(x)[0]
         return ops.reshape(x, (batch, 4, -1)), ops.reshape(ops.transpose(x, (0, 2, 1)), (batch, -1)), ops.median(x, 1)
 
-    run = opened(turned, [keras.InputSpec(shape=(None, 3, 4), dtype="float32")], tmp_path)
+    run = open_session(reshape_empty, [keras.InputSpec(shape=(None, 3, 4), dtype="float32")], tmp_path)
     for batch in (0, 2):
         x = np.random.default_rng(0).uniform(size=(batch, 3, 4)).astype("float32")
-        for actual, truth in zip(run([x]), turned(x), strict=True):
+        for actual, truth in zip(run([x]), reshape_empty(x), strict=True):
             np.testing.assert_array_equal(actual, truth, strict=False)
             assert actual.shape == truth.shape

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from tests.export.onnx.exported import exported
+from tests.export.onnx.exported import onnx_results
 
 
 @pytest.mark.parametrize("opset", [15, 18])
@@ -20,6 +20,6 @@ def test_neighbors_are_told_apart_however_large_they_are(
     compare: Callable[..., Any], dtype: str, border: int, opset: int, tmp_path: Path
 ) -> None:
     x = np.array([border - 1, border, border + 1, 0], dtype)
-    (actual,) = exported(lambda t: compare(t, np.array(border, dtype)), [x], tmp_path, opset_version=opset)
+    (actual,) = onnx_results(lambda t: compare(t, np.array(border, dtype)), [x], tmp_path, opset_version=opset)
     expected = getattr(np, compare.__name__)(x, border)
     np.testing.assert_array_equal(actual, expected, strict=True)

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from tests.export.onnx.exported import expected, exported, opened
+from tests.export.onnx.exported import keras_results, onnx_results, open_session
 
 PARTS = [np.random.default_rng(seed).normal(size=(4, 6)).astype("float32") for seed in (0, 1)]
 CHANGES: dict[str, Callable[[Any], Any]] = {
@@ -42,10 +42,10 @@ def test_the_shape_changes_as_that_of_real_numbers(name: str, tmp_path: Path) ->
         changed = CHANGES[name](tf.complex(real, imaginary))
         return ops.real(changed), ops.imag(changed)
 
-    run = opened(call, [keras.InputSpec(shape=(None, 6), dtype="float32")] * 2, tmp_path, opset_version=15)
+    run = open_session(call, [keras.InputSpec(shape=(None, 6), dtype="float32")] * 2, tmp_path, opset_version=15)
     for rows in (4, 2):
         parts = [part[:rows] for part in PARTS]
-        for actual, truth in zip(run(parts), expected(call, parts), strict=True):
+        for actual, truth in zip(run(parts), keras_results(call, parts), strict=True):
             np.testing.assert_array_equal(actual, truth, strict=True)
 
 
@@ -54,6 +54,6 @@ def test_a_spectrum_is_cut_in_half(tmp_path: Path) -> None:
         spectrum = tf.expand_dims(tf.signal.fft(tf.complex(sound, tf.zeros_like(sound))), -1)
         return tf.math.abs(spectrum[:, : tf.shape(sound)[1] // 2, :])
 
-    (actual,) = exported(call, [PARTS[0]], tmp_path)
+    (actual,) = onnx_results(call, [PARTS[0]], tmp_path)
     # Sums of six terms of order 1.
-    np.testing.assert_allclose(actual, expected(call, [PARTS[0]])[0], rtol=0, atol=6 * 2**-22)
+    np.testing.assert_allclose(actual, keras_results(call, [PARTS[0]])[0], rtol=0, atol=6 * 2**-22)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_pe.export import ExportError
-from tests.export.onnx.exported import expected, exported, exported_together
+from tests.export.onnx.exported import exported_together, keras_results, onnx_results
 
 PARTS = [np.random.default_rng(seed).normal(size=(4, 3)).astype("float32") for seed in (0, 1)]
 MATRIX = tf.constant(np.random.default_rng(2).normal(size=(3, 3)) + 1j, tf.complex64)
@@ -60,20 +60,20 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _of_parts(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+def _as_real_function(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda real, imaginary: function(tf.complex(real, imaginary))
 
 
 @pytest.mark.slow
-def test_what_keras_does_with_complex_numbers_agrees(tmp_path: Path) -> None:
-    calls = {name: _of_parts(function) for name, function in AGREEING.items()}
+def test_operations_of_keras_on_complex_numbers_agree(tmp_path: Path) -> None:
+    calls = {name: _as_real_function(function) for name, function in AGREEING.items()}
     for name, actual, truth in exported_together(calls, PARTS, tmp_path):
         # products, a difference of two; quotients of numbers above some tenth
         np.testing.assert_allclose(actual, truth, rtol=1e-6, atol=1e-6, strict=True, err_msg=name)
 
 
 def test_sums_and_means_agree_at_the_lowest_opset(tmp_path: Path) -> None:
-    calls = {name: _of_parts(AGREEING[name]) for name in ("sum of a row", "mean of all")}
+    calls = {name: _as_real_function(AGREEING[name]) for name in ("sum of a row", "mean of all")}
     for name, actual, truth in exported_together(calls, PARTS, tmp_path, opset_version=15):
         # sums of at most twelve terms
         np.testing.assert_allclose(actual, truth, rtol=1e-6, atol=1e-6, strict=True, err_msg=name)
@@ -84,14 +84,14 @@ def test_numbers_of_two_columns_survive_the_way_through_complex_ones(tmp_path: P
         return ops.view_as_real(ops.view_as_complex(x))
 
     columns = PARTS[0][:, :2]
-    np.testing.assert_array_equal(exported(call, [columns], tmp_path)[0], columns, strict=True)
+    np.testing.assert_array_equal(onnx_results(call, [columns], tmp_path)[0], columns, strict=True)
 
 
 def test_the_length_and_angle_of_extreme_numbers_are_right(tmp_path: Path) -> None:
     values = np.array([0, -0.0, 1, -3e38, 1e38, 3e-38, -2e-38, np.inf, -np.inf, np.nan], "float32")
     real, imaginary = (side.ravel() for side in np.meshgrid(values, values))
-    call = _of_parts(lambda x: (ops.abs(x), tf.math.angle(x)))
-    length, angle = exported(call, [real, imaginary], tmp_path)
+    call = _as_real_function(lambda x: (ops.abs(x), tf.math.angle(x)))
+    length, angle = onnx_results(call, [real, imaginary], tmp_path)
     is_defined = ~(np.isnan(real) | np.isnan(imaginary))
     assert np.isnan(length[~is_defined]).all()
     # Two quotients and products, a sum, a root, a product; for the angle see that of arctan2.
@@ -103,12 +103,12 @@ def test_the_length_and_angle_of_extreme_numbers_are_right(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("operator", REFUSED)
 def test_any_other_operator_of_complex_numbers_is_refused_by_name(operator: str, tmp_path: Path) -> None:
-    call = _of_parts(REFUSED[operator])
-    expected(call, PARTS)
+    call = _as_real_function(REFUSED[operator])
+    keras_results(call, PARTS)
     with pytest.raises(
         ExportError, match=rf"operator '{operator}' of .* for complex numbers\. Keep real and imaginary parts"
     ):
-        exported(call, PARTS, tmp_path)
+        onnx_results(call, PARTS, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -117,7 +117,7 @@ def test_a_branch_that_takes_complex_numbers_is_refused(tmp_path: Path) -> None:
         return ops.real(tf.cond(tf.reduce_all(ops.abs(x) > 0), lambda: x, lambda: tf.math.conj(x)))
 
     with pytest.raises(ExportError, match="for complex numbers"):
-        exported(_of_parts(call), PARTS, tmp_path)
+        onnx_results(_as_real_function(call), PARTS, tmp_path)
 
 
 def test_a_branch_with_complex_numbers_of_its_own_agrees(tmp_path: Path) -> None:
@@ -125,18 +125,18 @@ def test_a_branch_with_complex_numbers_of_its_own_agrees(tmp_path: Path) -> None
         return tf.cond(tf.reduce_all(x > 0), lambda: ops.rfft(x)[0], lambda: ops.rfft(x)[1])
 
     for sign in (np.abs(PARTS[0]), PARTS[0]):
-        (actual,), (truth,) = exported(call, [sign], tmp_path), expected(call, [sign])
+        (actual,), (truth,) = onnx_results(call, [sign], tmp_path), keras_results(call, [sign])
         np.testing.assert_allclose(actual, truth, atol=1e-6, strict=True)
 
 
 def test_complex_outputs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="'output' is complex, and runtimes take no such tensor"):
-        exported(ops.polar, PARTS, tmp_path)
+        onnx_results(ops.polar, PARTS, tmp_path)
 
 
 def test_complex_inputs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="is complex, and runtimes take no such tensor"):
-        exported(ops.real, [PARTS[0].astype("complex64")], tmp_path)
+        onnx_results(ops.real, [PARTS[0].astype("complex64")], tmp_path)
 
 
 def test_parts_that_tensorflow_would_broadcast_are_refused(tmp_path: Path) -> None:
@@ -144,4 +144,4 @@ def test_parts_that_tensorflow_would_broadcast_are_refused(tmp_path: Path) -> No
         return ops.abs(tf.complex(x, y[:, :1]))
 
     with pytest.raises(ExportError, match=r"'Complex' .* of unlike shapes"):
-        exported(call, PARTS, tmp_path)
+        onnx_results(call, PARTS, tmp_path)

@@ -62,13 +62,13 @@ def test_a_contraction_is_one_matrix_product_and_exact(tmp_path: Path, equation:
     # At most 8 products of values up to 4, rounded to float32 one after the other: 8 x 16 x 6e-8.
     np.testing.assert_allclose(actual, expected, atol=8e-6, rtol=0)
     assert kinds.count("MatMul") == 1
-    assert set(kinds) <= {"MatMul", "Reshape", "Transpose", "Shape", "Concat"}  # the latter two where sizes are asked
+    assert set(kinds) <= {"MatMul", "Reshape", "Transpose", "Shape", "Concat"}  # the latter two read sizes
 
 
 @pytest.mark.parametrize("equation", ["ab,cd->abcd", "ab,c->abc", "ab,c->cba", "ba,ab->ab", "ab,b->ba"])
 def test_products_of_which_nothing_is_summed_are_one_elementwise_product(tmp_path: Path, equation: str) -> None:
     actual, expected, kinds = _export(equation, "ab", tmp_path)
-    np.testing.assert_array_max_ulp(actual, expected.astype("float32"), 1)  # of the one rounding
+    np.testing.assert_array_max_ulp(actual, expected.astype("float32"), 1)  # one rounding
     assert kinds.count("Mul") == 1
     assert set(kinds) <= {"Mul", "Unsqueeze", "Transpose"}
 

@@ -22,7 +22,7 @@ KERNELS = [
 TOLERANCE = 125 * 4 * float(np.finfo("float32").eps)
 
 
-def made(
+def make_model(
     transposed: list[keras.layers.Layer], shape: tuple[int | None, ...], first: keras.layers.Layer | None = None
 ) -> keras.Model:
     """Returns a model with an output for each layer, after a first one if there is one."""
@@ -51,13 +51,13 @@ def assert_agrees(model: keras.Model, path: Path, shapes: list[tuple[int, ...]],
 @pytest.mark.slow
 def test_every_kernel_and_stride_agree_at_sizes_never_traced(tmp_path: Path) -> None:
     every = [layers.Conv2DTranspose(3, kernel, strides=stride, padding=padding) for kernel, stride, padding in KERNELS]
-    assert_agrees(made(every, (None, None)), tmp_path, [(2, 7, 8), (3, 5, 4)])
+    assert_agrees(make_model(every, (None, None)), tmp_path, [(2, 7, 8), (3, 5, 4)])
 
 
 @pytest.mark.slow
 def test_a_fixed_size_is_one_operator(tmp_path: Path) -> None:
     every = [layers.Conv2DTranspose(3, kernel, strides=stride, padding=padding) for kernel, stride, padding in KERNELS]
-    artifact = assert_agrees(made(every, (7, 8)), tmp_path, [(2, 7, 8)])
+    artifact = assert_agrees(make_model(every, (7, 8)), tmp_path, [(2, 7, 8)])
     kinds = [node.op_type for node in onnx.load(artifact.path).graph.node]
     assert set(kinds) <= {"Transpose", "ConvTranspose", "Reshape", "Add"}
     assert kinds.count("ConvTranspose") == len(KERNELS)
@@ -83,7 +83,7 @@ def test_any_size_is_one_operator(tmp_path: Path) -> None:
             if axes == rank
         ]
         shapes = [(2, *(7, 8, 3)[:rank]), (3, *(5, 4, 6)[:rank]), (1, *(1, 2, 1)[:rank])]
-        artifact = assert_agrees(made(every, (None,) * rank), tmp_path, shapes)
+        artifact = assert_agrees(make_model(every, (None,) * rank), tmp_path, shapes)
         operators = [node.op_type for node in onnx.load(artifact.path).graph.node]
         assert set(operators) <= {"ConvTranspose", "Transpose", "Unsqueeze", "Squeeze"}
         assert operators.count("ConvTranspose") == len(every)
@@ -91,9 +91,9 @@ def test_any_size_is_one_operator(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(7, 8), (None, None)])
-def test_what_stands_before_it_does_not_matter(shape: tuple[int | None, ...], tmp_path: Path) -> None:
+def test_the_layer_before_a_convolution_does_not_matter(shape: tuple[int | None, ...], tmp_path: Path) -> None:
     layer = layers.Conv2DTranspose(3, 3, strides=2, padding="same")
-    assert_agrees(made([layer], shape, layers.Dense(2)), tmp_path, [(2, 7, 8)])
+    assert_agrees(make_model([layer], shape, layers.Dense(2)), tmp_path, [(2, 7, 8)])
 
 
 # In the default run each number of axes once.
@@ -104,7 +104,7 @@ def test_what_stands_before_it_does_not_matter(shape: tuple[int | None, ...], tm
 def test_one_to_three_axes_agree_at_every_opset(rank: int, opset: int, tmp_path: Path) -> None:
     kind = (layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose)[rank - 1]
     layer = kind(3, 3, strides=2, padding="same", activation="relu")
-    assert_agrees(made([layer], (None,) * rank), tmp_path, [(2, *(5, 6, 4)[:rank])], opset)
+    assert_agrees(make_model([layer], (None,) * rank), tmp_path, [(2, *(5, 6, 4)[:rank])], opset)
 
 
 @pytest.mark.slow
@@ -112,9 +112,9 @@ def test_each_axis_has_its_own_kernel_and_stride(tmp_path: Path) -> None:
     layer = layers.Conv2DTranspose(3, (1, 4), strides=(3, 2), padding="same", use_bias=False)
     for name, shape in (("dynamic", (None, None)), ("fixed", (7, 8))):
         (tmp_path / name).mkdir()
-        assert_agrees(made([layer], shape), tmp_path / name, [(2, 7, 8)])
+        assert_agrees(make_model([layer], shape), tmp_path / name, [(2, 7, 8)])
 
 
 def test_a_number_after_a_convolution_is_no_bias(tmp_path: Path) -> None:
     convolution = layers.Conv2D(3, 3, use_bias=False)
-    assert_agrees(made([layers.Lambda(lambda x: x + 3.0)], (7, 8), convolution), tmp_path, [(2, 7, 8)])
+    assert_agrees(make_model([layers.Lambda(lambda x: x + 3.0)], (7, 8), convolution), tmp_path, [(2, 7, 8)])

@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 
 from keras_pe.export import ExportError
-from tests.export.onnx.exported import expected, exported
+from tests.export.onnx.exported import keras_results, onnx_results
 
 VALUES = np.array([[3, 0, 3, 5], [2, 2, 2, 1], [9, 1, 0, 0]], "int32")  # 9 is beyond the last bin
 WEIGHTS = np.array([0.5, 1.5, 2.0, 4.0], "float32")
@@ -16,7 +16,7 @@ def test_values_are_counted_as_often_as_they_come(values: np.ndarray, tmp_path: 
     def call(x):
         return ops.bincount(x, minlength=10)
 
-    (actual,), (truth,) = exported(call, [values], tmp_path), expected(call, [values])
+    (actual,), (truth,) = onnx_results(call, [values], tmp_path), keras_results(call, [values])
     np.testing.assert_array_equal(actual, truth, strict=True)
 
 
@@ -24,19 +24,19 @@ def test_weights_are_added(tmp_path: Path) -> None:
     def call(x, w):
         return ops.bincount(x, weights=w, minlength=6)
 
-    (actual,) = exported(call, [VALUES[0], WEIGHTS], tmp_path)
+    (actual,) = onnx_results(call, [VALUES[0], WEIGHTS], tmp_path)
     np.testing.assert_array_equal(actual, np.bincount(VALUES[0], WEIGHTS, 6).astype("float32"), strict=True)
 
 
 def test_counting_is_refused_where_onnx_cannot_scatter_sums(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="needs opset 16"):
-        exported(lambda x: ops.bincount(x, minlength=6), [VALUES], tmp_path, opset_version=15)
+        onnx_results(lambda x: ops.bincount(x, minlength=6), [VALUES], tmp_path, opset_version=15)
 
 
-def test_what_is_scattered_to_one_place_is_added(tmp_path: Path) -> None:
+def test_values_scattered_to_one_index_are_added(tmp_path: Path) -> None:
     def call(i, v):
         return ops.scatter(i, v, (4, 2))
 
     inputs = [np.array([[1], [3], [1]], "int32"), np.array([[1, 2], [3, 4], [5, 6]], "float32")]
-    (actual,) = exported(call, inputs, tmp_path)
+    (actual,) = onnx_results(call, inputs, tmp_path)
     np.testing.assert_array_equal(actual, [[0, 0], [6, 8], [0, 0], [3, 4]])

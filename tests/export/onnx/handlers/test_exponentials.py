@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from tests.export.onnx.exported import exported
+from tests.export.onnx.exported import onnx_results
 
 EPSILON = float(np.finfo("float32").eps)
 # Both sides of zero at every scale at which float32 has digits, and what has no digits left.
@@ -24,20 +24,20 @@ def test_every_digit_survives_near_zero(function, exact, extremes, tmp_path: Pat
     x = np.concatenate([SMALL[np.abs(SMALL) < 0.9], SMALL[SMALL > 0], EDGES, np.array(extremes, "float32")])
     with np.errstate(all="ignore"):
         truth = exact(x.astype("float64")).astype("float32")
-    (actual,) = exported(function, [x], tmp_path)
+    (actual,) = onnx_results(function, [x], tmp_path)
     # Five roundings, and up to 2 ulp each in the runtime's Exp, Log and Tanh.
     np.testing.assert_allclose(actual, truth, rtol=8 * EPSILON)
 
 
 def test_erfc_is_right_to_the_rounding_of_one(tmp_path: Path) -> None:
     x = np.concatenate([np.linspace(-5, 5, 101, dtype="float32"), [-np.inf, np.inf]]).astype("float32")
-    (actual,) = exported(ops.erfc, [x], tmp_path)
+    (actual,) = onnx_results(ops.erfc, [x], tmp_path)
     np.testing.assert_allclose(actual, [math.erfc(v) for v in x.tolist()], rtol=0, atol=4 * EPSILON)
 
 
 def test_exact_gelu_converts(tmp_path: Path) -> None:
     x = np.linspace(-8, 8, 101, dtype="float32")
-    (actual,) = exported(lambda t: ops.gelu(t, approximate=False), [x], tmp_path)
+    (actual,) = onnx_results(lambda t: ops.gelu(t, approximate=False), [x], tmp_path)
     truth = [0.5 * v * math.erfc(-v / math.sqrt(2)) for v in x.tolist()]
     np.testing.assert_allclose(actual, truth, rtol=EPSILON, atol=0.5 * 8 * 4 * EPSILON)  # |x| / 2 times erfc's error
 
@@ -45,7 +45,7 @@ def test_exact_gelu_converts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_a_logarithm_keeps_its_precision(dtype: str, tmp_path: Path) -> None:
     x = np.linspace(0.1, 9, 101, dtype="float32")
-    (actual,) = exported(lambda t: ops.log(ops.cast(t, dtype)), [x], tmp_path)
+    (actual,) = onnx_results(lambda t: ops.log(ops.cast(t, dtype)), [x], tmp_path)
     assert actual.dtype == dtype
     # Two ulp of a logarithm, which is below 4.
     np.testing.assert_allclose(actual, np.log(x.astype(dtype).astype("float64")), rtol=0, atol=8 * np.finfo(dtype).eps)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from tests.export.onnx.exported import expected, exported
+from tests.export.onnx.exported import keras_results, onnx_results
 
 
 @pytest.mark.parametrize("axis", [-1, 0, 1])
@@ -15,4 +15,4 @@ def test_an_index_out_of_range_is_hot_nowhere(axis: int, index: str, dtype: str,
     def call(x):
         return ops.one_hot(x, 4, axis=axis, dtype=dtype)
 
-    np.testing.assert_array_equal(exported(call, [indices], tmp_path), expected(call, [indices]), strict=True)
+    np.testing.assert_array_equal(onnx_results(call, [indices], tmp_path), keras_results(call, [indices]), strict=True)

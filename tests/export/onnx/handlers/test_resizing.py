@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_pe.export import ExportError, export_onnx
-from tests.export.onnx.exported import Calls, expected, exported, exported_together
+from tests.export.onnx.exported import Calls, exported_together, keras_results, onnx_results
 
 # The largest overshoot of the kernels is below 2, an axis takes some tens of products and sums of values below 4.
 ATOL = 20 * np.finfo("float32").eps
@@ -42,26 +42,26 @@ def any_size(function: Callable[[Any], Any], folder: Path, opset: int) -> ort.In
 
 @pytest.mark.parametrize("opset", [18, pytest.param(15, marks=pytest.mark.slow)])
 def test_images_of_any_size_are_resized_as_in_keras(opset: int, tmp_path: Path) -> None:
-    def resized(x: Any) -> Any:
+    def resize_images(x: Any) -> Any:
         return [ops.image.resize(x, (13, 20), interpolation=kind, antialias=antialias) for kind, antialias in KINDS]
 
-    session = any_size(resized, tmp_path, opset)
+    session = any_size(resize_images, tmp_path, opset)
     for shape in ((2, 8, 9, 3), (1, 50, 4, 3), (3, 13, 20, 3), (1, 1, 1, 3), (1, 300, 301, 3)):
         x = images(*shape)
         results = session.run(None, {session.get_inputs()[0].name: x})
-        for kind, actual, truth in zip(KINDS, results, resized(x), strict=True):
+        for kind, actual, truth in zip(KINDS, results, resize_images(x), strict=True):
             atol = ATOL_OF_RESIZE if kind == ("bilinear", False) else ATOL
             np.testing.assert_allclose(actual, truth, rtol=0, atol=atol, err_msg=f"{kind} of {shape}")
 
 
 @pytest.mark.slow
 def test_a_pixel_that_is_missing_spoils_no_other_than_in_keras(tmp_path: Path) -> None:
-    def resized(kind: str, antialias: bool) -> Callable[[Any], Any]:
+    def resize_images(kind: str, antialias: bool) -> Callable[[Any], Any]:
         return lambda x: ops.image.resize(x, (9, 70), interpolation=kind, antialias=antialias)
 
     x = images(1, 40, 30, 1)
     x[0, 17, 13] = np.nan
-    kinds = {str(kind): resized(*kind) for kind in KINDS[2:]}  # the first two need not read the pixel at all
+    kinds = {str(kind): resize_images(*kind) for kind in KINDS[2:]}  # the first two need not read the pixel at all
     for kind, actual, truth in exported_together(kinds, [x], tmp_path):
         assert 0 < np.isnan(truth).sum() < truth.size / 2
         np.testing.assert_allclose(actual, truth, rtol=0, atol=ATOL, err_msg=kind)
@@ -80,21 +80,21 @@ def test_places_that_only_tensorflow_offers_agree_too(tmp_path: Path) -> None:
 def test_integers_become_floats(tmp_path: Path) -> None:
     x = np.random.default_rng(0).integers(0, 256, (2, 8, 9, 3), "uint8")
 
-    def resized(x: Any) -> Any:
+    def resize_images(x: Any) -> Any:
         return tf.image.resize(x, (5, 11), method="bicubic")
 
-    (truth,), (actual,) = expected(resized, [x]), exported(resized, [x], tmp_path)
+    (truth,), (actual,) = keras_results(resize_images, [x]), onnx_results(resize_images, [x], tmp_path)
     np.testing.assert_allclose(actual, truth, rtol=0, atol=256 / 4 * ATOL, strict=True)
 
 
 def test_places_outside_the_image_are_black(tmp_path: Path) -> None:
-    def moved(x: Any) -> Any:
+    def scale_and_translate(x: Any) -> Any:
         return tf.raw_ops.ScaleAndTranslate(
             images=x, size=[9, 12], scale=[0.6, 1.7], translation=[3.2, -6.1], kernel_type="lanczos3"
         )
 
     x = images(2, 8, 9, 3)
-    (truth,), (actual,) = expected(moved, [x]), exported(moved, [x], tmp_path)
+    (truth,), (actual,) = keras_results(scale_and_translate, [x]), onnx_results(scale_and_translate, [x], tmp_path)
     assert not truth[:, :3].any()
     assert not truth[:, :, 10:].any()
     np.testing.assert_allclose(actual, truth, rtol=0, atol=ATOL)
@@ -113,7 +113,7 @@ def test_places_outside_the_image_are_black(tmp_path: Path) -> None:
 )
 def test_kernels_that_keras_does_not_offer_are_refused(resized: Any, reason: str, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=reason):
-        exported(resized, [images(1, 4, 4, 3)], tmp_path)
+        onnx_results(resized, [images(1, 4, 4, 3)], tmp_path)
 
 
 def test_areas_are_averaged_at_any_size(tmp_path: Path) -> None:

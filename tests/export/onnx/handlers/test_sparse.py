@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_pe.export import UnsupportedError
-from tests.export.onnx.exported import expected, exported, opened
+from tests.export.onnx.exported import keras_results, onnx_results, open_session
 
 RNG = np.random.default_rng(0)
 ADJACENCY = np.where(RNG.random((5, 7)) < 0.4, RNG.normal(size=(5, 7)), 0).astype("float32")
@@ -22,9 +22,9 @@ def test_the_product_with_a_dense_matrix_agrees(is_a: bool, is_b: bool, rows: in
         return tf.sparse.sparse_dense_matmul(SPARSE, x, adjoint_a=is_a, adjoint_b=is_b)
 
     x = RNG.normal(size=(rows, 7 if is_b else 3)).astype("float32")
-    (actual,) = exported(call, [x], tmp_path, is_static=True)
+    (actual,) = onnx_results(call, [x], tmp_path, is_static=True)
     # Sums of at most seven terms of order 1.
-    np.testing.assert_allclose(actual, expected(call, [x])[0], rtol=0, atol=7 * 2**-22, strict=True)
+    np.testing.assert_allclose(actual, keras_results(call, [x])[0], rtol=0, atol=7 * 2**-22, strict=True)
 
 
 def test_edges_that_come_in_may_repeat_and_are_as_many_as_there_are(tmp_path: Path) -> None:
@@ -33,12 +33,14 @@ def test_edges_that_come_in_may_repeat_and_are_as_many_as_there_are(tmp_path: Pa
 
     shapes = {"int64": (None, 2), "float32": (None,)}
     specs = [keras.InputSpec(shape=shape, dtype=dtype) for dtype, shape in shapes.items()]
-    run = opened(call, [*specs, keras.InputSpec(shape=(5, 3), dtype="float32")], tmp_path)
+    run = open_session(call, [*specs, keras.InputSpec(shape=(5, 3), dtype="float32")], tmp_path)
     for count in (1, 4, 11):
         edges, weights = RNG.integers(0, 5, (count, 2)), RNG.normal(size=count).astype("float32")
         inputs = [edges, weights, RNG.normal(size=(5, 3)).astype("float32")]
         # Sums of at most eleven terms of order 1.
-        np.testing.assert_allclose(run(inputs)[0], expected(call, inputs)[0], rtol=0, atol=11 * 2**-22, strict=True)
+        np.testing.assert_allclose(
+            run(inputs)[0], keras_results(call, inputs)[0], rtol=0, atol=11 * 2**-22, strict=True
+        )
 
 
 def test_a_sparse_matrix_is_made_dense(tmp_path: Path) -> None:
@@ -46,8 +48,8 @@ def test_a_sparse_matrix_is_made_dense(tmp_path: Path) -> None:
         return tf.sparse.to_dense(tf.SparseTensor(SPARSE.indices, values, [5, 7]), default_value=-1.0)
 
     values = RNG.normal(size=len(SPARSE.values)).astype("float32")
-    (actual,) = exported(call, [values], tmp_path, is_static=True)
-    np.testing.assert_array_equal(actual, expected(call, [values])[0], strict=True)
+    (actual,) = onnx_results(call, [values], tmp_path, is_static=True)
+    np.testing.assert_array_equal(actual, keras_results(call, [values])[0], strict=True)
 
 
 def test_below_opset_16_the_product_is_refused(tmp_path: Path) -> None:
@@ -55,4 +57,4 @@ def test_below_opset_16_the_product_is_refused(tmp_path: Path) -> None:
         return tf.sparse.sparse_dense_matmul(SPARSE, x)
 
     with pytest.raises(UnsupportedError, match="SparseTensorDenseMatMul"):
-        exported(call, [np.ones((7, 2), "float32")], tmp_path, is_static=True, opset_version=15)
+        onnx_results(call, [np.ones((7, 2), "float32")], tmp_path, is_static=True, opset_version=15)

@@ -9,11 +9,11 @@ import tensorflow as tf
 from keras import ops
 
 from keras_pe.export import ExportError
-from tests.export.onnx.exported import expected, opened
+from tests.export.onnx.exported import keras_results, open_session
 
-# Of the largest value. A sum of n numbers of one size wanders some sqrt(n) half-ulps away, 2.7e-6 of its usual size for
-# 2048, and the largest of so many sums is about three times the usual. Where ONNX Runtime's DFT is inexact, it is off
-# by 1e-5 at 100 and more above.
+# The tolerance is a share of the largest value. A sum of n numbers of one size is off by about sqrt(n) half-ulps, which
+# is 2.7e-6 of its usual size for 2048. The largest of so many sums is about three times the usual. An inexact DFT of
+# ONNX Runtime is off by 1e-5 at 100, and by more above.
 TOLERANCE = 2e-6
 SIZES = [(1, 2), (3, 7), (5, 100), (2, 1009), (4, 64)]
 LINES: dict[str, Callable[..., Any]] = {
@@ -38,7 +38,7 @@ def _parts(x: Any) -> tuple[Any, Any]:
 
 
 def _each(functions: dict[str, Callable[..., Any]], *names: str) -> Callable[..., Any]:
-    """Returns one function with the results of those of these names, or of all: one export tells of each."""
+    """Returns one function with the results of the named functions, or of all, so that one export covers them."""
     return lambda *x: [functions[name](*x) for name in names or functions]
 
 
@@ -55,12 +55,12 @@ def _agrees(
     tolerance: float = TOLERANCE,
 ) -> None:
     """Exports once, and compares with Keras at each of the shapes, which all inputs have in common."""
-    run = opened(
+    run = open_session(
         function, [keras.InputSpec(shape=shape, dtype="float32") for shape in shapes], folder, opset_version=opset
     )
     for trial in trials:
         inputs = [_normal(*trial) + i for i in range(len(shapes))]
-        for actual, truth in zip(run(inputs), expected(function, inputs), strict=True):
+        for actual, truth in zip(run(inputs), keras_results(function, inputs), strict=True):
             scale = max(1, np.abs(truth).max())
             np.testing.assert_allclose(actual, truth, rtol=0, atol=tolerance * scale, strict=True, err_msg=str(trial))
 
@@ -154,5 +154,5 @@ def test_the_mel_spectrogram_agrees_with_its_own_defaults(opset: int, tmp_path: 
 def test_the_imaginary_part_of_a_sum_that_is_real_is_zero(tmp_path: Path) -> None:
     """Its sign would decide whether the angle of a negative number is pi or -pi."""
     x = np.random.default_rng(0).normal(size=(4, 30)).astype("float32")
-    run = opened(lambda x: ops.rfft(x)[1], [keras.InputSpec(shape=(None, 30), dtype="float32")], tmp_path)
+    run = open_session(lambda x: ops.rfft(x)[1], [keras.InputSpec(shape=(None, 30), dtype="float32")], tmp_path)
     np.testing.assert_array_equal(run([x])[0][:, [0, 15]], 0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.export.onnx.exported import expected, opened
+from tests.export.onnx.exported import keras_results, open_session
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -31,11 +31,11 @@ def test_the_best_boxes_are_those_of_tensorflow(name: str, own: int, tmp_path: P
         keras.InputSpec(shape=(None, None, own, 4), dtype="float32"),
         keras.InputSpec(shape=(None, None, 3), dtype="float32"),
     ]
-    run = opened(call, specs, tmp_path, opset_version=15)
+    run = open_session(call, specs, tmp_path, opset_version=15)
     for batch, count in ((2, 1), (1, 3), (3, 40)):
         rng = np.random.default_rng(count)
         corners = rng.uniform(-0.1, 1.1, (batch, count, own, 2))
         boxes = np.concatenate([corners, corners + rng.uniform(0, 0.4, corners.shape)], -1).astype("float32")
         inputs = [boxes, rng.normal(size=(batch, count, 3)).astype("float32")]
-        for actual, truth in zip(run(inputs), expected(call, inputs), strict=True):
+        for actual, truth in zip(run(inputs), keras_results(call, inputs), strict=True):
             np.testing.assert_array_equal(actual, truth, strict=True)

@@ -18,7 +18,7 @@ from tests.export.onnx.survey.values import (
 )
 
 
-def _joined(name):
+def _join_pair(name):
     return lambda a, b: getattr(ops, name)([a, b])
 
 
@@ -39,7 +39,7 @@ SHAPING = {
     "dsplit": op(ops.dsplit, REAL, indices_or_sections=2),
     "hsplit": op(ops.hsplit, REAL, indices_or_sections=3),
     "vsplit": op(ops.vsplit, REAL, indices_or_sections=2, static=True),
-    **{n: op(_joined(n), normal(4, 3, 6), normal(4, 3, 6)) for n in ("dstack", "hstack", "vstack", "stack")},
+    **{n: op(_join_pair(n), normal(4, 3, 6), normal(4, 3, 6)) for n in ("dstack", "hstack", "vstack", "stack")},
     "expand_dims": op(ops.expand_dims, REAL, axis=1),
     "squeeze": op(ops.squeeze, normal(4, 1, 3), axis=1),
     "flip": op(ops.flip, REAL, axis=1),

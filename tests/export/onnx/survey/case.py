@@ -1,4 +1,4 @@
-"""One row of the survey: something to call, what to call it with, and what of it is dynamic."""
+"""One row of the survey: a callable, its inputs and its dynamic dimensions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class Case:
 
     Attributes:
         make: Returns the callable: a function or a layer of one tensor per input.
-        inputs: What it is compared on.
+        inputs: The inputs of the comparison.
         is_static: True to export with the inputs' own sizes, where the callable needs them in Keras; else the first
             dimension of every input is dynamic.
     """

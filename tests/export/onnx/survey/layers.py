@@ -129,6 +129,7 @@ FEATURES = {
 }
 LAYERS = {**CORE, **RECURRENT, **CONVOLUTIONS, **IMAGE, **FEATURES}
 
-# What is no layer to call: bases, containers of other frameworks' code, cells, and what takes something else.
+# Classes that are not callable layers: bases, containers of other frameworks' code, cells, and layers with other
+# inputs.
 UNCALLED = {"Layer", "Wrapper", "InputSpec", "InputLayer", "FlaxLayer", "JaxLayer", "TorchModuleWrapper", "TFSMLayer"}
 UNCALLED |= {"MaxNumBoundingBoxes"}
