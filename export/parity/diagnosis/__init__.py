@@ -1,1 +1,1 @@
-"""Where a failing artifact differs, and why."""
+"""Finds the layer and the cause of a failing artifact's difference."""

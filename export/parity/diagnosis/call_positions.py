@@ -1,4 +1,4 @@
-"""The positions that a layer of this package is given."""
+"""The positions that a call of this package's layers uses."""
 
 import inspect
 from typing import Any
@@ -10,7 +10,7 @@ from keras_pe.signal.formula import Float64Array
 
 
 def positions_given(fault: LayerFault) -> list[Float64Array]:
-    """Returns the positions of each axis that a layer of this package is given, `(batch or 1, length)`."""
+    """Returns the positions of each axis in a call of this package's layer, `(batch or 1, length)`."""
     from keras_pe.layers.call_arguments import per_axis  # Keras is imported with it
     from keras_pe.layers.positions import resolve_positions
 
@@ -31,12 +31,12 @@ def positions_given(fault: LayerFault) -> list[Float64Array]:
 
 
 def axes_of(layer: Any) -> int:
-    """Returns how many axes of positions a built layer has."""
+    """Returns the number of position axes of a built layer."""
     return max(int((layer.get_build_config() or {}).get("axes", 1)), 1)
 
 
 def _lengths(layer: Any, shape: tuple[int, ...]) -> list[int]:
-    """Returns the length of each axis of positions; the axes of a sequence share the one there is."""
+    """Returns the length of each axis of positions. Several axes of a sequence share its one length."""
     if hasattr(layer, "sequence_axis"):
         lengths = [shape[axis] for axis in layer.sequence_axis]
     else:

@@ -1,4 +1,4 @@
-"""Arrays that a layer captures: constants of its calls, its attributes, and what its functions refer to."""
+"""Finds arrays that a layer captures: constants of its calls, attributes, and objects that its functions refer to."""
 
 import contextlib
 import functools
@@ -14,17 +14,17 @@ from keras_pe.export.model.watch.keras_internals import symbolic_arguments
 from keras_pe.export.model.watch.layer_paths import layer_paths
 from keras_pe.export.results import Array
 
-_LEAST_VALUES = 8  # fewer are found in any artifact
+_LEAST_VALUES = 8  # smaller arrays occur in any artifact by chance
 _LIBRARIES = ("jax", "keras", "keras_pe", "numpy", "tensorflow", "torch")
-_DEEPEST = 4  # containers and functions inside each other
+_DEEPEST = 4  # largest depth of nested containers and functions
 
 
 @dataclass(frozen=True)
 class CapturedArray:
-    """An array that a layer computes with and that is no weight of the model.
+    """An array that a layer computes with although it is not a weight of the model.
 
     Attributes:
-        path: Its name, as that of a weight.
+        path: A name in the form of a weight's path.
         value: The array.
     """
 
@@ -43,10 +43,10 @@ class CapturedArray:
 
 
 def captured_arrays(model: Any) -> Iterator[tuple[str, CapturedArray]]:
-    """Yields the path of a layer and each array of floats that it captures; small arrays and weights are left out.
+    """Yields the path of a layer and each array of floats that it captures, without small arrays and weights.
 
-    The arguments of its calls in a functional model count, its attributes, and what its functions refer to: closures,
-    defaults and globals. The weights of a layer that is captured this way count as well.
+    Captured arrays come from the arguments of calls in a functional model, from attributes, and from objects that
+    functions refer to: closures, defaults and globals. A captured layer's weights count as well.
     """
     paths = list(layer_paths(model))
     known = {id(layer) for _, layer in paths} | {id(variable) for variable in model.variables}
@@ -54,7 +54,7 @@ def captured_arrays(model: Any) -> Iterator[tuple[str, CapturedArray]]:
         number = 0
         for array in _distinct(_of_layer(layer, known)):
             if array.dtype.name in EPSILON and array.size >= _LEAST_VALUES:
-                # Keras' layers cast a table of float64 to the type in which they compute.
+                # Keras layers cast a float64 table to their compute dtype.
                 value = array.astype(np.float32) if array.dtype == np.float64 else array
                 yield path, CapturedArray(f"{path}/array {number} of its call", value)
                 number += 1
@@ -75,14 +75,14 @@ def _of_layer(layer: Any, known: set[int]) -> Iterator[Array]:
 
 @functools.cache
 def _own_attributes() -> frozenset[str]:
-    """Returns the attributes that Keras gives to every layer."""
+    """Returns the attributes that every Keras layer has."""
     import keras
 
     return frozenset(vars(keras.layers.Layer()))
 
 
 def _arrays(value: Any, known: set[int], depth: int) -> Iterator[Array]:
-    """Yields the arrays in a value, in containers and functions as well; layers and variables of the model aside."""
+    """Yields the arrays in a value, also in containers and functions, but not in layers and variables of the model."""
     import keras
 
     if depth > _DEEPEST or id(value) in known or isinstance(value, keras.KerasTensor):
@@ -115,7 +115,7 @@ def _of_all(values: Iterable[Any], known: set[int], depth: int) -> Iterator[Arra
 
 
 def _referenced(function: types.FunctionType) -> Iterator[Any]:
-    """Yields what a function refers to: what its closure holds, its defaults, and the globals that it names."""
+    """Yields the objects that a function refers to: closure cells, defaults, and named globals."""
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
@@ -135,12 +135,12 @@ def _is_function(value: Any) -> bool:
 
 
 def _is_of_library(value: Any) -> bool:
-    """Whether a class or a function is of a library, whose constants are no user's."""
+    """Whether a class or a function belongs to a library, whose constants are not the user's."""
     return str(value.__module__).partition(".")[0] in _LIBRARIES
 
 
 def _distinct(arrays: Iterable[Array]) -> Iterator[Array]:
-    """Yields arrays, each of equal contents once."""
+    """Yields arrays without duplicates."""
     seen: set[tuple[tuple[int, ...], bytes]] = set()
     for array in arrays:
         key = (array.shape, array.tobytes() if array.dtype != object else b"")

@@ -1,4 +1,4 @@
-"""Whether two places fail alike, and the causes that show only when places are compared."""
+"""Compares the failures of two runtimes, and finds causes that only this comparison shows."""
 
 import math
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from keras_pe.export.parity.diagnosis.relations import close, distance_where_fin
 from keras_pe.export.results import Cause, Comparison, Finding, Problem, RuntimeResult
 from keras_pe.export.runtimes.runtime import RuntimeName, Version
 
-_ALIKE = 1e-3  # of a difference, by which two places that fail alike may differ
+_ALIKE = 1e-3  # largest relative distance between the differences of two runtimes that fail alike
 
 
 def is_alike(one: RuntimeResult, other: RuntimeResult) -> bool:
-    """Whether two places fail in the same cases, by the same amounts to a thousandth, with the same arrays."""
+    """Whether two runtimes fail in equal cases, by equal amounts to a thousandth, with equal outputs."""
     if one.passed or (one.status, one.error, len(one.cases)) != (other.status, other.error, len(other.cases)):
         return False
     for mine, theirs in zip(one.cases, other.cases, strict=True):
@@ -26,7 +26,7 @@ def is_alike(one: RuntimeResult, other: RuntimeResult) -> bool:
 
 
 def _is_off_alike(one: Comparison, other: Comparison) -> bool:
-    """Whether two comparisons of one output have one verdict, and differ from the truth by the same amounts."""
+    """Whether two comparisons of one output have equal verdicts and equal differences from the reference."""
     facts = ((each.passed, each.problem, each.actual_shape, each.actual_dtype) for each in (one, other))
     if len(set(facts)) > 1:
         return False
@@ -38,12 +38,12 @@ def _is_off_alike(one: Comparison, other: Comparison) -> bool:
 
 
 def _is_near(one: float, other: float, tolerance: float) -> bool:
-    """Whether two differences are equal, or apart by no more than rounding; an infinity is near itself alone."""
+    """Whether two differences are equal up to rounding. An infinity is only near itself."""
     return one == other or (math.isfinite(one) and abs(one - other) <= tolerance + _ALIKE * min(one, other))
 
 
 def _has_same_answer(one: RuntimeResult, other: RuntimeResult) -> bool:
-    """Whether two places returned the same arrays in the worst case of both, if that is one case."""
+    """Whether two runtimes returned equal arrays in their worst case, if both have the same worst case."""
     mine, theirs = one.recording, other.recording
     if mine is None or theirs is None or mine.case != theirs.case:
         return True
@@ -59,14 +59,14 @@ def _has_same_answer(one: RuntimeResult, other: RuntimeResult) -> bool:
 
 
 def compare_runtimes(results: Sequence[RuntimeResult]) -> list[RuntimeResult]:
-    """Returns the results, with the causes that only show when places are compared with each other."""
+    """Returns the results with the causes that only a comparison of runtimes shows."""
     return [
         result if result.passed else _with_served_file(_with_release(result, results), results) for result in results
     ]
 
 
 def _with_release(result: RuntimeResult, results: Sequence[RuntimeResult]) -> RuntimeResult:
-    """Adds that another release of the same runtime passes with the same file."""
+    """Adds the finding that another release of the runtime passes with the same file."""
     family = RuntimeName.parse(result.runtime).family
     for other in results:
         is_same = (other.artifact, RuntimeName.parse(other.runtime).family) == (result.artifact, family)
@@ -81,7 +81,7 @@ def _with_release(result: RuntimeResult, results: Sequence[RuntimeResult]) -> Ru
 
 
 def _with_served_file(result: RuntimeResult, results: Sequence[RuntimeResult]) -> RuntimeResult:
-    """Adds to what a server returns the place and causes of the file that returns the same here."""
+    """Adds the layers and causes of a local file with equal outputs to the result of a server."""
     if result.format != "served":
         return result
     for other in results:
@@ -101,5 +101,5 @@ def _known(result: RuntimeResult) -> tuple[Finding, ...]:
 
 
 def _release(result: RuntimeResult) -> str:
-    """Returns the package, without a variant, and its version."""
+    """Returns the package without a variant, and its version."""
     return str(Version.parse(result.version).package_release)

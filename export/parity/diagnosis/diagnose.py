@@ -1,4 +1,4 @@
-"""From runtimes that failed to where and why: the layers at fault, the proof, the causes, what several say together."""
+"""Diagnoses a failed runtime: the layers at fault, the proof, and the causes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -28,14 +28,14 @@ from keras_pe.export.runtimes.runner import Runner
 
 Detector = Callable[[Probe], Iterable[Finding]]
 
-# What is seen from outside explains no numbers, so the search goes on after it.
+# These detectors explain no numbers, so the search continues after them.
 _OUTSIDE: tuple[Detector, ...] = (
     behavior.process_end,
     values.missing_and_extra,
     values.other_dtype,
     values.false_declaration,
 )
-# Before the layers: what shakes by itself seems to be at fault everywhere, and swapped outputs are nowhere inside.
+# These come before the layers. Nondeterminism puts every layer at fault, and swapped outputs put none.
 _FIRST: tuple[tuple[Detector, ...], ...] = (
     (behavior.non_determinism,),
     (behavior.cast_out_of_range,),
@@ -43,11 +43,11 @@ _FIRST: tuple[tuple[Detector, ...], ...] = (
     (behavior.frozen_size,),
     (behavior.refused_every_case,),
 )
-# The first stage that finds something is the last.
+# The search stops after the first stage that finds something.
 _LAST: tuple[tuple[Detector, ...], ...] = (
     (graph_optimization,),
     (values.half_precision,),
-    (changed_by_runtime,),  # before what would blame the file
+    (changed_by_runtime,),  # before the detectors that blame the file
     (values.changed_outputs,),
     (inside.changed_layers,),
     (behavior.frozen_state, behavior.batch_dependence),
@@ -55,9 +55,9 @@ _LAST: tuple[tuple[Detector, ...], ...] = (
     (behavior.refused_cases,),
     (compiled_otherwise,),
 )
-_STEPS_OFF = 8  # of 256 in the range of an output: what rounded factors leave in a sum
+_STEPS_OFF = 8  # largest error of a sum of rounded factors, in steps of 1/256 of the output's range
 _ROUNDED = "Its output is off by a few steps of 8 bits at most: what it is computed from is stored in integers."
-_SAID = 3  # refusals: one brings others after it
+_SAID = 3  # number of reported refusals; the later ones usually follow from the first
 _TRIED = (
     "the weights one by one, the attributes of the layer, its masks, rounding, axes, rows and signs, state, frozen "
     "sizes and the batch"
@@ -67,16 +67,16 @@ _TRIED = (
 def diagnose(
     run: Run, runner: Runner, reference: Reference, roles: Mapping[str, Role], budget: Budget | None = None
 ) -> RuntimeResult:
-    """Returns the result of a runtime that failed, with the layers at fault, the proof and the causes.
+    """Returns the result of a failed runtime with the layers at fault, the proof and the causes.
 
-    Nothing that goes wrong on the way costs the result: it is said where nothing else explains the failure.
+    An error of a detector does not lose the result. The evidence names it if no cause explains the failure.
 
     Args:
-        run: The verdict, and what it was found from.
+        run: The verdict, with the data that it follows from.
         runner: The runtime, still loaded.
-        reference: What it is measured against.
-        roles: What the inputs are for.
-        budget: The time that is left, 60 seconds where it is not given.
+        reference: The reference of the differences.
+        roles: The roles of the inputs.
+        budget: The remaining time; 60 seconds by default.
     """
     probe = Probe(run, runner, reference, roles, budget=budget or Budget())
     trace, findings = LayerTrace(), tuple[Finding, ...]()
@@ -110,8 +110,11 @@ def _may_be_in_users_code(reference: Reference, findings: Iterable[Finding]) -> 
 
 
 def _with_origins(trace: LayerTrace, findings: Sequence[Finding]) -> tuple[LayerResult, ...]:
-    """Returns the layers with the fault where its cause is: those that are absent with that layer follow from it, and
-    those after it that may be given its output from elsewhere."""
+    """Returns the layers, with the fault at the layer of its cause.
+
+    Layers that a finding names as absent follow from it. So do later layers that may have received its output from
+    another tensor.
+    """
     causes = {finding.layer for finding in findings if finding.absent}
     explained = {finding.layer for finding in findings if finding.layer}
     follow = {layer for finding in findings for layer in finding.absent}
@@ -126,10 +129,10 @@ def _with_origins(trace: LayerTrace, findings: Sequence[Finding]) -> tuple[Layer
 
 
 def find_causes(probe: Probe) -> tuple[Finding, ...]:
-    """Returns what was found, or that the cause is not known and what was tried."""
+    """Returns the causes, or a finding of an unknown cause that lists the attempts."""
     findings = _found(probe, _OUTSIDE)
     if probe.run.false_declarations and all(each.passed for each in _compared(probe.run)):
-        return tuple(findings)  # the numbers are right
+        return tuple(findings)  # all numbers are right
     for stage in _FIRST:
         found = _found(probe, stage)
         if found:
@@ -161,26 +164,26 @@ def _compared(run: Run) -> list[Comparison]:
 
 
 def _found(probe: Probe, stage: Sequence[Detector]) -> list[Finding]:
-    """Returns what the detectors of a stage find."""
+    """Returns the findings of the detectors of a stage."""
     return [each for search in stage for each in probe.attempt(search.__name__.replace("_", " "), search)]
 
 
 def _is_of_all(findings: Sequence[Finding]) -> bool:
-    """Whether what was found is not of one layer, and explains whatever layer is at fault."""
+    """Whether a finding concerns the whole model, and thus explains every layer at fault."""
     return any(finding.layer is None or finding.cause is Cause.KERAS_ITSELF for finding in findings)
 
 
 def _unexplained(
     probe: Probe, explained: set[str], located: Sequence[Finding], *, has_findings: bool, is_quantized: bool
 ) -> list[Finding]:
-    """Returns a finding for each layer at fault that nothing explains, and one where there is nothing at all.
+    """Returns a finding for each unexplained layer at fault, or one finding if there is nothing else.
 
     Args:
         probe: The runtime.
-        explained: The layers that a cause was found in.
-        located: The operations at fault inside layers, of unknown cause.
-        has_findings: Whether there is a cause.
-        is_quantized: Whether one of the causes is that weights or outputs are stored in integers.
+        explained: The layers with a cause.
+        located: The operations at fault inside layers, with unknown cause.
+        has_findings: Whether any cause is known.
+        is_quantized: Whether a cause is that weights or outputs are stored in integers.
     """
     left = {fault.layer: fault for fault in probe.faults if not _is_explained(fault, explained)}
     rounded = [layer for layer, fault in left.items() if is_quantized and _is_rounded(fault)]
@@ -200,14 +203,14 @@ def _unexplained(
 
 
 def _is_rounded(fault: LayerFault) -> bool:
-    """Whether an output is off by a few steps of 8 bits at most, as sums of rounded values are."""
+    """Whether an output is off by at most a few steps of 8 bits, like sums of rounded values."""
     if fault.actual is None or fault.actual.shape != fault.expected.shape or not fault.expected.size:
         return False
     return distance(fault.actual, fault.expected) <= _STEPS_OFF * float(np.ptp(fault.expected)) / 2**8
 
 
 def _seen(fault: LayerFault) -> str:
-    """Returns a sentence on which values of an output are others; none where the artifact shows none."""
+    """Returns a sentence on which values of an output differ; empty if the artifact shows no values."""
     if fault.actual is None:
         return ""
     change = find_change(fault.expected, fault.actual, fault.tolerance, (few_rows, few_values))
@@ -215,7 +218,7 @@ def _seen(fault: LayerFault) -> str:
 
 
 def _notes(probe: Probe) -> str:
-    """Returns what could not be tried, and what there was no time for."""
+    """Returns sentences on refused attempts and on attempts without time."""
     refused = f" Refused on the way: {'; '.join(probe.refusals[:_SAID])}." if probe.refusals else ""
     if not probe.not_reached:
         return refused
@@ -224,7 +227,7 @@ def _notes(probe: Probe) -> str:
 
 
 def _is_explained(fault: LayerFault, explained: set[str]) -> bool:
-    """Whether a cause has been found in a layer, in one within it, or in one before it that may be at fault instead."""
+    """Whether a layer, a layer within it, or an uncertain layer before it has a cause."""
     layers = (*fault.layers, *fault.absent)
     if any(is_within(each, layer) for each in explained for layer in layers):
         return True
@@ -232,7 +235,7 @@ def _is_explained(fault: LayerFault, explained: set[str]) -> bool:
 
 
 def _trace(probe: Probe) -> Iterable[LayerTrace]:
-    """Yields the model layer by layer in the smallest telling case that failed, if the fault can be followed."""
+    """Yields the trace of the model's layers in the smallest telling case that failed, if layers can be traced."""
     expectation = first_case(probe)
     if expectation is not None and isinstance(probe.reference, KerasReference):
         yield trace_faults(probe, probe.reference, expectation)

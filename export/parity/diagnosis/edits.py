@@ -1,4 +1,4 @@
-"""Edits of a call as functions of it, which a site proposes in one case; what may have become of an array in a call."""
+"""Edits of a call, which a site proposes in one case, and proposals for a changed array of a call."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,24 +14,24 @@ from keras_pe.export.parity.diagnosis.relations.scaling import cause_of_factor
 from keras_pe.export.results import Array, Cause, OtherValue
 
 Compute = Callable[[LayerFault], Array | None]
-"""Returns what a call would return; None where that is no output of its shape."""
+"""Returns the output of an edited call; None if it has another shape than the output."""
 
 
-_LIMITS = ((0.0, 1.0), (-1.0, 1.0), (0.0, 6.0), (0.0, np.inf))  # at which values are usually cut
+_LIMITS = ((0.0, 1.0), (-1.0, 1.0), (0.0, 6.0), (0.0, np.inf))  # usual limits of clipping
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One thing changed about a call.
+    """One change of a call.
 
     Attributes:
-        cause: What it is called.
-        said: What is changed, as in "with epsilon=0.1 instead of 0.001"; of an output, what stands there instead.
-        compute: What the call would return, in whatever case it was made.
-        is_output: Whether it is the output that is changed, and the layer is not called.
-        of: What is called.
+        cause: The cause of the finding.
+        said: The change, as in "with epsilon=0.1 instead of 0.001"; for an output, the values that replace it.
+        compute: Returns the output of the edited call, for the call of any case.
+        is_output: Whether the edit replaces the output, without a call of the layer.
+        of: The name of the called object in the sentence.
         parameters: The parameters of the layer that the edit changes.
-        layer: The path of the layer to be named; None for the layer of the call.
+        layer: The path of the layer to report; None for the layer of the call.
         place: The operation in a user's code that the edit changes; None if it changes the layer as a whole.
     """
 
@@ -54,13 +54,13 @@ class Edit:
 
 @dataclass(frozen=True)
 class NumericEdit:
-    """Numbers of a call that are to be found.
+    """A change of a call by numbers that are fitted.
 
     Attributes:
-        start: What they are.
-        compute: Returns what the call returns with others.
-        cause: Returns what it is called when some of them are others, of these.
-        said: Returns how that is said, with each number as a text.
+        start: The model's numbers.
+        compute: Returns the output with other numbers.
+        cause: Returns the cause for changed numbers.
+        said: Returns the change in words, with each number as text.
         is_output: As in `Edit`.
         place: As in `Edit`.
     """
@@ -73,7 +73,7 @@ class NumericEdit:
     place: CodePlace | None = None
 
     def edit(self, numbers: Mapping[str, float]) -> Edit:
-        """Returns the edit for numbers that were found."""
+        """Returns the edit with fitted numbers."""
         said = self.said({name: f"{value:.6g}" for name, value in numbers.items()})
         values = tuple(OtherValue(name, self.start[name], value) for name, value in numbers.items())
         compute = partial(_at_numbers, self, numbers)
@@ -86,17 +86,17 @@ def _at_numbers(edit: NumericEdit, numbers: Mapping[str, float], fault: LayerFau
 
 Edits = Iterator[Edit | NumericEdit]
 Site = Callable[[LayerFault], Edits]
-"""Where something may have been changed."""
+"""A function that yields edits of one part of a call."""
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """What an array may have become, where only what is computed from it can be seen.
+    """A possible change of an array, to be tested by the values that are computed from it.
 
     Attributes:
-        cause: What that is called.
-        template: How it is said, with the array's name in braces.
-        change: Makes it of what the array should be.
+        cause: The cause of the finding.
+        template: The change in words, with the array's name in braces.
+        change: Returns the changed array from the correct array.
         numbers: The numbers of the change, such as an axis, by name.
     """
 
@@ -110,7 +110,7 @@ NEUTRAL = (
     Proposal(Cause.MISSING_VALUES, "{} at zero", np.zeros_like),
     Proposal(Cause.MISSING_VALUES, "{} at one", np.ones_like),
 )
-"""An array that was left out: where it is added, and where it is multiplied with."""
+"""An array that was left out of an addition, and of a multiplication."""
 
 DOUBLED = Proposal(Cause.ADDED_TWICE, "{} added twice", lambda array: 2 * array)
 FIRST_ROW = Proposal(
@@ -130,7 +130,7 @@ CLIPPED = tuple(
 
 
 def exchanged_axes(array: Array) -> Iterator[Proposal]:
-    """An array with two axes of one size exchanged."""
+    """Yields an array with two axes of equal size exchanged."""
     for one, other in itertools.combinations(range(array.ndim), 2):
         if array.shape[one] == array.shape[other]:
             swapped = partial(np.swapaxes, axis1=one, axis2=other)
@@ -139,27 +139,27 @@ def exchanged_axes(array: Array) -> Iterator[Proposal]:
 
 
 def backwards(array: Array, first_axis: int = 0, cause: Cause = Cause.REVERSED_VALUES) -> Iterator[Proposal]:
-    """An array that runs backwards along an axis."""
+    """Yields an array reversed along each axis."""
     for axis in range(first_axis, array.ndim):
         yield Proposal(cause, f"{{}} reversed along axis {axis}", partial(np.flip, axis=axis), {"axis": axis})
 
 
 def powers(array: Array) -> Iterator[Proposal]:
-    """A variance for a deviation, and the reverse."""
+    """Yields the root and the square, for a variance that replaces a deviation or the reverse."""
     if (array > 0).all():
         yield Proposal(Cause.CHANGED_VALUES, "the root of {}", np.sqrt)
         yield Proposal(Cause.CHANGED_VALUES, "the square of {}", np.square)
 
 
 def stepped(last: int) -> Iterator[Proposal]:
-    """Integers that are counted from one more or less, up to the last that is taken."""
+    """Yields integers that are one larger or smaller, limited to 0 and a last value."""
     for step, said in ((1, "plus"), (-1, "minus")):
         change = partial(_stepped, step=step, last=last)
         yield Proposal(Cause.SHIFTED_INPUT, f"{{}} {said} 1", change, {"step": step})
 
 
 def through(functions: Mapping[str, Callable[[Any], Any]], cause: Cause) -> Iterator[Proposal]:
-    """An array through each of some functions of tensors."""
+    """Yields an array after each of some functions of tensors."""
     for name, function in functions.items():
         yield Proposal(cause, f"{{}} through {name}", of_arrays(function), {"function": name})
 
@@ -173,10 +173,10 @@ class Place:
     """An array of a call.
 
     Attributes:
-        how: How the layer has it, as in "with" or "given"; nothing for its output.
-        name: What it is called.
-        get: Returns what it should be.
-        put: Returns what the layer gives with another one there.
+        how: The relation of the layer to the array, as in "with" or "given"; empty for an output.
+        name: The name of the array in a sentence.
+        get: Returns the correct array.
+        put: Returns the layer's output with another array.
         is_output: As in `Edit`.
     """
 
@@ -187,7 +187,7 @@ class Place:
     is_output: bool = False
 
     def edits(self, proposals: Iterable[Proposal]) -> Edits:
-        """Yields the edit of each proposal."""
+        """Yields an edit for each proposal."""
         for proposal in proposals:
             said = f"{self.how} {proposal.template.format(self.name)}".lstrip()
             parameters = tuple(OtherValue(name, None, value) for name, value in proposal.numbers.items())
@@ -197,11 +197,11 @@ class Place:
         return proposal.change(self.get(fault))
 
     def edit(self, cause: Cause, said: str, other: Callable[[LayerFault], Array]) -> Edit:
-        """Returns the edit that puts another array there."""
+        """Returns the edit that replaces the array."""
         return Edit(cause, said, lambda fault: self.put(fault, other(fault)), self.is_output)
 
     def scaled(self, cause: Cause) -> NumericEdit:
-        """Returns the edit that is the array times a number; of values it is called as their relation is."""
+        """Returns the edit that multiplies the array by a number. A factor of -1 has its own cause."""
         return NumericEdit(
             {"factor": 1.0},
             lambda fault, numbers: self.put(fault, numbers["factor"] * self.get(fault)),
@@ -212,5 +212,5 @@ class Place:
 
 
 def output_called(name: str) -> Place:
-    """Returns the place of a call's output."""
+    """Returns the place of a call's output, under a name."""
     return Place("", name, lambda fault: fault.expected, lambda _, array: array, is_output=True)

@@ -1,4 +1,4 @@
-"""The normalizations that an exporter has folded, or may have folded, into the weights of layers."""
+"""Finds normalizations that an exporter has folded, or may have folded, into the weights of layers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from keras_pe.export.runtimes.runtime import LazyArrays
 
 
 def told_foldings(model: Any, metadata: Mapping[str, str]) -> list[Folding]:
-    """Returns the normalizations that a file says it has folded into the layers before them."""
+    """Returns the normalizations that a file's metadata lists as folded into the layers before them."""
     layers = dict(layer_paths(model))
     told = foldings_from_json(metadata.get(FOLDED_KEY, "{}"))
     names = {other: path for path, other in matched_paths(layers, [*told, *told.values()]).items()}
@@ -27,10 +27,10 @@ def told_foldings(model: Any, metadata: Mapping[str, str]) -> list[Folding]:
 
 
 def possible_foldings(calls: Sequence[LayerCall]) -> list[Folding]:
-    """Returns the normalizations that an exporter may fold: each alone is given what the layer before it returns.
+    """Returns the normalizations that an exporter may fold: each is the only user of the output of the layer before.
 
     Args:
-        calls: Of the model, recorded in one run.
+        calls: The calls of the model in one run.
     """
     given: dict[bytes, list[LayerCall]] = {}
     for call in calls:
@@ -39,7 +39,7 @@ def possible_foldings(calls: Sequence[LayerCall]) -> list[Folding]:
     found = []
     for call in calls:
         users = given.get(content_key(call.outputs[0]), []) if call.outputs else []
-        # A model within the model is given what its first layer is given.
+        # A nested model has the same input as its first layer, and does not count as another user.
         inner = [each for each in users if not any(other.path.startswith(f"{each.path}/") for other in users)]
         if len(inner) == 1 and is_foldable(call.layer, inner[0].layer):
             found.append(Folding(call.layer, inner[0].layer))
@@ -47,7 +47,7 @@ def possible_foldings(calls: Sequence[LayerCall]) -> list[Folding]:
 
 
 def folded_weights(foldings: Iterable[Folding]) -> tuple[Mapping[str, Array], set[str]]:
-    """Returns the weights as they stand in an artifact, and the paths of those that do not stand there any more."""
+    """Returns the folded weights as an artifact stores them, and the paths of weights that the folding removes."""
     stored: dict[str, Callable[[], Array]] = {}
     gone: set[str] = set()
     for folding in foldings:

@@ -1,4 +1,4 @@
-"""The operations inside one call of a layer, and the call made again with one of them changed."""
+"""Records the operations inside one call of a layer, and replays the call with one of them changed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, gi
 from keras_pe.export.results import Array
 
 Change = Callable[[Operation, tuple[Any, ...], Mapping[str, Any]], Any]
-"""Returns the result of an operation in the place of its own, from the arguments that it has now."""
+"""Returns a replacement of an operation's result, from the current arguments of the operation."""
 
 Source = tuple[int, int]
 """The number of an operation and of one of its outputs; -1 and the number of an input of the layer."""
@@ -18,11 +18,11 @@ _OF_LAYER = -1
 
 
 class Tape:
-    """The operations that user code makes in one call of a layer.
+    """The operations of user code in one call of a layer.
 
     Attributes:
         operations: The operations in the order in which they returned.
-        inputs: The tensors that the layer is given.
+        inputs: The tensors that the layer receives.
         outputs: The tensors that the layer returns.
     """
 
@@ -35,7 +35,7 @@ class Tape:
 
     @classmethod
     def of(cls, fault: LayerFault) -> "Tape":
-        """Returns the tape of a call, which is made again."""
+        """Makes a call again, and returns its tape."""
         import inspect
 
         arguments = given(fault)
@@ -45,16 +45,16 @@ class Tape:
         return cls(list(operations), tensors_in(arguments), tensors_in(result))
 
     def source(self, tensor: Any) -> Source | None:
-        """Returns where a tensor comes from; None for a constant."""
+        """Returns the source of a tensor; None for a constant."""
         return self._made.get(id(tensor))
 
     def sources(self, number: int) -> list[Source]:
-        """Returns where the operands of an operation come from, constants aside."""
+        """Returns the sources of an operation's operands, without constants."""
         found = (self.source(each) for each in self.operations[number].operands)
         return [each for each in found if each is not None]
 
     def consumers(self, number: int) -> list[int]:
-        """Returns the numbers of the operations that are given a result."""
+        """Returns the numbers of the operations that use a result."""
         later = range(number + 1, len(self.operations))
         return [each for each in later if any(source == number for source, _ in self.sources(each))]
 
@@ -63,16 +63,16 @@ class Tape:
         return any((self.source(each) or (_OF_LAYER,))[0] == number for each in self.outputs)
 
     def depends_on_inputs(self, number: int) -> bool:
-        """Whether a result is computed from what the layer is given, and not from constants and weights alone."""
+        """Whether a result depends on the layer's inputs, and not only on constants and weights."""
         return any(source == _OF_LAYER or self.depends_on_inputs(source) for source, _ in self.sources(number))
 
     def tensor(self, source: Source) -> Any:
-        """Returns the tensor that comes from somewhere."""
+        """Returns the tensor of a source."""
         number, place = source
         return self.inputs[place] if number == _OF_LAYER else self.operations[number].outputs[place]
 
     def name(self, source: Source) -> str:
-        """Returns what a tensor of the call is called in a sentence."""
+        """Returns the name of a tensor of the call in a sentence."""
         number, place = source
         if number == _OF_LAYER:
             return f"input {place + 1} of the layer"
@@ -83,15 +83,15 @@ class Tape:
     def replay(
         self, changes: Mapping[CodePlace, Change], index: int, values: Mapping[Source, Any] | None = None
     ) -> Array:
-        """Returns an output of the layer with other operations at some places.
+        """Returns an output of the layer with changed operations at some places.
 
         Args:
-            changes: What is computed at each place instead.
+            changes: The replacement at each place.
             index: The number of the output among the tensors that the layer returns.
-            values: Other values of results, by where they come from.
+            values: Replacements of results, by their source.
 
         Raises:
-            ValueError: If an operation that has to be made again cannot be.
+            ValueError: If an operation must be called again and cannot be.
         """
         import keras
 
@@ -113,10 +113,10 @@ class Tape:
 
 
 def again(operation: Operation, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Returns what an operation gives for arguments.
+    """Calls an operation again with other arguments.
 
     Raises:
-        ValueError: If it cannot be called again.
+        ValueError: If the operation cannot be called again.
     """
     if operation.function is None:
         raise ValueError(f"{operation.place} cannot be called again.")
@@ -124,7 +124,7 @@ def again(operation: Operation, arguments: Sequence[Any], keywords: Mapping[str,
 
 
 class Tapes:
-    """The tapes of calls, each made when it is first asked for."""
+    """The tapes of calls, each recorded on first use."""
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[Any, Tape]] = {}

@@ -1,4 +1,4 @@
-"""A call of a layer that an artifact gets wrong, and the call made again with one thing about it changed."""
+"""A call of a layer whose output the artifact gets wrong, and the call with one change."""
 
 import copy
 import inspect
@@ -13,17 +13,17 @@ from keras_pe.export.model.watch.replaced import replaced_attributes
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch
 from keras_pe.export.results import Array
 
-_STEPS = 2  # of a recurrence: what it keeps from one to the next shows in the second
+_STEPS = 2  # steps of a recurrence; the second step shows the state after the first
 
 
 @dataclass(frozen=True)
 class Sighting:
-    """Where the wrong output of a call shows in the artifact.
+    """The tensors of the artifact that show the wrong output of a call.
 
     Attributes:
-        kind: "direct" in a tensor for the output itself, "downstream" in the output of a layer after it, "folded" in
-            the output of a normalization which an exporter has folded into the layer's weights.
-        location: The artifact's tensor that holds the output, and how; None if there is none.
+        kind: "direct" if a tensor has the output itself, "downstream" if only a later layer's output shows it. "folded"
+            if the output of a normalization shows it, which an exporter has folded into the layer's weights.
+        location: The artifact's tensor of the output, with its layout; None if there is none.
         actual: The values of that tensor in the shape of Keras' output; None if it has no such values.
         held_in: The tensor that is named for the output but has another size.
         held: The values of that tensor.
@@ -40,18 +40,18 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What is known around a call.
+    """The context of a call.
 
     Attributes:
-        loose: The arrays given to the layer that the code of the layer around it has computed.
-        before: Earlier arrays of a shape that the layer is given, by the layer or input that they came from.
-        reordered: Returns an input, by its number, as tensors of the artifact hold it in other orders, by their names.
-        sources: The layer or input that each array comes from which the layer is given; empty if unknown.
+        loose: Inputs of the layer that the code of the enclosing layer has computed.
+        before: Earlier arrays with the shape of an input, by their layer or input.
+        reordered: Returns tensors of the artifact that have an input's values in another order, by their names.
+        sources: The layer or input that each input array comes from; empty if unknown.
         made_by: The calls that returned the inputs, by the number of the input.
         calls: The paths of all calls of the layer, in their order.
         sizes: The dynamic dimensions of the case, by name.
-        sound_weights: The paths of the weights that the artifact is known to hold as the model does.
-        constants: Returns the rows of floats that the artifact stores and that are short enough for a list.
+        sound_weights: The paths of the weights that the artifact is known to store as the model does.
+        constants: Returns the artifact's 1-D float constants that are short enough for a list.
     """
 
     loose: tuple[Array, ...] = ()
@@ -70,14 +70,14 @@ class LayerFault:
     """One call of a layer whose output the artifact gets wrong although the inputs of the call are right.
 
     Attributes:
-        call: The arguments that Keras gave the layer, and the outputs.
+        call: The arguments that Keras passed to the layer, and the outputs.
         index: The number of the wrong output.
-        tolerance: The difference that is allowed.
-        sighting: Where the output shows in the artifact.
-        around: The call's surroundings.
-        unsure: Layers before this one that may be at fault in its place: the exporter has named no tensor for their
-            outputs, and a tensor of the same values may stand beside the way.
-        absent: The layers before this one of which the artifact has nothing: the cause of this fault may explain that.
+        tolerance: The tolerance on the difference.
+        sighting: The tensors of the artifact that show the output.
+        around: The context of the call.
+        unsure: Earlier layers that may be at fault instead. The exporter has named no tensor for their outputs, and a
+            tensor with equal values may be off the path of the computation.
+        absent: Earlier layers without any tensor in the artifact. The cause of this fault may explain that.
     """
 
     call: LayerCall
@@ -89,11 +89,11 @@ class LayerFault:
     absent: tuple[str, ...] = ()
 
     def seen(self, **changes: Any) -> "LayerFault":
-        """Returns the fault with another sighting: `location`, `actual`, `through`, ..."""
+        """Returns the fault with changed fields of its sighting: `location`, `actual`, `through`, ..."""
         return replace(self, sighting=replace(self.sighting, **changes))
 
     def amid(self, **changes: Any) -> "LayerFault":
-        """Returns the fault with other surroundings: `sizes`, `before`, ..."""
+        """Returns the fault with changed fields of its context: `sizes`, `before`, ..."""
         return replace(self, around=replace(self.around, **changes))
 
     @property
@@ -103,17 +103,17 @@ class LayerFault:
 
     @property
     def location(self) -> TensorMatch | None:
-        """The artifact's tensor that holds the output."""
+        """The artifact's tensor of the output."""
         return self.sighting.location
 
     @property
     def through(self) -> "LayerFault | None":
-        """The layer in whose output the fault shows; None if in the layer's own."""
+        """The layer in whose output the fault shows; None if the layer's own output shows it."""
         return self.sighting.through
 
     @property
     def expected(self) -> Array:
-        """What Keras returned."""
+        """Keras' output."""
         return self.call.outputs[self.index]
 
     @property
@@ -123,28 +123,27 @@ class LayerFault:
 
     @property
     def folded(self) -> "LayerFault | None":
-        """The normalization in the layer's weights."""
+        """The normalization that is folded into the layer's weights, if the fault shows in it."""
         return self.through if self.sighting.kind == "folded" else None
 
     @property
     def layers(self) -> set[str]:
-        """The path of the layer, and that of the normalization in its weights."""
+        """The paths of the layer and of the normalization in its weights."""
         return {self.layer, *([self.folded.layer] if self.folded is not None else [])}
 
     @property
     def tensor(self) -> str | None:
-        """The name of the artifact's tensor."""
+        """The name of the artifact's tensor of the output."""
         return None if self.location is None else self.location.tensor
 
 
 def with_attributes(fault: LayerFault, change: Mapping[str, Any], kind: Any = None) -> Array:
-    """Returns what the layer gives with other attributes and the same weights.
+    """Returns the layer's output with other attributes and equal weights.
 
     Args:
         fault: The call.
-        change: Attributes by name: of the layer's configuration, or what begins with an underscore and the layer keeps
-            for itself.
-        kind: The class of the layer, where it is another one.
+        change: Attributes by name, from the layer's configuration, or private ones that begin with an underscore.
+        kind: The class of the layer, if it changes.
     """
     layer = fault.call.layer
     kept = {name: value for name, value in change.items() if name.startswith("_")}
@@ -176,7 +175,7 @@ def _made_again(layer: Any, change: Mapping[str, Any], kind: Any) -> Any:
 
 
 def _in_shape(weight: Array, shape: tuple[int, ...]) -> Array:
-    """Returns a weight in another shape: of two biases that are added their sum, of one that and zeros."""
+    """Returns a weight in another shape: the sum of two biases, or one bias and zeros."""
     if weight.shape == (2, *shape):
         summed: Array = weight[0] + weight[1]
         return summed
@@ -184,7 +183,7 @@ def _in_shape(weight: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _config(layer: Any) -> dict[str, Any]:
-    """Returns a layer's configuration, with the functions themselves: not each can be made from its description."""
+    """Returns a layer's configuration with function objects, since not every function has a usable description."""
     import keras
 
     own = {name: getattr(layer, name, None) for name in layer.get_config()}
@@ -193,14 +192,14 @@ def _config(layer: Any) -> dict[str, Any]:
 
 
 def with_weights(fault: LayerFault, values: Iterable[tuple[Any, Array]]) -> Array:
-    """Returns what the layer gives with other values of some of its weights."""
+    """Returns the layer's output with other values of some of its weights."""
     others = [(variable, as_tensor(array.astype(variable.dtype))) for variable, array in values]
     with state_left_alone(others):
         return call(fault.call.layer, given(fault), fault)
 
 
 def with_inputs(fault: LayerFault, pairs: Iterable[tuple[Array, Array]]) -> Array:
-    """Returns what the layer gives with other arrays in the places of some that it was given."""
+    """Returns the layer's output after replacing some arrays among its arguments."""
     import keras
 
     def put(leaf: Any) -> Any:
@@ -215,16 +214,16 @@ def with_inputs(fault: LayerFault, pairs: Iterable[tuple[Array, Array]]) -> Arra
 
 
 def shown(fault: LayerFault, result: Array | None) -> Array | None:
-    """Returns what the layer in which a fault shows makes of a result."""
+    """Returns the effect of a result on the output of the layer in which the fault shows."""
     if fault.through is None or result is None:
         return result
     return with_inputs(fault.through, [(fault.expected, result)])
 
 
 def first_steps(fault: LayerFault) -> LayerFault | None:
-    """Returns the same of a recurrent layer's first steps, which know nothing of those after them; None of another.
+    """Returns the fault of a recurrent layer's first steps, which do not depend on later ones; None for others.
 
-    A recurrence takes its time for each step: what does not even begin as the artifact does need not go on.
+    Each step of a recurrence takes time. An edit whose first steps differ from the artifact's need not run further.
     """
     import keras
 
@@ -246,7 +245,7 @@ def given(fault: LayerFault) -> dict[str, Any]:
 
 
 def call(layer: Any, arguments: dict[str, Any], fault: LayerFault) -> Array:
-    """Calls a layer with arguments by name, and returns the output that is at fault."""
+    """Calls a layer with arguments by name, and returns the output at fault."""
     import keras
 
     bound = inspect.BoundArguments(inspect.signature(layer.call), arguments)
@@ -256,7 +255,7 @@ def call(layer: Any, arguments: dict[str, Any], fault: LayerFault) -> Array:
 
 
 def as_array(tensor: Any) -> Array:
-    """Returns a tensor of Keras as an array."""
+    """Returns a Keras tensor as an array."""
     import keras
 
     array: Array = keras.ops.convert_to_numpy(tensor)
@@ -264,12 +263,12 @@ def as_array(tensor: Any) -> Array:
 
 
 def of_arrays(function: Callable[[Any], Any]) -> Callable[[Array], Array]:
-    """Returns a function of tensors of Keras as one of arrays."""
+    """Returns a function of Keras tensors as a function of arrays."""
     return lambda array: as_array(function(as_tensor(array)))
 
 
 def as_tensor(array: Array) -> Any:
-    """Returns an array as a tensor of Keras."""
+    """Returns an array as a Keras tensor."""
     import keras
 
     return keras.ops.convert_to_tensor(array)

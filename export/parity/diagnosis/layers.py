@@ -1,4 +1,4 @@
-"""Where: the layers at fault, found by putting Keras' own outputs in the place of the artifact's, one after another."""
+"""Finds the layers at fault, by replacing the artifact's tensors with Keras' outputs one after another."""
 
 import itertools
 from collections.abc import Callable, Iterable
@@ -26,19 +26,19 @@ from keras_pe.export.progress import OutOfTimeError
 from keras_pe.export.results import Array, LayerResult, Proof
 
 _MOST_FAULTS = 32
-_SLACK = 4.0  # for values of which no noise is known
+_SLACK = 4.0  # factor on the tolerance of values without a known noise floor
 
 
 @dataclass(frozen=True)
 class LayerTrace:
-    """What following the model through the artifact has found.
+    """The result of following the model through the artifact.
 
     Attributes:
-        layers: Layer by layer; empty where the artifact cannot be read inside, or there are no layers.
+        layers: A result for each layer; empty if the artifact shows no inner tensors, or there are no layers.
         faults: The layers at fault, in the order of computation.
-        others: Returns a fault as it is in each other case.
-        proof: What the artifact returns with their outputs replaced; None where nothing was.
-        is_sound_inside: Whether the artifact, read inside and without optimizations, returns what Keras returns.
+        others: Returns a fault in each other case.
+        proof: The artifact's outputs with the faulty tensors replaced; None if nothing was replaced.
+        is_sound_inside: Whether the artifact, run with inner tensors and without optimizations, agrees with Keras.
     """
 
     layers: tuple[LayerResult, ...] = ()
@@ -49,11 +49,11 @@ class LayerTrace:
 
 
 def trace_faults(probe: Probe, reference: KerasReference, expectation: Expectation) -> LayerTrace:
-    """Returns where the artifact leaves the model's way in one case.
+    """Returns the layers at which the artifact departs from the model in one case.
 
-    Going forward, the first layer whose output the artifact does not hold is at fault (the deepest one, because inner
-    layers return before outer ones). Keras' own output is put in its place in the artifact, and everything after it is
-    looked at again: it must agree, or is a fault of its own.
+    The first layer in order whose output the artifact lacks is at fault. It is the innermost one, since inner layers
+    return before outer ones. Keras' output then replaces its tensor, and everything after it is compared again. A later
+    layer that still differs is a separate fault.
     """
     if "intermediates" not in probe.runner.capabilities:
         return LayerTrace()
@@ -66,14 +66,14 @@ def trace_faults(probe: Probe, reference: KerasReference, expectation: Expectati
 
 
 class _Walk:
-    """The way through the model in one case, and the faults that were met on it."""
+    """A pass through the model's layers in one case, and the faults on the way."""
 
     def __init__(self, case: RecordedCase) -> None:
         self._case, self._outputs, self._artifact = case, case.outputs, OutputLocations(case)
         self._before = self._artifact.tensors
         self._faults: list[tuple[RecordedOutput, LayerFault]] = []
         self._merged = set[int]()
-        self._absent: list[RecordedOutput] = []  # of which no fault is known yet that they follow from
+        self._absent: list[RecordedOutput] = []  # outputs without a tensor whose fault is not known yet
         self._passed_over = set[int]()
 
     def trace(self) -> LayerTrace:
@@ -106,7 +106,7 @@ class _Walk:
         return next((output for output in self._outputs if output.number in left), None)
 
     def _is_merged(self, output: RecordedOutput) -> bool:
-        """Whether a layer is only a part of one that differs, of which no tensor tells: both may be one operator."""
+        """Whether a layer without its own tensor is a part of one that differs. One operator may compute both."""
         differing = [self._outputs[number].call.path for number in self._artifact.differing]
         whole = next((path for path in differing if output.call.path.startswith(f"{path}/")), None)
         if whole is None or self._artifact.named(output):
@@ -116,7 +116,7 @@ class _Walk:
         return location is None or not location.mends_more_than(parts)
 
     def _enclosing(self, output: RecordedOutput) -> RecordedOutput:
-        """Returns the layer around another one that was given something wrong: what is between its parts is its own."""
+        """Returns the enclosing layer if the layer has a wrong input, since the enclosing code computes such inputs."""
         path = output.call.path.rpartition("/")[0]
         while path and not all(self._is_given(array) for array in output.loose_inputs):
             same = (each for each in (output.as_of(*pair) for pair in output.containers) if each.layer == path)
@@ -129,9 +129,9 @@ class _Walk:
         return self._artifact.tensors.holds(array, _SLACK * STRICT.flat_tolerance(array))
 
     def _replace(self, output: RecordedOutput) -> bool:
-        """Puts Keras' output in the place of the tensor that should hold it; False where that has another size.
+        """Replaces the output's tensor by Keras' output. Returns False if the tensor has another size.
 
-        A layer of which there is no tensor at all follows from what is found to be wrong after it: it may be left out.
+        A layer without any tensor may have been left out. Its fault follows from the next one that is found.
         """
         found = self._artifact.locate(output)
         mends_more = found is not None and found.mends_more_than([output.number])
@@ -139,7 +139,7 @@ class _Walk:
             return True
         tensors, named = self._artifact.tensors, self._artifact.named(output)
         if found is not None and not mends_more and not named and self._is_input(found.match, output):
-            found = None  # The artifact computes with this input; the output of the layer has another size there.
+            found = None  # The artifact uses this input directly; the output of the layer has another size there.
         if found is None:
             if not named and not self._artifact.is_gone(output) and self._replace_next(output):
                 return True
@@ -156,7 +156,7 @@ class _Walk:
         return self._put(output, fault, output.array, found.match)
 
     def _is_input(self, match: TensorMatch, output: RecordedOutput) -> bool:
-        """Whether a tensor holds what the layer is given, under the name of its source or by its values."""
+        """Whether a tensor has the layer's input, by the name of its source or by its values."""
         sources = (self._artifact.matches[number] for number in output.sources)
         if any(source is not None and source.tensor == match.tensor for source in sources):
             return True
@@ -172,14 +172,14 @@ class _Walk:
         return LayerFault(output.call, output.index, output.tolerance, Sighting(location=match), around)
 
     def _source(self, number: int, given: Array) -> str:
-        """Returns the layer before an output, or the input of the model, that an array comes from."""
+        """Returns the earlier layer, or the input of the model, that an array comes from."""
         before = ((each.layer, each.array) for each in reversed(self._outputs[:number]))
         known = itertools.chain(before, self._case.inputs.items())
         same = (name for name, array in known if array.shape == given.shape and np.array_equal(array, given))
         return next(same, "")
 
     def _replace_next(self, output: RecordedOutput, *, is_folded: bool = False) -> bool:
-        """Puts Keras' output in the place of what the next layer returns, where no tensor is a layer's own."""
+        """Replaces the tensor of the next layer's output, if the layer has no tensor of its own."""
         after = self._artifact.consumers(output)
         location = self._artifact.locate(after[0]) if len(after) == 1 else None
         if location is None or not location.mends_more_than([after[0].number]):
@@ -202,10 +202,10 @@ class _Walk:
         self._faults.append((output, replace(fault, absent=absent)))
 
     def _unsure(self, output: RecordedOutput, match: TensorMatch) -> tuple[LayerFault, ...]:
-        """Returns the layers before one that may be at fault in its place.
+        """Returns earlier layers that may be at fault instead.
 
-        These are the layers whose outputs are found by their values alone, unless another layer is given the right one,
-        and the layers at fault whose right outputs change nothing here.
+        They are the layers whose outputs were matched by values alone, unless a later layer's output is right. They
+        also are the layers at fault whose correct outputs change nothing at this tensor.
         """
         was, now = (tensors.arrays[match.tensor] for tensors in (self._before, self._artifact.tensors))
         replaced = {each.number for each, _ in self._faults} if np.array_equal(was, now, equal_nan=True) else set()
@@ -214,15 +214,15 @@ class _Walk:
         return tuple(map(self._fault, unsure))
 
     def _is_in_use(self, output: RecordedOutput) -> bool:
-        """Whether the artifact computes with an output: its tensor is named, or the result of another layer is right.
+        """Whether the artifact uses an output: its tensor is named, or a later layer's output is right.
 
-        Tensors with the same values may stand beside the way.
+        Tensors with equal values may be off the path of the computation.
         """
         after = (self._artifact.matches[each.number] for each in self._artifact.consumers(output))
         return bool(self._artifact.named(output)) or any(match is not None for match in after)
 
     def _is_foldable(self, output: RecordedOutput) -> bool:
-        """Whether an exporter may have folded the normalization after a layer into its weights."""
+        """Whether an exporter may have folded the normalization after a layer into the layer's weights."""
         after = [each for each in self._artifact.consumers(output) if self._artifact.matches[each.number] is None]
         return not self._artifact.named(output) and any(
             is_foldable(output.call.layer, each.call.layer) for each in after
@@ -236,7 +236,7 @@ class _Walk:
         return Proof(tuple(layers), *self._artifact.outputs_pass())
 
     def _result(self, output: RecordedOutput, match: TensorMatch | None, differs: bool) -> LayerResult:
-        """Returns what a layer's output was in the artifact as it is: `match` where it held it."""
+        """Returns the result of a layer in the unchanged artifact; `match` is the tensor that has its output."""
         path = output.call.path
         if match is not None:
             return LayerResult(path, match.tensor, match.difference, output.tolerance, differs=False)

@@ -1,4 +1,4 @@
-"""Edits of one operation inside a layer: other operands, arguments or results, in whatever case the layer is called."""
+"""Edits of one operation inside a layer: other operands, arguments or results, for the call of any case."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.results import Array, Cause
 
 CauseOfNumber = Callable[[float], Cause]
-"""Returns what it is called that a number is another one."""
+"""Returns the cause for a changed number."""
 
 Key = int | str
-"""The place of an argument among those by position, or its name among the keywords."""
+"""The position of an argument, or its name among the keywords."""
 
 
 @dataclass(frozen=True)
 class EditedOperation:
-    """An operation inside a layer, of which edits are made.
+    """An operation inside a layer that is edited.
 
     Attributes:
         layer: The layer.
-        tapes: The operations of a call, in whatever case it is made.
-        tape: Those of the first case.
-        number: The number of the operation there. In every call each operation at the same place is edited.
+        tapes: The operations of a call, for any case.
+        tape: The operations of the first case.
+        number: The number of the operation in that tape. An edit changes every operation at the same place in the code.
     """
 
     layer: Any
@@ -43,25 +43,25 @@ class EditedOperation:
 
     @property
     def result(self) -> Any | None:
-        """The tensor that it returns in the first case; None if it returns several."""
+        """The tensor that the operation returns in the first case; None if it returns several."""
         outputs = self.operation.outputs
         return outputs[0] if len(outputs) == 1 else None
 
     def edit(self, cause: Cause, said: str, change: Change) -> Edit:
-        """Returns the edit that computes something else in the place of the operation."""
+        """Returns the edit that replaces the operation."""
         place = self.operation.place
         return Edit(cause, said, partial(self._replayed, {place: change}), place=place)
 
     def given(self, cause: Cause, said: str, change: Callable[[list[Any]], Sequence[Any]]) -> Edit:
-        """Returns the edit that gives the operation other operands, made of its own."""
+        """Returns the edit that changes the operands of the operation."""
         return self.edit(cause, said, partial(with_operands, change))
 
     def returned(self, cause: Cause, said: str, function: Callable[[Any], Any]) -> Edit:
-        """Returns the edit that passes the result through a function."""
+        """Returns the edit that applies a function to the result."""
         return self.edit(cause, said, lambda op, args, names: function(again(op, args, names)))
 
     def numeric(self, start: float, said: str, change: Callable[[float], Change], cause: CauseOfNumber) -> NumericEdit:
-        """Returns the edit with a number that is to be found; its text has the place of the number in braces."""
+        """Returns the edit with a number to fit. Its text has braces for the number."""
         place = self.operation.place
 
         def compute(fault: LayerFault, numbers: Mapping[str, float]) -> Array:
@@ -76,7 +76,7 @@ class EditedOperation:
         )
 
     def given_other(self, source: Source, operand: int, said: str) -> Edit:
-        """Returns the edit that gives the operation another tensor of the call in the place of an operand."""
+        """Returns the edit that replaces an operand by another tensor of the call."""
         place, back = self.operation.place, self.number - source[0]
 
         def compute(fault: LayerFault) -> Array:
@@ -95,7 +95,7 @@ class EditedOperation:
         return Edit(Cause.OTHER_INPUT, said, compute, place=place)
 
     def exchanged(self, one: Source, other: Source, place: CodePlace) -> Edit:
-        """Returns the edit that gives whatever is given one tensor of the call another one, and the reverse."""
+        """Returns the edit that exchanges two tensors of the call for all their readers."""
 
         def compute(fault: LayerFault) -> Array:
             tape = self.tapes.of(fault)
@@ -112,7 +112,7 @@ class EditedOperation:
 def with_operands(
     change: Callable[[list[Any]], Sequence[Any]], operation: Operation, arguments: Any, names: Any
 ) -> Any:
-    """Returns what an operation gives for other operands, which are made of its own."""
+    """Returns an operation's result with other operands, which `change` makes of its own."""
     import keras
 
     given = (tuple(arguments), dict(names))
@@ -122,14 +122,14 @@ def with_operands(
 
 
 def with_argument(key: Key, value: Any, operation: Operation, arguments: Any, names: Any) -> Any:
-    """Returns what an operation gives with another value of an argument."""
+    """Returns an operation's result with another value of an argument."""
     if isinstance(key, int):
         return again(operation, [*arguments[:key], value, *arguments[key + 1 :]], names)
     return again(operation, arguments, {**names, key: value})
 
 
 def with_leaf(old: Any, new: Any, operation: Operation, arguments: Any, names: Any) -> Any:
-    """Returns what an operation gives with another value in the place of one in its arguments."""
+    """Returns an operation's result with one value in its arguments replaced."""
     import keras
 
     given = (tuple(arguments), dict(names))
@@ -137,17 +137,17 @@ def with_leaf(old: Any, new: Any, operation: Operation, arguments: Any, names: A
 
 
 def put(operands: Sequence[Any], number: int, tensor: Any) -> list[Any]:
-    """Returns operands with another tensor in the place of one."""
+    """Returns operands with one of them replaced."""
     return [*operands[:number], tensor, *operands[number + 1 :]]
 
 
 def changed_operand(number: int, function: Callable[[Any], Any], operands: Sequence[Any]) -> list[Any]:
-    """Returns operands with one of them passed through a function."""
+    """Returns operands with a function applied to one of them."""
     return put(operands, number, function(operands[number]))
 
 
 def named_arguments(operation: Operation) -> Iterator[tuple[Key, str, Any]]:
-    """Yields the key, the name and the value of each argument that is no tensor; its place if it has no name."""
+    """Yields the key, the name and the value of each argument that is not a tensor. A nameless one has its position."""
     names = operation.parameters
     for number, value in enumerate(operation.arguments):
         if not is_plain_tensor(value):
@@ -158,7 +158,7 @@ def named_arguments(operation: Operation) -> Iterator[tuple[Key, str, Any]]:
 
 
 def fits(operand: Any, result: Any) -> bool:
-    """Whether an operand may stand in the place of a result, repeated along axes where it is of size one."""
+    """Whether an operand can replace a result, repeated along axes of size one."""
     if operand.dtype != result.dtype:
         return False
     try:
@@ -168,5 +168,5 @@ def fits(operand: Any, result: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number of Python or NumPy, no truth value."""
+    """Whether a value is a number of Python or NumPy other than a boolean."""
     return isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""The operation inside a layer that an artifact gets wrong: its operands agree with it, and its result does not."""
+"""Finds the operation inside a layer that is at fault: its operands agree with the artifact, but its result differs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
 
-_SLACK = 4.0  # over what an output is allowed: the noise of one operation is not known
-_MOST_CANDIDATES = 8  # tensors in whose place the result of an operation is tried
-_MOST_OPERATIONS = 8  # that are wrong in one layer
+_SLACK = 4.0  # factor on an output's tolerance, since the noise of one operation is unknown
+_MOST_CANDIDATES = 8  # tensors that are tried as the result of an operation
+_MOST_OPERATIONS = 8  # wrong operations in one layer
 
 _Held = list[str | bool | None]
-"""For each operation the tensor that holds its result; False if none does, None if that tells nothing."""
+"""The tensor with each operation's result; False if there is none, None if a tensor would prove nothing."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Suspects:
     """The operations of a call that may be at fault, by their numbers.
 
     Attributes:
-        located: The operations that are at fault for certain: Keras' result in the place of a tensor of the artifact
-            mends what comes after.
-        puts: The tensors that were replaced for each of these, by name.
-        unseen: The operations without a tensor of their own from which only operations at fault follow: the fault of
-            the operations that are located, or of the layer, may be theirs.
-        wrong: The operations that the artifact gets wrong, those that follow from others too.
-        tensors: The tensors that hold the other operations' results.
+        located: The operations that are certainly at fault: Keras' result in a tensor of the artifact corrects the
+            later results.
+        puts: The replaced tensors of each located operation, by name.
+        unseen: The operations without their own tensor that only lead to operations at fault. The fault of a located
+            operation, or of the layer, may be theirs.
+        wrong: All operations that the artifact gets wrong, including those that follow from others.
+        tensors: The tensors of the other operations' results.
     """
 
     located: tuple[int, ...]
@@ -45,13 +45,13 @@ class Suspects:
 
 
 class OperationWalk:
-    """The way through the operations of one call in the artifact.
+    """A pass through the operations of one call in the artifact.
 
     Args:
         case: The case in which the layer is at fault.
         fault: The layer.
         tape: The operations of its call.
-        replaced: What stands in the place of tensors, so that what comes before the layer is right.
+        replaced: Replacements of tensors that correct everything before the layer.
     """
 
     def __init__(self, case: RecordedCase, fault: LayerFault, tape: Tape, replaced: Mapping[str, Array]) -> None:
@@ -82,7 +82,7 @@ class OperationWalk:
         return Suspects(tuple(located), tuple(located.values()), tuple(unseen), tuple(suspicious), names)
 
     def _unseen_before(self, located: Mapping[int, Arrays], held: _Held) -> list[int]:
-        """Returns the operations without a tensor of their own that lead to the located ones."""
+        """Returns the operations without their own tensor that lead to the located ones."""
         found = set[int]()
         todo = [source for number in located for source, _ in self._tape.sources(number)]
         while todo:
@@ -102,9 +102,9 @@ class OperationWalk:
         return all(found) and found[0] is not None and found[0].tensor
 
     def _is_telling(self, number: int) -> bool:
-        """Whether a tensor with the values of a result tells that the operation is right.
+        """Whether a tensor with the values of a result proves the operation right.
 
-        It does not where these are constants, one number throughout, or those of an operand in their order.
+        It does not if the values are constants, are all equal, or are an operand's values in order.
         """
         results = self._results[number]
         if not all(is_float(each.dtype) and each.size for each in results) or not self._tape.depends_on_inputs(number):
@@ -115,7 +115,7 @@ class OperationWalk:
         return not is_rearranged and any(np.ptp(each.astype(np.float64)) > 0 for each in results)
 
     def _suspicious(self, held: _Held, tensors: Tensors) -> list[int]:
-        """Returns the operations that the artifact has no tensor for, and whose consumers it gets wrong as well."""
+        """Returns the operations without a tensor in the artifact whose consumers are wrong as well."""
         is_right = self._is_right(tensors)
         found = set[int]()
         for number in reversed(range(self._count)):
@@ -126,7 +126,7 @@ class OperationWalk:
         return sorted(found)
 
     def _is_right(self, tensors: Tensors) -> bool:
-        """Whether the artifact holds what the layer returns."""
+        """Whether the artifact has the layer's output."""
         expected, location = self._fault.expected, self._fault.location
         if location is None or location.tensor not in tensors.arrays:
             return tensors.find(expected, self._fault.tolerance, set(tensors.names)) is not None
@@ -135,9 +135,9 @@ class OperationWalk:
         return distance(tensors.in_shape(location, expected.shape), expected) <= self._fault.tolerance
 
     def _locate(self, numbers: Sequence[int], held: _Held, tensors: Tensors) -> tuple[int, Arrays, Tensors] | None:
-        """Returns the first operation that a tensor is found for, what is put in its place, and all tensors after it.
+        """Returns the first operation with a tensor, the replaced tensors, and all tensors after the replacement.
 
-        With the right result there, what comes after it is right as well, and whatever was right stays so.
+        With the correct result in that tensor, later results must become right, and right ones must stay right.
         """
         for number in numbers:
             if held[number] is None or len(self._results[number]) > 1:
@@ -158,16 +158,16 @@ class OperationWalk:
         return None
 
     def _telling_after(self, number: int) -> set[int]:
-        """Returns the operations that read a result, by way of others that tell nothing too."""
+        """Returns the operations that read a result, directly or through operations that prove nothing."""
         found = set[int]()
         for each in self._consumers[number]:
             found |= {each} if self._tells[each] else self._telling_after(each)
         return found
 
     def _candidates(self, number: int, held: _Held, tensors: Tensors) -> list[TensorMatch]:
-        """Returns the tensors that may hold a result: that of the layer's output, then the nearest of its size.
+        """Returns the tensors that may have a result: that of the layer's output, then the nearest of equal size.
 
-        Of those that hold the same the first in the order of computation stands for all: the others are made of it.
+        Only the first of several tensors with equal values counts, since it determines the others.
         """
         taken = {name for name in held if isinstance(name, str)} | self._replaced.keys()
         result = self._results[number][0]
@@ -186,12 +186,12 @@ class OperationWalk:
 
 
 def _find(result: Array, tensors: Tensors) -> TensorMatch | None:
-    """Returns the tensor that holds a result."""
+    """Returns the tensor that has a result."""
     found = tensors.find(result, _SLACK * STRICT.flat_tolerance(result), set(tensors.names))
     return found if found is not None and _is_told(found, result, tensors) else None
 
 
 def _is_told(match: TensorMatch, result: Array, tensors: Tensors) -> bool:
-    """Whether a tensor has the axes of a result in their order; in another one only if its shape tells so."""
+    """Whether a tensor has the axes of a result in order, or in another order that its shape proves."""
     is_plain = match.axes == tuple(range(result.ndim))
     return is_plain or tensors.arrays[match.tensor].shape != result.shape

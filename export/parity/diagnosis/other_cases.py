@@ -1,4 +1,4 @@
-"""A fault as it is in the other cases, and what is known around its call."""
+"""Finds a fault in the other cases, and the context of its call."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,13 +21,13 @@ from keras_pe.export.parity.diagnosis.tensor_search import Tensors
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
 
-_SLACK = 4.0  # for values of which no noise is known
+_SLACK = 4.0  # factor on the tolerance of values without a known noise floor
 
 
 def in_other_cases(
     cases: Sequence["OtherCase"], faults: Sequence[LayerFault], fault: LayerFault
 ) -> Iterator[LayerFault]:
-    """Yields a fault as it is in each other case; none in which the model does not make that call."""
+    """Yields a fault in each other case, except cases in which the model does not make the call."""
     path = (fault.through or fault).call.path
     paths = [{each.call.path, (each.through or each).call.path} for each in faults]
     place = next((number for number, own in enumerate(paths) if path in own), 0)
@@ -38,7 +38,7 @@ def in_other_cases(
 
 
 class OtherCase(RecordedCase):
-    """What Keras and the artifact compute in one case."""
+    """The outputs of Keras and the tensors of the artifact in one case."""
 
     def __init__(self, probe: Probe, reference: KerasReference, expectation: Expectation) -> None:
         super().__init__(probe, reference, expectation)
@@ -66,7 +66,7 @@ class OtherCase(RecordedCase):
         return with_surroundings(found, output, self, tensors)
 
     def _tensors(self, before: Sequence[LayerFault]) -> Tensors:
-        """Returns the artifact's tensors, with Keras' own outputs in the place of those of the layers before."""
+        """Returns the artifact's tensors after replacing those of the earlier faults by Keras' outputs."""
         if len(before) not in self._runs:
             self._runs[len(before)] = self.run_inside(self._replaced(before) if before else {})
         return self._runs[len(before)]
@@ -82,7 +82,7 @@ class OtherCase(RecordedCase):
 
 
 def _find(outputs: Sequence[RecordedOutput], path: str, index: int) -> RecordedOutput | None:
-    """Returns an output of a call; that of an outer call that returns the very same as an inner one as its own."""
+    """Returns an output of a call. An outer call that returns an inner call's output has that output as its own."""
     for output in outputs:
         if output.call.path == path and output.index == index:
             return output
@@ -93,7 +93,7 @@ def _find(outputs: Sequence[RecordedOutput], path: str, index: int) -> RecordedO
 
 
 def with_surroundings(fault: LayerFault, output: RecordedOutput, case: RecordedCase, tensors: Tensors) -> LayerFault:
-    """Returns a fault with what the layer may have been given in the place of its inputs."""
+    """Returns a fault with the arrays that may have replaced the layer's inputs."""
     shapes = {array.shape for array in output.call.inputs if _is_number(array)}
     nearest_first = [(each.call.path, each.array) for each in reversed(case.outputs[: output.number])]
     known = [*nearest_first, *(pair for pair in case.inputs.items() if _is_number(pair[1]))]

@@ -1,4 +1,4 @@
-"""Which of the artifact's tensors holds each layer's output, in one case and with some of them replaced."""
+"""Locates each layer's output among the artifact's tensors, in one case and with some tensors replaced."""
 
 import json
 import re
@@ -16,19 +16,19 @@ from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CANDIDATES = 8
-_MOST_TOGETHER = 24  # ways in which the outputs of one call may be held
-_FEW_TOGETHER = 2  # outputs of which so many ways hold nearly all that are likely
-_NUMBER = re.compile(r"_\d+$")  # which TensorFlow adds to the name of a scope that is there already
+_MOST_TOGETHER = 24  # assignments of tensors to the outputs of one call
+_FEW_TOGETHER = 2  # number of outputs up to which these assignments cover nearly all likely ones
+_NUMBER = re.compile(r"_\d+$")  # the suffix that TensorFlow adds to the name of a scope that exists already
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where a layer's output may be.
+    """A possible location of a layer's output.
 
     Attributes:
-        way: The tensor, and those of the outputs that were put in their places together with it.
-        gained: The outputs that agree once Keras' own is there, itself among them.
-        is_mended: Whether all outputs of the artifact do.
+        way: The tensor, and the tensors of the outputs that were replaced together with it.
+        gained: The outputs that agree after the replacement, including the output itself.
+        is_mended: Whether all outputs of the artifact agree after it.
         off: The worst difference of the artifact's outputs.
     """
 
@@ -39,22 +39,22 @@ class Location:
 
     @property
     def match(self) -> TensorMatch:
-        """The tensor."""
+        """The tensor of the output."""
         return self.way[0]
 
     def mends_more_than(self, numbers: Container[int]) -> bool:
-        """Whether more agrees than these."""
+        """Whether other outputs than these agree after the replacement."""
         return self.is_mended or any(number not in numbers for number in self.gained)
 
 
 class OutputLocations:
-    """The artifact in one case, and where it holds what the layers return.
+    """The artifact in one case, and the locations of the layers' outputs.
 
     Attributes:
         outputs: The layers' outputs, in the order of computation.
-        replaced: What stands in the place of tensors of the artifact.
-        tensors: All of its tensors.
-        matches: The tensor that holds each output, by its number; None where none does.
+        replaced: Replacements of the artifact's tensors.
+        tensors: All tensors of the artifact.
+        matches: The tensor of each output, by the output's number; None if no tensor has it.
         differing: The numbers of the outputs that the artifact gets wrong.
     """
 
@@ -67,14 +67,14 @@ class OutputLocations:
         self.matches: dict[int, TensorMatch | None] = {}
         self._case = case
         self._names, self._scopes = _names_of(case.probe.runner, outputs)
-        self._guessed: dict[int, TensorMatch] = {}  # what mended most when other outputs of the call were looked for
+        self._guessed: dict[int, TensorMatch] = {}  # best locations from searches for other outputs of the call
         self._claimed = {name for names in self._names.values() for name in names if name is not None}
         self._layers = {name for output in outputs for name in output.layer.split("/")}
         self._consumers: dict[int, list[int]] = {}
         for output in outputs:
             for source in output.sources:
                 self._consumers.setdefault(source, []).append(output.number)
-        for output in outputs:  # what no layer is given goes into the layer around it
+        for output in outputs:  # an output that no layer takes belongs to the enclosing layer
             whole = output.call.path.rpartition("/")[0]
             if whole and output.number not in self._consumers:
                 parents = (each.number for each in outputs[output.number + 1 :] if each.layer == whole)
@@ -82,15 +82,15 @@ class OutputLocations:
         self._read()
 
     def replace(self, match: TensorMatch, output: Array) -> None:
-        """Puts an output of Keras in the place of a tensor, and looks at everything again."""
+        """Replaces a tensor by an output of Keras, and locates all outputs again."""
         self.replaced |= self.tensors.in_place_of(match, output)
         self._read()
 
     def locate(self, output: RecordedOutput) -> Location | None:
-        """Returns the tensor in whose place Keras' output mends most of what comes after; None where none does.
+        """Returns the tensor whose replacement corrects most of the later outputs; None if none does.
 
-        Where nothing names the outputs of one call, such as the states of a recurrence, all that differ are put in
-        their places together: what comes after may need each of them.
+        If no name identifies the outputs of one call, such as the states of a recurrence, all wrong ones are replaced
+        together. Later outputs may need each of them.
         """
         if self.is_gone(output):
             return None
@@ -114,7 +114,7 @@ class OutputLocations:
     def _exchanged(
         self, outputs: Sequence[RecordedOutput], held: Sequence[Sequence[TensorMatch]], way: tuple[TensorMatch, ...]
     ) -> Location | None:
-        """Returns where outputs are, if one tensor after another is exchanged as long as the model's outputs near."""
+        """Returns a location after exchanging one tensor at a time, as long as the model's outputs come nearer."""
         best = self._put(outputs, way)
         for number, matches in enumerate(held):
             used = {name for place, match in enumerate(way) if place != number for name in match.tensors}
@@ -127,7 +127,7 @@ class OutputLocations:
         return best if best is not None and best.gained else None
 
     def _put(self, outputs: Sequence[RecordedOutput], way: Sequence[TensorMatch]) -> Location | None:
-        """Returns where outputs are if each is held by a tensor of its own, or None if that cannot be."""
+        """Returns the location of outputs that have one tensor each, or None if that is impossible."""
         put: Arrays = {}
         for each, match in zip(outputs, way, strict=True):
             put |= self.tensors.in_place_of(match, each.array)
@@ -142,32 +142,32 @@ class OutputLocations:
         )
         off, _, is_mended = self.outputs_pass(tensors)
         location = Location(tuple(way), frozenset(gained), is_mended, off)
-        # What breaks something that was right is another layer's tensor.
+        # A replacement that breaks a right output belongs to another layer's tensor.
         is_wrong = not is_mended and not self.named(outputs[0]) and self._breaks(put, tensors)
         return None if is_wrong else location
 
     def _differing_beside(self, output: RecordedOutput) -> list[RecordedOutput]:
-        """Returns the other outputs of a call that the artifact gets wrong."""
+        """Returns the other wrong outputs of a call."""
         same = (each for each in self.outputs if each.call is output.call and each.number != output.number)
         return [each for each in same if each.number in self.differing]
 
     def _candidates_with_copies(self, output: RecordedOutput) -> list[TensorMatch]:
-        """Returns the tensors that may hold an output, each with those that hold the very same."""
+        """Returns the tensors that may have an output, each with the tensors of equal values."""
         right = {number: match.tensor for number, match in self.matches.items() if match is not None}
         others = {tensor for number, tensor in right.items() if number != output.number} | self._case.inputs.keys()
         return [self.tensors.with_copies(match, output.array.shape, others) for match in self._candidates(output)]
 
     def _breaks(self, replaced: Container[str], tensors: Tensors) -> bool:
-        """Whether something else in the place of tensors makes wrong what was right, these themselves aside."""
+        """Whether replacing tensors makes other, right outputs wrong."""
         right = ((each, match) for each in self.outputs if (match := self.matches[each.number]) is not None)
         others = (each for each, match in right if match.tensor not in replaced and match.tensor not in self.replaced)
         return any(self._match(each, tensors) is None for each in others)
 
     def _match(self, output: RecordedOutput, tensors: Tensors) -> TensorMatch | None:
-        """Returns the tensor that holds a layer's output: the one that the exporter has named, or one by its value.
+        """Returns the tensor of a layer's output, by the exporter's name or else by its values.
 
-        The values may stand elsewhere as well, beside the way: in a tensor that is named for another output, or in any
-        where the named one is there and holds others.
+        Tensors with equal values may be off the path of the computation. Tensors that are named for other outputs are
+        therefore excluded, and so are all others if the named tensor exists.
         """
         named = self.named(output)
         if named and tensors.sized(named, output.array):
@@ -175,11 +175,11 @@ class OutputLocations:
         return tensors.find(output.array, output.tolerance, set(tensors.names) - self._claimed)
 
     def named(self, output: RecordedOutput) -> set[str]:
-        """Returns the tensor in which the exporter says that a layer's output is, if it does."""
+        """Returns the tensor that the exporter has named for a layer's output, if it exists."""
         return {self._name(output) or ""} & self.tensors.arrays.keys()
 
     def is_gone(self, output: RecordedOutput) -> bool:
-        """Whether the exporter has named a tensor for an output, and the artifact has none of that name any more."""
+        """Whether the exporter has named a tensor for an output that the artifact no longer has."""
         name = self._name(output)
         return name is not None and name not in self.tensors.arrays
 
@@ -188,12 +188,12 @@ class OutputLocations:
         return names[output.index] if output.index < len(names) else None
 
     def _candidates(self, output: RecordedOutput) -> list[TensorMatch]:
-        """Returns the tensors that may hold a layer's output: those named for it, after it, then the nearest.
+        """Returns the candidate tensors for a layer's output: by the exporter's name, then by scope, then the nearest.
 
-        Before these come a guess made with another output of the call, and what the layer was given.
+        A guess from another output of the call and the tensors of the layer's inputs come first.
         """
         if named := self.named(output):
-            return self.tensors.sized(named, output.array)  # none if it has another size
+            return self.tensors.sized(named, output.array)  # empty if it has another size
         layer = re.escape(output.call.layer.name)
         scope = re.compile(rf"(^|/){layer}(_\d+)?(/|:|$)")
         scoped = self.tensors.sized([name for name in self.tensors.names if scope.search(name)], output.array)
@@ -208,7 +208,7 @@ class OutputLocations:
         return list(several.values())[:_MOST_CANDIDATES]
 
     def _is_within_another(self, match: TensorMatch, output: RecordedOutput) -> bool:
-        """Whether a tensor is named, by the exporter or by its scope, for what another layer computes inside."""
+        """Whether a tensor belongs to the inside of another layer, by the exporter's names or by its scope."""
         own = self._scopes.get(output.call.path, output.call.path)
         parts = match.tensor.split("/")
         if not self._scopes:
@@ -219,11 +219,11 @@ class OutputLocations:
         return any(not is_within(own, each) and not each.startswith(f"{own}/") for each in others)
 
     def consumers(self, output: RecordedOutput) -> list[RecordedOutput]:
-        """Returns what the layers that are given an output return."""
+        """Returns the outputs of the layers that take an output."""
         return [self.outputs[number] for number in self._consumers.get(output.number, [])]
 
     def outputs_pass(self, tensors: Tensors | None = None) -> tuple[float, float, bool]:
-        """Returns the worst difference of the model's outputs, its tolerance, and whether all are within theirs."""
+        """Returns the worst difference of the model's outputs, its tolerance, and whether all outputs pass."""
         tensors = tensors or self.tensors
         expectation = self._case.expectation
         expected = expectation.in_float32 or expectation.outputs or {}
@@ -233,9 +233,9 @@ class OutputLocations:
         return worst.max_abs_diff, worst.tolerance, all(c.passed for c in comparisons)
 
     def _read(self) -> None:
-        """Runs the artifact with everything replaced that is to be, and looks for each layer's output in it."""
+        """Runs the artifact with all replacements, and locates each layer's output."""
         self.tensors = self._case.run_inside(self.replaced)
-        # A tensor that held one output, and has been replaced by another's, held it all the same.
+        # A tensor that had one output still counts for it after another output has replaced its values.
         kept = {number: m for number, m in self.matches.items() if m is not None and m.tensor in self.replaced}
         self.matches = {
             output.number: kept.get(output.number) or self._match(output, self.tensors) for output in self.outputs
@@ -245,8 +245,8 @@ class OutputLocations:
     def _find_differing(self) -> set[int]:
         """Returns the outputs that the artifact gets wrong.
 
-        Where the exporter has said which tensor a layer's output is, that tensor tells. Else a layer without its like
-        in the artifact may have been merged into the next one: it is wrong if every recorded layer it leads to is.
+        A tensor that the exporter has named for an output decides. A layer without a tensor may have been fused into
+        the next one. It is then wrong if a recorded layer after it is.
         """
         differing = set[int]()
         for output in reversed(self.outputs):
@@ -264,10 +264,10 @@ def _is_better(location: Location, best: Location | None) -> bool:
 
 
 def _beam(held: Sequence[Sequence[TensorMatch]]) -> list[tuple[TensorMatch, ...]]:
-    """Returns how some outputs may be held, each by a tensor of its own: the likeliest first, then the nearest.
+    """Returns assignments of one tensor to each output: the likeliest first, then the nearest.
 
     Args:
-        held: The tensors that may hold each output, the likeliest first.
+        held: The candidate tensors of each output, the likeliest first.
     """
     beam: list[tuple[int, float, frozenset[str], tuple[TensorMatch, ...]]] = [(0, 0.0, frozenset(), ())]
     for matches in held:
@@ -284,9 +284,9 @@ def _beam(held: Sequence[Sequence[TensorMatch]]) -> list[tuple[TensorMatch, ...]
 def _names_of(
     runner: Runner, outputs: list[RecordedOutput]
 ) -> tuple[Mapping[str, Sequence[str | None]], Mapping[str, str]]:
-    """Returns the tensors of each call of a layer by its path, and what the artifact calls it.
+    """Returns the tensors of each layer call by its path, and the artifact's name of each call.
 
-    The exporter has written down both, or neither.
+    The exporter has recorded both or neither.
     """
     names: dict[str, list[str | None]] = json.loads(runner.metadata().get(LAYERS_KEY, "{}"))
     scopes = matched_paths([each.call.path for each in outputs], names)

@@ -1,4 +1,4 @@
-"""The calls of a model in every case, beside the outputs of an artifact that shows nothing else."""
+"""The calls of a model in every case, and the outputs of an artifact that shows no inner tensors."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -26,13 +26,13 @@ from keras_pe.export.results import Array
 
 @dataclass(frozen=True)
 class ModelOutputs:
-    """A model as a layer: what its outputs are, in a row, where one of its calls returns another array.
+    """A model as a layer: its concatenated outputs if one of its calls returns another array.
 
     Attributes:
-        reference: What calls it.
+        reference: Calls the model.
         model: The model.
-        inputs: What it is given.
-        place: The path of the call, and which of its outputs is another one; None where none is.
+        inputs: The inputs of the model.
+        place: The path of the changed call, and the number of its changed output; None without a change.
     """
 
     reference: KerasReference
@@ -46,24 +46,24 @@ class ModelOutputs:
         return str(self.model.name)
 
     def call(self, output: Any = None) -> Any:
-        """Returns the outputs in a row."""
+        """Returns the concatenated outputs."""
         replacing = nullcontext() if self.place is None else replaced_output(self.model, *self.place, as_array(output))
         with replacing:
             return as_tensor(_in_a_row(self.reference.predict(self.model, self.inputs)))
 
 
 def _in_a_row(outputs: Mapping[str, Array]) -> Array:
-    """Returns the values of all outputs of numbers with a fraction."""
+    """Returns the concatenated values of all float outputs."""
     return np.concatenate([outputs[name].ravel() for name in sorted(outputs) if is_float(outputs[name].dtype)])
 
 
 class OutsideView:
-    """The calls of a model in every case, beside the outputs of an artifact that shows nothing else.
+    """The calls of a model in every case, and the outputs of an artifact that shows no inner tensors.
 
     Args:
         probe: The runtime.
         reference: The model.
-        number: Which case the faults are looked for in.
+        number: The case in which faults are sought.
     """
 
     def __init__(self, probe: Probe, reference: KerasReference, number: int) -> None:
@@ -81,7 +81,7 @@ class OutsideView:
             yield self._first.fault(LayerFault(output.call, output.index, output.tolerance), output.call)
 
     def others(self, fault: LayerFault) -> Iterator[LayerFault]:
-        """Yields a fault as it is in each other case; none in which the model does not make that call."""
+        """Yields a fault in each other case, except cases in which the model does not make the call."""
         for case in self._others:
             if fault.through is None:
                 yield case.model
@@ -90,7 +90,7 @@ class OutsideView:
 
 
 class _OutsideCase(RecordedCase):
-    """What Keras computes in one case, and what the artifact returns."""
+    """The outputs of Keras and of the artifact in one case."""
 
     def __init__(self, probe: Probe, reference: KerasReference, number: int) -> None:
         super().__init__(probe, reference, probe.run.expectations[number])
@@ -110,7 +110,7 @@ class _OutsideCase(RecordedCase):
         return LayerFault(call, 0, tolerance, Sighting(actual=_in_a_row(actual)), around)
 
     def fault(self, fault: LayerFault, call: LayerCall) -> LayerFault:
-        """Returns a layer as if it were the one at fault."""
+        """Returns a layer as if it were at fault."""
         output = call.outputs[fault.index]
         layer = replace(self.model.call.layer, place=(call.path, fault.index))
         whole = replace(self.model.call, layer=layer, arguments=(as_tensor(output),), inputs=(output,))
@@ -122,7 +122,7 @@ class _OutsideCase(RecordedCase):
         return found.amid(sizes=sizes, before=before, made_by=made_by)
 
     def _nearest(self, call: LayerCall) -> dict[str, Array]:
-        """Returns the nearest outputs before a call in the shape of one of its inputs, by the path of their call."""
+        """Returns the nearest earlier outputs with the shape of an input of a call, by the path of their call."""
         end = next(number for number, each in enumerate(self.calls) if each.path == call.path)
         shapes = {array.shape for array in call.inputs if array.dtype.kind == "f"}
         known = ((each.path, each.outputs[0]) for each in reversed(self.calls[:end]) if len(each.outputs) == 1)

@@ -1,4 +1,4 @@
-"""What a detector of causes may look at, and what it may ask."""
+"""The data and the operations that a detector of causes may use."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,18 +23,18 @@ class Probe:
     """One runtime that failed.
 
     Attributes:
-        run: The verdict, what was expected and what was returned, in the order of the cases.
+        run: The verdict, with the expected and the actual outputs in the order of the cases.
         runner: The runtime, still loaded.
-        reference: What it is measured against.
-        roles: What the inputs are for.
-        faults: The layers at fault, in the order of computation; empty where that could not be found.
-        others: Returns one of them as it is in each other case.
-        sound_weights: The paths of the weights that the artifact is known to hold as the model does.
-        constants: Returns the rows of floats that the artifact stores and that are short enough for a list.
-        is_sound_inside: Whether the artifact, read inside and without optimizations, returns what Keras returns.
-        budget: The time that is left.
-        refusals: What could not be tried, and why: said where nothing explains the failure.
-        not_reached: What there was no time for.
+        reference: The reference of the differences.
+        roles: The roles of the inputs.
+        faults: The layers at fault, in the order of computation; empty if unknown.
+        others: Returns a fault in each other case.
+        sound_weights: The paths of the weights that the artifact is known to store as the model does.
+        constants: Returns the artifact's 1-D float constants that are short enough for a list.
+        is_sound_inside: Whether the artifact, run with inner tensors and without optimizations, agrees with Keras.
+        budget: The remaining time.
+        refusals: Failed attempts with their errors, for the report of an unknown cause.
+        not_reached: Attempts without time.
     """
 
     run: Run
@@ -51,7 +51,7 @@ class Probe:
     not_reached: list[str] = field(default_factory=list)
 
     def attempt(self, what: str, search: Callable[["Probe"], Iterable[Found]]) -> list[Found]:
-        """Returns what a search finds until its end, that of the time, or an error: these are kept to be said."""
+        """Returns the findings of a search until its end, the end of the time, or an error, which is recorded."""
         found: list[Found] = []
         self.budget.tell(what)
         try:
@@ -61,23 +61,23 @@ class Probe:
                 self.budget.check()
         except OutOfTimeError:
             self.not_reached.append(what)
-        except Exception as error:  # whatever a layer or a runtime raises: the comparisons are kept
+        except Exception as error:  # layers and runtimes raise errors of any type; the comparisons must survive them
             self.note(what, error)
         return found
 
     def note(self, what: str, error: Exception) -> None:
-        """Keeps why something could not be tried."""
+        """Records the reason of a failed attempt."""
         refusal = f"{what} ({first_line(error)})"
         if refusal not in self.refusals:
             self.refusals.append(refusal)
 
     @property
     def layer(self) -> str | None:
-        """The first layer at fault, as far as that is known."""
+        """The first layer at fault, if known."""
         return self.faults[0].layer if self.faults else None
 
     def calls_at_fault(self, fault: LayerFault) -> str:
-        """Returns a sentence on which calls of a shared layer are at fault; none where every one is."""
+        """Returns a sentence on which calls of a shared layer are at fault; empty if all calls are."""
         wrong = {each.call.path for each in self.faults if each.call.layer is fault.call.layer}
         numbers = [str(number) for number, path in enumerate(fault.around.calls, 1) if path in wrong]
         if len(numbers) in (0, len(fault.around.calls)):
@@ -85,7 +85,7 @@ class Probe:
         return f" It is wrong in call {' and '.join(numbers)} of {len(fault.around.calls)} alone."
 
     def failing(self) -> list[tuple[CaseResult, Expectation, Arrays]]:
-        """Returns the cases that failed with an answer on both sides."""
+        """Returns the failed cases that both sides have answered."""
         rows = zip(self.run.result.cases, self.run.expectations, self.run.answers, strict=False)
         return [
             (case, expectation, answer)
@@ -95,13 +95,13 @@ class Probe:
 
     @property
     def has_wrong_values(self) -> bool:
-        """Whether an output that both return is another; not where outputs are missing, or are too many."""
+        """Whether an output that both sides return has wrong values. Missing and extra outputs do not count."""
         absent = (Problem.MISSING, Problem.EXTRA)
         compared = [each for case in self.run.result.cases for each in case.comparisons]
         return not compared or any(not each.passed and each.problem not in absent for each in compared)
 
     def ask(self, inputs: Mapping[str, Array]) -> Arrays | None:
-        """Returns what the runtime says to other inputs, None where it refuses or has come to an end."""
+        """Returns the runtime's outputs for other inputs; None if it refuses them or has ended."""
         self.budget.check()
         try:
             return self.runner.run(inputs)
@@ -110,7 +110,7 @@ class Probe:
             return None
 
     def expect(self, inputs: Mapping[str, Array]) -> Arrays | None:
-        """Returns what the reference says to other inputs, None where it refuses."""
+        """Returns the reference's outputs for other inputs; None if it refuses them."""
         try:
             return self.reference.expect(inputs)
         except RuntimeFailedError as error:
@@ -118,7 +118,7 @@ class Probe:
             return None
 
     def draw(self, sizes: Mapping[str, int], seed: int = 0) -> Arrays:
-        """Returns fair inputs of the given sizes."""
+        """Returns valid inputs with some sizes."""
         return draw_case(self.reference.inputs, self.roles, sizes, seed)
 
     def sizes(self, inputs: Mapping[str, Array]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What Keras computes in the cases of a check, layer by layer; which cases tell most; the view from outside alone."""
+"""Records the layers' outputs in a case of a check, and ranks the cases by how much they show."""
 
 import hashlib
 from collections.abc import Mapping
@@ -18,18 +18,18 @@ from keras_pe.export.parity.diagnosis.tensor_search import Tensors
 from keras_pe.export.results import Array, CaseStatus, Problem, RunStatus
 
 _MOST_CASES = 8
-MOST_BEFORE = 8  # outputs that a layer may be given in the place of one of its inputs
-_FEW_POSITIONS = 5  # at the first all encodings are alike
-_USUAL = 1e3  # values are below it, but for those that are drawn to be large
-_TELLING = 16  # values: numbers of a layer are not fitted to fewer
-_SLACK = 2.0  # over what outputs are allowed: a layer's own noise is that of one run, and proves nothing by itself
+MOST_BEFORE = 8  # earlier outputs that are tried as an input of a layer
+_FEW_POSITIONS = 5  # below this length, all encodings are alike
+_USUAL = 1e3  # larger values only occur in cases with large values on purpose
+_TELLING = 16  # least number of values that a layer's numbers are fitted to
+_SLACK = 2.0  # factor on the tolerance of outputs, since a layer's own noise floor comes from a single run
 
 
 def rank(expectation: Expectation) -> tuple[bool, bool, bool, int, int]:
-    """Orders cases by how much they tell, the shorter first of those that tell as much.
+    """Orders cases by how much they show, and equal cases by length, the shorter first.
 
-    Values are usual, there are some positions to tell conventions apart, and no axis is of size 1: where one is, its
-    place among the others shows in nothing.
+    A case shows most if its values are usual, it has several positions to distinguish conventions, and no axis has size
+    1. An axis of size 1 has no visible place among the others.
     """
     arrays = expectation.case.inputs.values()
     sequences = [array for array in arrays if array.ndim > 2] or [array for array in arrays if array.ndim > 1]
@@ -42,7 +42,7 @@ def rank(expectation: Expectation) -> tuple[bool, bool, bool, int, int]:
 
 
 def first_case(probe: Probe) -> Expectation | None:
-    """Returns the case in which layers are followed: the smallest telling one that failed; None if it has no layers."""
+    """Returns the smallest telling failed case, in which layers are traced; None if they cannot be traced."""
     failing = probe.failing()
     failing = [row for row in failing if all(c.problem is not Problem.SHAPE for c in row[0].comparisons)] or failing
     if not failing or not isinstance(probe.reference, KerasReference) or probe.run.result.status != RunStatus.COMPARED:
@@ -51,7 +51,7 @@ def first_case(probe: Probe) -> Expectation | None:
 
 
 def telling_case(probe: Probe) -> int | None:
-    """Returns the number of the failing case of which the outputs tell most."""
+    """Returns the number of the failing case whose outputs show most."""
     usable = [
         number
         for number, case in enumerate(probe.run.result.cases)
@@ -64,14 +64,14 @@ def telling_case(probe: Probe) -> int | None:
 
 
 def is_answered(probe: Probe, number: int) -> bool:
-    """Whether the artifact's outputs stand beside the model's in a case: all of them, in their shapes."""
+    """Whether the artifact has returned all outputs of a case in the model's shapes."""
     expected, answer = probe.run.expectations[number].outputs or {}, probe.run.answers[number] or {}
     shapes = {name: array.shape for name, array in expected.items()}
     return bool(shapes) and all(name in answer and answer[name].shape == shape for name, shape in shapes.items())
 
 
 def other_cases(probe: Probe, first: Expectation) -> list[int]:
-    """Returns the numbers of the cases that tell, but for one of them: the smallest first, and not too many."""
+    """Returns the numbers of the telling cases other than `first`, the smallest first, up to a limit."""
     usable = [
         number
         for number, (result, each) in enumerate(zip(probe.run.result.cases, probe.run.expectations, strict=False))
@@ -82,7 +82,7 @@ def other_cases(probe: Probe, first: Expectation) -> list[int]:
 
 
 def _is_finite(expectation: Expectation) -> bool:
-    """Whether a case has numbers that tell: infinities and NaN are equal to too much."""
+    """Whether all outputs of a case are finite. Infinities and NaN equal each other, which would hide differences."""
     arrays = [array for array in (expectation.outputs or {}).values() if array.dtype.kind == "f"]
     return expectation.outputs is not None and all(np.isfinite(array).all() for array in arrays)
 
@@ -92,14 +92,14 @@ class RecordedOutput:
     """One output of one call of a layer.
 
     Attributes:
-        number: Its place in the order of computation.
+        number: Index in the order of computation.
         call: The call.
-        index: Which of the call's outputs it is.
-        sources: The numbers of the outputs that the layer was given.
-        tolerance: How far a runtime may be from it.
-        loose_inputs: Floating-point arrays that the layer was given and no output or input of the model is: what the
-            layer around it has computed by itself.
-        containers: Outer calls that return the very same, and which of their outputs it is.
+        index: Number of the output among the call's outputs.
+        sources: The numbers of the outputs that the layer takes.
+        tolerance: The tolerance of the output.
+        loose_inputs: Float inputs of the layer that are neither a layer's output nor an input of the model. The code of
+            the enclosing layer has computed them.
+        containers: Outer calls that return the same array, each with the number of the output.
     """
 
     number: int
@@ -112,7 +112,7 @@ class RecordedOutput:
 
     @property
     def array(self) -> Array:
-        """What Keras returned."""
+        """Keras' output."""
         return self.call.outputs[self.index]
 
     @property
@@ -121,12 +121,12 @@ class RecordedOutput:
         return self.call.path.partition("#")[0]
 
     def as_of(self, call: LayerCall, index: int) -> "RecordedOutput":
-        """Returns the same as the output of a call around this one, see `containers`."""
+        """Returns the output as an output of an enclosing call; see `containers`."""
         return replace(self, call=call, index=index, loose_inputs=() if call.depth == 1 else self.loose_inputs)
 
 
 def calls_of(reference: KerasReference, model: Any, inputs: Mapping[str, Array]) -> list[LayerCall]:
-    """Returns the calls that a model makes of its layers in one case."""
+    """Returns a model's calls of its layers in one case."""
     with state_left_alone():
         return record_calls(model, lambda: reference.predict(model, inputs))
 
@@ -138,13 +138,13 @@ def _tolerance(output: Array, truth: LayerCall | None, index: int) -> float:
 
 
 def content_key(array: Array) -> bytes:
-    """Returns a short stand-in for an array's values."""
+    """Returns a hash of an array's values, shape and type."""
     values = np.ascontiguousarray(array)
     return hashlib.sha256(repr((values.shape, values.dtype.name)).encode() + values.tobytes()).digest()
 
 
 class RecordedCase:
-    """What Keras computes in one case. It is found when it is first asked for.
+    """Keras' calls and outputs in one case, recorded on first use.
 
     Args:
         probe: The runtime.
@@ -167,9 +167,9 @@ class RecordedCase:
     def outputs(self) -> list[RecordedOutput]:
         """The floating-point outputs of every layer, in the order of computation.
 
-        What only hands on its input (a dropout, a container whose last layer has it already) is left out. A layer's
-        inputs are recognized by their values, so nothing is lost on the way from one to the next; two layers that
-        return the same are both a source of what is given it.
+        An output that equals an input of its layer (a dropout, a container whose last layer already has it) is left
+        out. The values of an input identify its source, so the path through intermediate operations does not matter.
+        Two layers with equal outputs are both sources.
         """
         outputs: list[RecordedOutput] = []
         given = {content_key(array) for array in self.inputs.values()}
@@ -189,7 +189,7 @@ class RecordedCase:
                     outputs[number] = replace(outputs[number], containers=(*outputs[number].containers, (call, index)))
                 if inner or key in handed or not is_float(output.dtype) or not output.size:
                     continue
-                handed.add(key)  # a layer may return the same twice
+                handed.add(key)  # a layer may return an array twice
                 made_by.setdefault(key, []).append(len(outputs))
                 tolerance = _tolerance(output, truth, index)
                 outputs.append(RecordedOutput(len(outputs), call, index, own, tolerance, loose))
@@ -197,7 +197,7 @@ class RecordedCase:
 
     @cached_property
     def makers(self) -> dict[bytes, LayerCall]:
-        """The first call that returned each array alone, by the key of the array; the inputs of the model have none."""
+        """The first call that returned each array alone, by the array's key, without the inputs of the model."""
         made: dict[bytes, LayerCall] = {}
         for call in self.calls:
             if len(call.outputs) == 1:
@@ -206,12 +206,12 @@ class RecordedCase:
         return {key: call for key, call in made.items() if key not in given}
 
     def run_inside(self, replaced: Mapping[str, Array]) -> Tensors:
-        """Returns the artifact's tensors, with other arrays in the place of some."""
+        """Returns the artifact's tensors, with some replaced."""
         self.probe.budget.check()
         return Tensors({**self.inputs, **self.probe.runner.intermediates(self.inputs, replaced)})
 
     def _truths(self) -> list[LayerCall | None]:
-        """Returns the float64 call of each call: the one in its place, for an operation may have got another name."""
+        """Returns the float64 call for each call, by order, since operations may have other names in the rebuild."""
         if self.reference.float64_model is None:
             return [None] * len(self.calls)
         with float64_allowed(np.random.default_rng(0)):

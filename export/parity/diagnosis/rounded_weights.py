@@ -1,4 +1,4 @@
-"""The weights of an artifact that differs on purpose: each may be off by what rounding to its own format does."""
+"""Compares the weights of an artifact that differs on purpose. Each may differ by rounding to its storage format."""
 
 import itertools
 import re
@@ -25,24 +25,24 @@ from keras_pe.export.parity.diagnosis.weights import (
 from keras_pe.export.results import HALF, Array, Cause, StoredWeights
 from keras_pe.export.runtimes.runtime import LazyArrays, as_dtype
 
-_ROUNDED_TWICE = 4  # units of float32 in which a converter may have computed a constant once more
-_LEAST_HALF = 1.2e-7  # converters to float16 replace smaller values, which it holds with few digits
-_A_STEP = 1.01  # of integers: half a step is rounding, the rest a zero point that was rounded, and a value that was cut
-_TELLING = 8  # values, each unlike the others, that are no coincidence
-_IN_LINE = 16  # values at least, for the factor of a line to be known
-_DEVIATIONS = 6  # of what rounding does to the factor of a line
-_CUT = 0.02  # of a factor: what cutting the largest value of each block does to it
+_ROUNDED_TWICE = 4  # units of float32 by which a converter may have changed a constant in another computation
+_LEAST_HALF = 1.2e-7  # converters to float16 replace smaller values, which have few digits in float16
+_A_STEP = 1.01  # largest error in steps of integers: half a step by rounding, the rest by zero points and clipping
+_TELLING = 8  # number of different equal values that rules out a coincidence
+_IN_LINE = 16  # least number of values that determine the factor of a line
+_DEVIATIONS = 6  # largest error of a line's factor, in standard deviations of rounding
+_CUT = 0.02  # largest relative change of a factor by clipping the largest value of each block
 _ENDING = re.compile(r"(_quantized|_DQ)?(_Q\d+(G\d+)?)?$")
 
 
 @dataclass(frozen=True)
 class _Fit:
-    """A weight beside a constant of an artifact, both in one shape.
+    """A weight and a constant of an artifact in equal shapes.
 
     Attributes:
         weight: The weight.
         constant: The constant.
-        allowed: What rounding to the constant's format may do to each value.
+        allowed: The tolerance of each value for rounding to the constant's format.
         step: The step of the constant's integers, for each value; None for floats.
     """
 
@@ -53,7 +53,7 @@ class _Fit:
 
     @property
     def out(self) -> Array:
-        """Where the two differ by more than rounding."""
+        """Whether each value differs by more than rounding."""
         out: Array = ~(np.abs(self.weight - self.constant) <= self.allowed) & ~(
             np.isnan(self.weight) & np.isnan(self.constant)
         )
@@ -61,27 +61,27 @@ class _Fit:
 
     @property
     def share(self) -> float:
-        """The share of values that rounding explains, those that are 0 in the weight aside."""
+        """The share of the weight's nonzero values that rounding explains."""
         telling = self.weight != 0
         return float(1 - self.out[telling].mean()) if telling.any() else float(not self.out.any())
 
     @property
     def is_telling(self) -> bool:
-        """Whether most values agree, and so many unlike each other that chance does not explain it."""
+        """Whether most values agree, with enough different values to rule out chance."""
         if 2 * self.share < 1:
             return False
         return len(np.unique(self.weight[(self.weight != 0) & ~self.out])) >= _TELLING
 
     @property
     def change(self) -> Change | None:
-        """What has become of the weight beside rounding; None where nothing has."""
+        """The change of the weight beside rounding; None if there is none."""
         if self.out.any():
             tolerance = float(self.allowed.max(initial=0.0))
             return find_change(self.weight, self.constant, tolerance, OF_ROUNDED)
         return None if self.step is None else self._factor_of_lines()
 
     def _factor_of_lines(self) -> Change | None:
-        """Returns the index of an axis whose values are all times a number that rounding does not explain."""
+        """Returns the change of indices of an axis whose factor differs from 1 by more than rounding, or None."""
         assert self.step is not None
         for axis in range(self.weight.ndim):
             axes = all_but(axis, self.weight)
@@ -106,16 +106,16 @@ def rounded_weights(
     dequantized: tuple[LazyArrays, LazyArrays],
     told: Sequence[Folding] = (),
 ) -> tuple[StoredWeights, list[WeightFault]]:
-    """Returns how much of a model's weights was found in an artifact, and which differ by more than rounding.
+    """Returns how many of a model's weights an artifact stores, and the weights that differ by more than rounding.
 
-    Each weight is compared with the constant of its name, or else with one that holds most of its values. A constant of
-    floats may be off by what its type rounds, or by the step of a grid on which all its values are; one of integers by
-    a step of its scale, and each of its lines by what such rounding does to the factor of the line.
+    Each weight is compared with the constant of its name, or else with the constant that has most of its values. A
+    float constant may differ by rounding to its type, or by a step of the grid of its values. An integer constant may
+    differ by a step of its scale. The factor of each of its lines may differ by the effect of such rounding.
 
     Args:
         model: The Keras model.
         constants: The numeric constants of the artifact, by name.
-        dequantized: What constants of integers stand for, and the steps between two such numbers, by their names.
+        dequantized: The values of integer constants, and the steps of their scales, by name.
         told: The normalizations that are folded into the weights of layers, see `told_foldings`.
     """
     variables, layer_of = float_variables(model)
@@ -133,7 +133,7 @@ def rounded_weights(
         fit = max(fits, key=lambda each: each.share, default=None)
         is_whole = fit is not None and fit.share == 1 and np.ptp(fit.weight) > 0
         if fit is None or not (is_whole or fit.is_telling or (is_named and (not is_folded or fit.share == 1))):
-            continue  # a converter has folded it, or holds it in a way of its own
+            continue  # a converter has folded the weight, or stores it in another form
         found.add(path)
         change = fit.change
         if change is not None and not fit.is_telling:
@@ -146,7 +146,7 @@ def rounded_weights(
 def _another_weight(
     path: str, fit: _Fit, weights: Mapping[str, Array], stored: "_Constants", names: Sequence[str]
 ) -> Change | None:
-    """Returns that the constant of a weight holds another weight of its shape, if it does."""
+    """Returns the change if the constant of a weight has the values of another weight of equal shape, else None."""
     for other, weight in weights.items():
         is_alike = other != path and weight.shape == fit.weight.shape
         fits = (each for name in names for each in stored.fits(weight, name)) if is_alike else ()
@@ -156,23 +156,23 @@ def _another_weight(
 
 
 class _Constants:
-    """The constants of an artifact: floats, and what integers stand for with their steps."""
+    """The constants of an artifact: floats, and dequantized integers with their steps."""
 
     def __init__(self, constants: LazyArrays, numbers: LazyArrays, steps: LazyArrays) -> None:
         self._constants, self._numbers, self._steps = constants, numbers, steps
         self.names = [*(name for name in constants if name not in numbers), *numbers]
 
     def named(self, weights: Mapping[str, Any]) -> dict[str, str]:
-        """Returns the constants that are called like a weight, by the weight's path.
+        """Returns the constants with the name of a weight, by the weight's path.
 
-        Quantizers put an ending such as `_quantized` or `_Q4` behind the name.
+        Quantizers append a suffix such as `_quantized` or `_Q4` to the name.
         """
         found = constants_by_name(weights, [name for name in self.names if name not in self._numbers])
         bases = {_ENDING.sub("", name): name for name in self._numbers}
         return {path: bases[base] for path, base in constants_by_name(weights, bases).items()} | found
 
     def fits(self, weight: Array, name: str) -> Iterator[_Fit]:
-        """Yields a weight beside a constant of its size, for each order of axes in which the constant has its shape."""
+        """Yields the fits of a weight to a constant of equal size, for each order of axes that gives equal shapes."""
         is_whole = name in self._numbers
         constant = self._numbers[name] if is_whole else self._constants[name]
         if constant.size != weight.size or (not is_whole and not is_float(constant.dtype)):
@@ -183,7 +183,7 @@ class _Constants:
 
 
 def _fit(weight: Array, constant: Array, step: Array | None) -> _Fit:
-    """Returns a weight beside a constant of its shape, with what rounding to the constant's format may do."""
+    """Returns the fit of a weight to a constant of equal shape, with the tolerance of the constant's format."""
     wide, other = weight.astype(np.float64), constant.astype(np.float64)
     unit = _ROUNDED_TWICE * EPSILON["float32"] * np.abs(wide)
     if step is not None:
@@ -196,14 +196,14 @@ def _fit(weight: Array, constant: Array, step: Array | None) -> _Fit:
 
 
 def _allowed_of_grid(weight: Array, constant: Array, unit: Array) -> Array:
-    """Returns what may have become of a weight whose constant is of wide floats, though its values may be rounded."""
+    """Returns the tolerance of a weight whose constant has wide floats, though its values may be rounded."""
     if (np.abs(weight - constant) <= unit).all():
         return unit
-    for name in reversed(HALF):  # float16 holds what bfloat16 does, with more digits
+    for name in reversed(HALF):  # bfloat16 first if both fit, since its rounding is the larger one
         with np.errstate(over="ignore", invalid="ignore"):
             is_held = constant.astype(as_dtype(name)).astype(np.float64) == constant
         if 2 * is_held.sum() > constant.size:
             return np.maximum(EPSILON[name] * np.abs(weight), _LEAST_HALF)
     change = find_change(weight, constant)
-    is_grid = change is not None and change.cause.is_rounding  # then the grid explains all that is off
+    is_grid = change is not None and change.cause.is_rounding  # the grid then explains every difference
     return np.full(weight.shape, np.inf) if is_grid else unit

@@ -1,4 +1,4 @@
-"""The smallest edit of a call that gives the artifact's numbers in every case, searched for while time is left."""
+"""Searches the smallest edit of a call that gives the artifact's numbers in every case, within a time limit."""
 
 import itertools
 import warnings
@@ -19,33 +19,33 @@ from keras_pe.export.progress import OutOfTimeError
 from keras_pe.export.results import Array, Cause, Finding, OtherValue
 
 _EXPLAINS = 0.02  # an edit explains a difference if it leaves at most this much of it
-_MOVED = 1e-3  # of a number: below that it has stayed what it was
-_TELLING = 4  # values that must be wrong, in all cases together, or for each number: fewer are met by chance
-_SPREAD = 4e-3  # of numbers that are the same: each is fitted to float32 values
-_MANY_SIZES = 3  # cases of different sizes, for a number that goes with one of them
+_MOVED = 1e-3  # least relative change of a number; smaller changes count as none
+_TELLING = 4  # least number of wrong values, over all cases or for each number, since chance fits fewer
+_SPREAD = 4e-3  # largest relative spread of equal numbers, since each is fitted to float32 values
+_MANY_SIZES = 3  # least number of different sizes that show a number to depend on one of them
 
-_STEPS = 6  # towards the numbers that fit
-_VISIBLE = 1e-5  # of the largest value: less of a change is rounding
-_LARGEST_STEP = 1e-2  # of a number that is too small to be seen to move by a part of itself
+_STEPS = 6  # steps of the fit
+_VISIBLE = 1e-5  # least change relative to the largest value; smaller changes are rounding
+_LARGEST_STEP = 1e-2  # step of a number for which a relative step would have no visible effect
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """An edit that gives the artifact's numbers, and whether to within their noise or only nearly so."""
+    """An edit that gives the artifact's numbers, either exactly (within their noise) or approximately."""
 
     finding: Finding
     is_exact: bool
 
 
 def explain(probe: Probe, fault: LayerFault, sites: Sequence[Site] | None = None) -> Explanation | None:
-    """Returns the edit of a call that gives the artifact's numbers: the first that is exact, or else the nearest.
+    """Returns the edit of a call that gives the artifact's numbers: the first exact edit, or else the nearest.
 
-    What gives them in one case explains nothing if it does not in every other, or if they are too few.
+    An edit explains nothing if it fails in another case, or if there are too few wrong values.
 
     Args:
-        probe: The time that is left, and what keeps what could not be tried.
+        probe: The runtime, with the remaining time and the record of failed attempts.
         fault: The call and its output.
-        sites: What is tried, in this order; what the layer's output shows where it is not given.
+        sites: The sites to try, in this order; the default is the sites that the layer's output shows.
     """
     sites = sites_seen(Seen.LAYER) if sites is None else sites
     difference = _Difference(fault.amid(sound_weights=probe.sound_weights, constants=probe.constants))
@@ -64,7 +64,7 @@ def explain(probe: Probe, fault: LayerFault, sites: Sequence[Site] | None = None
 
 
 class _Difference:
-    """What is wrong with one call in one case, and what an edit of the call leaves of it."""
+    """The difference of one call in one case, and the measure of what an edit leaves of it."""
 
     def __init__(self, fault: LayerFault) -> None:
         self.fault, self.seen = fault, fault.through or fault
@@ -74,7 +74,7 @@ class _Difference:
         self.allowed = self.tolerance if self.apart == np.inf else max(_EXPLAINS * self.apart, self.tolerance)
 
     def left_by(self, result: Array) -> float:
-        """Returns how far a result is from what the artifact holds."""
+        """Returns the distance of a result from the artifact's value."""
         assert self.actual is not None
         is_whole = self.seen.actual is not None or result.ndim < 3
         forms = [result] if is_whole else [result, np.moveaxis(result, -1, 1)]
@@ -82,14 +82,14 @@ class _Difference:
 
     @property
     def values_out(self) -> float:
-        """How many values are wrong; infinitely many where there are others than there should be."""
+        """The number of wrong values; infinity if the shapes differ."""
         if self.actual is None or self.actual.shape != self.seen.expected.shape:
             return np.inf
         return float(np.count_nonzero(absolute_difference(self.seen.expected, self.actual) > self.tolerance))
 
 
 class _Search:
-    """The edits of one call that have been tried, and the best of them."""
+    """The search among the edits of one call, with the best edit so far."""
 
     def __init__(self, probe: Probe, difference: _Difference) -> None:
         self.probe, self.first = probe, difference
@@ -100,7 +100,7 @@ class _Search:
         self._others: Iterator[_Difference] = (each for each in found if each.actual is not None)
 
     def others(self) -> Iterator[_Difference]:
-        """Returns the same in the other cases, the smallest first, each when it is asked for: a long one takes time."""
+        """Yields the difference in each other case, the smallest first, on demand, since long cases take time."""
         self._others, others = itertools.tee(self._others)
         return others
 
@@ -116,7 +116,7 @@ class _Search:
                         return True
         except OutOfTimeError:
             raise
-        except Exception as error:  # whatever a layer raises where its configuration is asked for
+        except Exception as error:  # a layer may raise any error for its configuration
             self.probe.note(f"changes of the layer {self.first.fault.layer!r}", error)
         return False
 
@@ -141,7 +141,7 @@ class _Search:
         return Explanation(finding, left <= self.first.tolerance)
 
     def _begun(self, site: Site) -> _Difference | None:
-        """Returns the first steps of a recurrence where these are wrong already: an edit has to begin as it does."""
+        """Returns the first steps of a recurrence if they are already wrong. An edit must explain them first."""
         steps = first_steps(self.first.fault) if site in sites_seen(Seen.STEPS) else None
         begun = None if steps is None else _Difference(steps)
         return begun if begun is not None and begun.apart > begun.tolerance else None
@@ -158,7 +158,7 @@ class _Search:
         return left <= self.first.tolerance
 
     def _holds(self, edit: Edit) -> bool:
-        """Whether an edit that explains the first case explains every other one, and enough values in all of them."""
+        """Whether an edit that explains the first case explains every other case, and enough values in all of them."""
         telling = self.first.values_out
         for each in self.others():
             if self._left(edit, each, may_stay=True) > each.allowed:
@@ -167,19 +167,19 @@ class _Search:
         return telling >= _TELLING
 
     def _left(self, edit: Edit, difference: _Difference, *, may_stay: bool = False) -> float:
-        """Returns what an edit leaves of a difference; infinity where it is none that the layer takes.
+        """Returns the difference after an edit; infinity if the layer does not accept the edit.
 
         Args:
             edit: The edit.
             difference: The case.
-            may_stay: Whether it may change nothing, which explains what is right.
+            may_stay: Whether the edit may change nothing, which explains a correct case.
         """
         self.probe.budget.check()
         try:
             with state_left_alone(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of an attribute that is only tried
+                warnings.simplefilter("ignore")  # about an attribute that is only tried
                 result = shown(difference.fault, edit.compute(difference.fault))
-        except Exception as error:  # whatever a layer raises: this change is none that it takes
+        except Exception as error:  # a layer may raise any error for an edit that it does not accept
             self.refused = self.refused or error
             return np.inf
         if result is None:
@@ -190,7 +190,7 @@ class _Search:
         return difference.left_by(result)
 
     def _fit(self, edit: NumericEdit) -> Iterator[Edit]:
-        """Yields the edit with numbers that fit the first case; where these fit no other, as a size makes them."""
+        """Yields the edit with numbers that fit the first case, or else with numbers that depend on a size."""
         fits = list(self._found(edit, self.first))
         yield from map(edit.edit, fits)
         if len(edit.start) == 1 and fits:
@@ -199,7 +199,7 @@ class _Search:
                 yield from self._by_size(edit)
 
     def _by_size(self, edit: NumericEdit) -> Iterator[Edit]:
-        """Yields the edit with a number that goes with a dimension: another size is baked into the artifact."""
+        """Yields the edit with a number proportional to a dimension or its inverse, whose size the artifact fixes."""
         (name,) = edit.start
         fits = [
             (each, [found[name] for found in self._found(edit, each)][-1:]) for each in (self.first, *self.others())
@@ -218,7 +218,7 @@ class _Search:
                     yield Edit(Cause.FROZEN_LENGTH, said, compute, edit.is_output, parameters=values)
 
     def _found(self, edit: NumericEdit, difference: _Difference) -> Iterator[dict[str, float]]:
-        """Yields the numbers that fit, those that have moved, first as one would write them."""
+        """Yields the fitted numbers that have changed, first rounded to two digits, as a person would write them."""
         names, seen = list(edit.start), difference.seen
 
         def compute(*numbers: float) -> Array:
@@ -235,7 +235,7 @@ class _Search:
                 values = fitted(compute, tuple(edit.start.values()), seen.expected, seen.actual)
         except OutOfTimeError:
             raise
-        except Exception:  # whatever a layer raises: these are no numbers that it takes
+        except Exception:  # a layer may raise any error for numbers that it does not accept
             return
         for shorten in (lambda value: float(f"{value:.2g}"), float):
             moved = {
@@ -250,29 +250,29 @@ class _Search:
 def _with_share(
     edit: NumericEdit, name: str, dimension: str, size: float, power: int, fault: LayerFault
 ) -> Array | None:
-    """Returns what an edit gives with a number that is the share of one size in another."""
+    """Returns the output of an edit whose number is the ratio of two sizes."""
     return edit.compute(fault, {name: (fault.around.sizes[dimension] / size) ** power})
 
 
 def fitted(
     compute: Callable[..., Array], values: Sequence[float], expected: Array, actual: Array
 ) -> tuple[float, ...] | None:
-    """Returns the numbers with which a layer comes nearest to what the artifact holds; None where they have no say.
+    """Returns the numbers for which a layer comes nearest to the artifact; None if they have no effect.
 
-    Gauss-Newton steps on the sum of squares: one is enough where the output is linear in the numbers.
+    The fit uses Gauss-Newton steps on the sum of squares. One step suffices if the output is linear in the numbers.
 
     Args:
-        compute: Returns what the layer gives with some numbers.
-        values: The numbers that it has.
-        expected: What it gives with these.
-        actual: What the artifact holds.
+        compute: Returns the layer's output with some numbers.
+        values: The model's numbers.
+        expected: The output with the model's numbers.
+        actual: The artifact's output.
     """
     if np.count_nonzero(expected != actual) < _TELLING * len(values):
         return None
     now, start = expected.astype(np.float64), np.abs(np.array(values, np.float64))
     at = np.array(values, np.float64)
     for _ in range(_STEPS):
-        sizes = np.maximum(np.abs(at), start)  # a number that nears zero still has to be seen to move
+        sizes = np.maximum(np.abs(at), start)  # keeps the step visible for a number near zero
         steps = np.where(sizes == 0, _LARGEST_STEP, 1e-2 * sizes)
         slopes = np.stack([_slope(compute, at, i, step, now) for i, step in enumerate(steps)], -1)
         if not np.isfinite(slopes).all() or not slopes.any():
@@ -286,7 +286,7 @@ def fitted(
 
 
 def _slope(compute: Callable[..., Array], at: Array, index: int, step: float, now: Array) -> Array:
-    """Returns what the values change by with one number, over a step that can be seen, such as that of an epsilon."""
+    """Returns the derivative by one number, over a step large enough to be visible, as for an epsilon."""
     seen = _VISIBLE * np.abs(now).max(initial=0.0)
     while True:
         further = at.copy()

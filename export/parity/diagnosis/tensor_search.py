@@ -1,4 +1,4 @@
-"""The artifact's tensors in one case, and which of them hold given values, whatever their layout."""
+"""Searches the artifact's tensors in one case for given values, in any layout."""
 
 import itertools
 import operator
@@ -11,18 +11,18 @@ from keras_pe.export.comparison.law import is_float
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.results import Array
 
-_PROBES = 16  # values that are compared first: most tensors are another one's
+_PROBES = 16  # values that are compared first, since most tensors differ
 
 
 @dataclass(frozen=True)
 class TensorMatch:
-    """A tensor that holds an output, or should.
+    """A tensor that has, or should have, an output.
 
     Attributes:
-        tensor: Its name.
-        axes: The order in which it has the output's axes: its channels behind the batch, or its steps before it.
-        difference: Its largest distance from the output.
-        copies: The other tensors that hold the very same: any of them may be what is read.
+        tensor: The name of the tensor.
+        axes: The order of the output's axes in the tensor: unchanged, channels first, or steps first.
+        difference: The largest difference from the output.
+        copies: Other tensors with equal values, any of which the artifact may read.
     """
 
     tensor: str
@@ -37,11 +37,11 @@ class TensorMatch:
 
 
 class Tensors:
-    """Named arrays, searched by their values.
+    """Named arrays that can be searched by their values.
 
     Attributes:
-        arrays: Every one by name.
-        names: Those of the floating-point arrays, in the order of computation.
+        arrays: All arrays by name.
+        names: The names of the floating-point arrays, in the order of computation.
     """
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
@@ -55,42 +55,42 @@ class Tensors:
         self.names = [name for names in self._by_size.values() for name in names]
 
     def find(self, output: Array, tolerance: float, names: Container[str]) -> TensorMatch | None:
-        """Returns the nearest tensor, of the given names, that holds an output within the tolerance."""
+        """Returns the nearest of some tensors that has an output within the tolerance."""
         return min(self._holding(output, tolerance, names), key=lambda match: match.difference, default=None)
 
     def _holding(self, output: Array, tolerance: float, names: Container[str]) -> Iterator[TensorMatch]:
-        """Yields the tensors of the given names that hold an output, in whatever layout."""
+        """Yields those of some tensors that have an output within the tolerance, in any layout."""
         for axes, values in _flattened(output, _layouts(output.shape)):
             for name in self._near(values, tolerance):
                 if name in names and (match := self._compare(name, values, axes)).difference <= tolerance:
                     yield match
 
     def _near(self, values: Array, tolerance: float) -> list[str]:
-        """Returns the tensors of a size whose first, last and some values between are within the tolerance."""
+        """Returns the tensors of equal size whose first values, and some later ones, are within the tolerance."""
         same = self._by_size.get(values.size, [])
         step = max(1, values.size // _PROBES)
         if values.size not in self._probes:
             probes = [self._values(name)[::step] for name in same]
             self._probes[values.size] = np.stack(probes) if probes else np.zeros((0, 1))
-        with np.errstate(invalid="ignore"):  # infinities; `_compare` decides on them and on NaN
+        with np.errstate(invalid="ignore"):  # `_compare` handles infinities and NaN
             is_far = (np.abs(self._probes[values.size] - values[::step]) > tolerance).any(axis=1)
         return list(itertools.compress(same, ~is_far))
 
     def holds(self, values: Array, tolerance: float) -> bool:
-        """Whether a tensor has the same values in any order: what is on the way between layers may be turned."""
+        """Whether a tensor has the values in any order, since tensors between layers may be transposed."""
         return any(True for _ in self._rearranged(values, tolerance))
 
     def reordered(self, values: Array, tolerance: float) -> dict[str, Array]:
-        """Returns what tensors hold that have the same values, in their shape, but not in their order, by their names.
+        """Returns tensors with equal values in another order, reshaped to `values`, by their names.
 
-        A tensor of which several layouts may be meant has as many names.
+        A tensor with several possible layouts has several entries.
         """
         same = self.sized(self._rearranged(values, tolerance), values)
         matches = (match for match in same if match.difference > tolerance)
         return {f"{match.tensor} {match.axes}": self.in_shape(match, values.shape) for match in matches}
 
     def _rearranged(self, values: Array, tolerance: float) -> Iterator[str]:
-        """Yields the tensors that have the same values in any order."""
+        """Yields the tensors with equal values in any order."""
         ordered = np.sort(values.astype(np.float64), axis=None)
         for name in self._by_size.get(values.size, ()):
             if distance(np.sort(self._values(name)), ordered) <= tolerance:
@@ -101,9 +101,9 @@ class Tensors:
         return sorted(self.sized(self._by_size.get(output.size, ()), output), key=lambda match: match.difference)
 
     def sized(self, names: Iterable[str], output: Array) -> list[TensorMatch]:
-        """Returns those of the named tensors that have the size of an output, in their order.
+        """Returns matches of the named tensors with the size of an output, in order.
 
-        One whose shape tells no layout stands there as it fits best; one whose shape is that of several, in each.
+        A tensor whose shape shows no layout has its best layout. A tensor whose shape shows several has all of them.
         """
         matches = []
         for name in names:
@@ -121,13 +121,15 @@ class Tensors:
         return self.arrays[match.tensor].reshape(turned).transpose(np.argsort(match.axes))
 
     def with_copies(self, match: TensorMatch, shape: tuple[int, ...], right: Container[str]) -> TensorMatch:
-        """Returns a match with its copies: none where one of these, and with it the tensor itself, holds what is right
-        elsewhere, or where one number throughout tells nothing.
+        """Returns a match with the tensors of equal values.
+
+        The match has no copies if the values are constant, or if one of them is a correct output elsewhere. The tensor
+        itself is then correct, too.
 
         Args:
             match: The tensor.
-            shape: That of Keras' output.
-            right: The names of tensors that are another output, and right.
+            shape: The shape of Keras' output.
+            right: The names of tensors that are another, correct output.
         """
         same = self._holding(self.in_shape(match, shape), 0.0, {*self.names} - {match.tensor})
         told = ((copy, _layouts_told(self.arrays[copy.tensor].shape, shape)) for copy in same)
@@ -136,7 +138,7 @@ class Tensors:
         return replace(match, copies=tuple(copies.values()) if is_told else ())
 
     def in_place_of(self, match: TensorMatch, output: Array) -> dict[str, Array]:
-        """Returns an output of Keras as each tensor that should hold it, by name: in its layout, shape and type."""
+        """Returns the replacement of each tensor of an output, by name, in the tensor's layout, shape and type."""
         given = {each: self.arrays.get(each.tensor) for each in (match, *match.copies)}
         return {
             each.tensor: output.transpose(each.axes).reshape(held.shape).astype(held.dtype)
@@ -154,8 +156,10 @@ class Tensors:
 
 
 def _layouts_told(shape: tuple[int, ...], expected: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Returns the layouts that a shape tells, as they are or with neighboring axes joined or split; none where it is
-    that of no layout: values that are wrong must not choose."""
+    """Returns the layouts that a shape shows, possibly with adjacent axes merged or split; empty if none fits.
+
+    Wrong values must not choose a layout.
+    """
     own = set(itertools.accumulate(shape, operator.mul))
     turned = {
         axes: {*itertools.accumulate((expected[axis] for axis in axes), operator.mul)} for axes in _layouts(expected)
@@ -164,8 +168,10 @@ def _layouts_told(shape: tuple[int, ...], expected: tuple[int, ...]) -> list[tup
 
 
 def _layouts(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Returns the orders of axes in which an output may stand: as it is, with the channels first where it may be an
-    image or a sequence, with the steps before the batch where it may be a sequence, of images too."""
+    """Returns the possible orders of an output's axes: unchanged, channels first, or steps before the batch.
+
+    Channels come first for images and sequences, and steps for sequences, including those of images.
+    """
     own = tuple(range(len(shape)))
     orders = [own]
     if len(shape) in (3, 4, 5) and shape[-1] > 1:

@@ -1,6 +1,6 @@
-"""How an artifact turns the pairs of channels of a position layer: at which positions, and at which rates.
+"""Infers how an artifact rotates the channel pairs of a position layer: the positions and the rates.
 
-A rotary layer multiplies each pair by a point on a circle; the sine and the cosine of a signal are such a point.
+A rotary layer multiplies each pair by a point on a circle. The sine and the cosine of a signal are also such a point.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,17 +18,17 @@ from keras_pe.signal.layouts import column_order, join_axes
 
 Points = npt.NDArray[np.complex128]
 
-_FEWEST = 4  # positions next to each other that show a rate
+_FEWEST = 4  # least number of adjacent positions that show a rate
 _FEW_ROWS = 64
-_EVEN = 5e-3  # of the radius: points nearer than that to a rotation turn evenly, in bfloat16 too
-_SHOWN = 2.0**-8  # of the radius: points nearer than that to the circle show a position
+_EVEN = 5e-3  # largest distance of points from a uniform rotation, relative to the radius, even in bfloat16
+_SHOWN = 2.0**-8  # largest distance of points from the circle that show a position, relative to the radius
 
 
 class Turns(NamedTuple):
-    """The points of a call, and the positions that the layer is given.
+    """The points of a call, and the positions of the call.
 
     Attributes:
-        points: `(batch or 1, length, pairs)`; more axes of positions stand between.
+        points: `(batch or 1, length, pairs)`, with further axes of positions before the pairs.
         positions: One array for each axis of positions, which broadcasts to the points without their pairs.
     """
 
@@ -36,7 +36,7 @@ class Turns(NamedTuple):
     positions: tuple[Float64Array, ...]
 
     def thinned(self) -> "Turns":
-        """Returns a few of the points, `(rows, pairs)`, from everywhere, with the positions of each."""
+        """Returns a few evenly spaced points, `(rows, pairs)`, with their positions."""
         rows = self.points.reshape(-1, self.points.shape[-1])
         some = np.unique(np.linspace(0, len(rows) - 1, _FEW_ROWS).astype(int))
         own = (np.broadcast_to(each, self.points.shape[:-1]).reshape(-1)[some] for each in self.positions)
@@ -44,12 +44,12 @@ class Turns(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """How fast the pairs of a layer turn.
+    """The rates of a layer's pairs.
 
     Attributes:
         rates: `(pairs,)`, radians per position.
-        radius: Of the circle.
-        axes: `(pairs,)`, the axis of positions that each pair turns by.
+        radius: Radius of the circle.
+        axes: `(pairs,)`, the axis of positions that rotates each pair.
     """
 
     rates: Float64Array
@@ -58,24 +58,24 @@ class Rates(NamedTuple):
 
     @classmethod
     def of_one_axis(cls, timescales: npt.ArrayLike, radius: float = 1.0) -> "Rates":
-        """Returns the rates of timescales whose pairs turn by one sequence of positions."""
+        """Returns the rates of timescales whose pairs rotate by one sequence of positions."""
         rates = 1.0 / np.asarray(timescales, np.float64)
         return cls(rates, radius, np.zeros(len(rates), np.intp))
 
     def at(self, positions: tuple[Float64Array, ...]) -> Points:
-        """Returns the points at some positions, see `Turns`."""
+        """Returns the points at some positions; see `Turns`."""
         own = np.stack(np.broadcast_arrays(*positions), axis=-1)[..., self.axes]
         points: Points = self.radius * np.exp(1j * (own * self.rates))
         return points
 
     def distance(self, turns: Turns) -> float:
-        """Returns the largest distance of points from these rates, as a part of the radius."""
+        """Returns the largest distance of points from these rates, relative to the radius."""
         away = np.abs(turns.points - self.at(turns.positions)).max(initial=0.0)
         return float(away / np.abs(turns.points).max(initial=1e-30))
 
 
 def turns_of(fault: LayerFault, output: Array | None) -> Turns | None:
-    """Returns how the pairs of a layer turn in an output of it; None unless the output shows that."""
+    """Returns the rotation of a layer's pairs in an output of it; None unless the output shows it."""
     kind = next((each for each in type(fault.call.layer).__mro__ if each.__name__ in _TURNS), None)
     if output is None or kind is None or output.shape != fault.expected.shape:
         return None
@@ -85,13 +85,13 @@ def turns_of(fault: LayerFault, output: Array | None) -> Turns | None:
 
 
 def rates_of(layer: Any, config: Mapping[str, Any]) -> Rates | None:
-    """Returns how fast the pairs of a layer turn that is configured so; None for a layer without pairs."""
+    """Returns the rates of a layer with a configuration; None for a layer without pairs."""
     kind = next((each for each in type(layer).__mro__ if each.__name__ in _RATES), None)
     return None if kind is None else _RATES[kind.__name__](layer, config)
 
 
 def measured(turns: Turns) -> Rates | None:
-    """Returns the rates that points show; None unless each turns evenly, or if there are several axes."""
+    """Returns the rates that points show; None unless all rotate uniformly by a single axis."""
     if len(turns.positions) > 1:
         return None
     positions = np.broadcast_to(turns.positions[0], turns.points.shape[:-1]).ravel()
@@ -105,9 +105,9 @@ def measured(turns: Turns) -> Rates | None:
 
 
 def positions_shown(turns: Turns, rates: Rates) -> Float64Array | None:
-    """Returns the position at which each point of one axis stands, `(batch or 1, length)`; None unless all do.
+    """Returns the position of each point of one axis, `(batch or 1, length)`; None unless all points have one.
 
-    The slowest pair gives a first estimate, and each faster one refines it.
+    The slowest pair gives a first estimate, and each faster pair refines it.
     """
     fast_last = [pair for pair in np.argsort(np.abs(rates.rates)) if abs(rates.rates[pair]) > 0]
     if len(turns.positions) > 1 or not fast_last:
@@ -123,7 +123,7 @@ def positions_shown(turns: Turns, rates: Rates) -> Float64Array | None:
 
 
 def _of_rotary(fault: LayerFault, output: Array) -> Turns | None:
-    """Returns what each pair of a rotary layer's queries is multiplied by, all heads together."""
+    """Returns the factor of each pair of a rotary layer's queries, over all heads."""
     layer, queries = fault.call.layer, fault.call.inputs[min(fault.index, len(fault.call.inputs) - 1)]
     if queries.shape != output.shape:
         return None
@@ -148,7 +148,7 @@ def _of_rotary(fault: LayerFault, output: Array) -> Turns | None:
 
 
 def _in_pairs(channels: Array, blocks: Sequence[int], *, is_joined: bool) -> Points:
-    """Returns the channels of each block of pairs as complex numbers: the two halves of the block, or neighbors."""
+    """Returns the channels of each block of pairs as complex numbers, from the block's halves or from neighbors."""
     points = []
     for block in np.split(channels.astype(np.float64), 2 * np.cumsum(blocks)[:-1], axis=-1):
         one, other = np.split(block, 2, axis=-1) if is_joined else (block[..., ::2], block[..., 1::2])
@@ -157,13 +157,13 @@ def _in_pairs(channels: Array, blocks: Sequence[int], *, is_joined: bool) -> Poi
 
 
 def _block_width(layer: Any) -> int:
-    """Returns how many channels of a signal belong to each axis: whole pairs; a single axis has them all."""
+    """Returns the number of a signal's channels for each axis, in whole pairs; all channels for a single axis."""
     axes, channels = axes_of(layer), int(layer.input_spec.axes[-1])
     return channels if axes == 1 else channels // (2 * axes) * 2
 
 
 def signal_of(fault: LayerFault, output: Array) -> Array:
-    """Returns the signal in an output: what is added to the first input, put beside it, or returned instead."""
+    """Returns the signal in an output: the summand of the first input, the part beside it, or the whole output."""
     layer, x = fault.call.layer, fault.call.inputs[0]
     if layer.combine == "add":
         signal = output - fault.expected + with_inputs(fault, [(x, np.zeros_like(x))])
@@ -185,7 +185,7 @@ def _of_signal(fault: LayerFault, output: Array) -> Turns | None:
 
 
 def _of_grid(layer: Any, signal: Array, positions: list[Float64Array]) -> Turns | None:
-    """Returns the points of a signal of several axes, the pairs of each axis after those of the axis before."""
+    """Returns the points of a signal of several axes, with the pairs of one axis after the other."""
     axes, block = len(positions), _block_width(layer)
     if signal.ndim != axes + 2 or block < 2:
         return None
@@ -249,7 +249,7 @@ def _rates_of_timesteps(layer: Any, config: Mapping[str, Any]) -> Rates:
     return Rates.of_one_axis(growth ** np.arange(count) / config["scale"])
 
 
-# By the names of classes: this module is imported where Keras is not.
+# The tables use class names, since this module is imported without Keras.
 _TURNS: Mapping[str, Callable[[LayerFault, Array], Turns | None]] = {
     "RotaryPositionEncoding": _of_rotary,
     "SinusoidalPositionEncoding": _of_signal,

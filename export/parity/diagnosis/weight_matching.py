@@ -1,4 +1,4 @@
-"""What has become of weights whose names no constant has: which constant is whose is told by the content."""
+"""Matches weights with constants of other names by content, and finds the change of each weight."""
 
 import itertools
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -11,12 +11,12 @@ from keras_pe.export.parity.diagnosis.relations.quantization import stored_in_in
 from keras_pe.export.results import Array, Cause
 from keras_pe.export.runtimes.runtime import LazyArrays
 
-_AT_ONCE = 2**22  # numbers that are widened at a time
-_IN_CACHE = 2**16  # numbers that a processor holds while they are mixed
-_TELLING = 8  # values, each unlike the others, that are no coincidence
+_AT_ONCE = 2**22  # numbers that are converted at once
+_IN_CACHE = 2**16  # numbers that fit the cache of a processor while they are hashed
+_TELLING = 8  # number of different equal values that rules out a coincidence
 _REORDERED = (Cause.REVERSED_VALUES, Cause.SHIFTED_ROWS)
 _ANOTHER_ORDER = "It has the same values in another order, whichever way its axes stand."
-_ALIKE = 0.9  # cosine of a weight and what has become of it, where nothing else tells that they belong together
+_ALIKE = 0.9  # least cosine of a weight and a changed constant that only their likeness matches
 
 
 def changes_by_content(
@@ -25,15 +25,15 @@ def changes_by_content(
     constants: LazyArrays,
     computed: Container[str],
 ) -> Iterator[tuple[str, Change | None, Array | None]]:
-    """Yields the weights that can be told, each with what has become of it; None where a constant is the very same.
+    """Yields the weights that can be matched, each with its change; None if a constant equals the weight.
 
-    With it comes the constant in the weight's shape, where the weight alone tells that they belong together.
+    The constant in the weight's shape comes third, if only its likeness matches it with the weight.
 
     Args:
         weights: The weights, by path.
-        packed: Some of them as an exporter may have packed them for an operator.
-        constants: The constants that are nobody's yet, by name.
-        computed: The paths of those that an exporter has rounded in its own way.
+        packed: Some weights in the form in which an exporter may pack them for an operator.
+        constants: The unmatched constants, by name.
+        computed: The paths of weights that an exporter has computed, with its own rounding.
     """
     same, unused = matched_by_content(weights, packed, constants, computed)
     for path, name in same.items():
@@ -69,9 +69,9 @@ def matched_by_content(
     constants: LazyArrays,
     computed: Container[str] = (),
 ) -> tuple[dict[str, str], dict[int, list[str]]]:
-    """Returns the constant that has the values of each weight, in whatever order, and the names of the others by size.
+    """Returns the constant with the values of each weight, in any order, and the names of the other constants by size.
 
-    Many constants may have one value throughout: whose they are is not told, and none is taken.
+    Several constants may be equal throughout. Such a constant cannot be assigned to one weight and stays in the rest.
 
     Args:
         weights, packed, constants, computed: As in `changes_by_content`.
@@ -94,14 +94,14 @@ def matched_by_content(
 
 
 def differs_in_part(weight: Array, constant: Array, is_named: bool) -> bool:
-    """Whether a constant is a weight of which a part is another: most of its values are the weight's, bit for bit.
+    """Whether a constant is a partly changed weight, with most of its values equal bit for bit.
 
-    What an exporter has folded or rounded keeps hardly any value but zeros.
+    Folding or rounding in an exporter leaves hardly any equal values except zeros.
 
     Args:
         weight: The weight.
-        constant: The constant, of the same shape.
-        is_named: Whether it is called like the weight. If it is not, the values must tell: a few ones do not.
+        constant: The constant, of equal shape.
+        is_named: Whether the constant has the weight's name. Without it, a few different values do not suffice.
     """
     count, same, values = 0, 0, set[float]()
     for one, other in _pieces(weight, constant):
@@ -113,7 +113,7 @@ def differs_in_part(weight: Array, constant: Array, is_named: bool) -> bool:
 
 
 def is_stored_as(weight: Array, constant: Array) -> bool:
-    """Whether a constant of the same shape is a weight, rounded to the constant's type where that is another."""
+    """Whether a constant of equal shape is the weight, rounded to the constant's type if that differs."""
     is_float = constant.dtype.kind not in "iub"
     return is_float and all(
         np.array_equal(one.astype(other.dtype, copy=False), other, equal_nan=True)
@@ -122,7 +122,7 @@ def is_stored_as(weight: Array, constant: Array) -> bool:
 
 
 def is_stored_in(weight: Array, pieces: Iterable[Array]) -> bool:
-    """The same of a constant that comes a few rows at a time, and may have another shape."""
+    """As `is_stored_as`, for a constant that comes in pieces of rows and may have another shape."""
     own, start = np.atleast_1d(weight), 0
     for rows in map(np.atleast_1d, pieces):
         same = own[start : start + len(rows)]
@@ -133,7 +133,7 @@ def is_stored_in(weight: Array, pieces: Iterable[Array]) -> bool:
 
 
 def _pieces(one: Array, other: Array) -> Iterator[tuple[Array, Array]]:
-    """Yields two arrays of one shape piece by piece: what is computed of a large one does not fit as a whole."""
+    """Yields two arrays of equal shape in pieces, since temporary arrays of a large one do not fit in memory."""
     if one.ndim == 0 or one.size <= _AT_ONCE:
         yield one, other
         return
@@ -149,7 +149,7 @@ def _same(
     constants: Mapping[str, Array],
     is_computed: bool,
 ) -> str | None:
-    """Returns a constant that has the values of a weight, in whatever order."""
+    """Returns a constant with the values of a weight, in any order; None if there is none."""
     names = unused.get(weight.size, ())
     if is_computed:
         values = np.sort(weight, axis=None)
@@ -159,15 +159,15 @@ def _same(
 
 
 def _is_reordered(weight: Array, constant: Array) -> bool:
-    """Whether a constant that has a weight's values has them in no order that turning its axes explains."""
+    """Whether a constant with a weight's values has them in an order that no transposition explains."""
     one, other = (np.squeeze(array) for array in (weight, constant))
     if one.ndim != other.ndim or sorted(one.shape) != sorted(other.shape):
-        return False  # an exporter has its own way of laying it out
+        return False  # the exporter uses its own layout
     return next(_orders(one, other), None) is None
 
 
 def _is_turned(weight: Array, constant: Array) -> bool:
-    """Whether a constant is a weight whose axes stand as an exporter wants them, those of one size as in the weight."""
+    """Whether a constant is a transposed weight in which axes of equal size keep their order."""
     one, other = (np.squeeze(array) for array in (weight, constant))
     kept = (
         all(i < j for i, j in itertools.combinations(axes, 2) if other.shape[i] == other.shape[j])
@@ -177,31 +177,32 @@ def _is_turned(weight: Array, constant: Array) -> bool:
 
 
 def _orders(one: Array, other: Array) -> Iterator[tuple[int, ...]]:
-    """Yields the orders of the axes of an array in which it is another."""
+    """Yields the orders of axes that make one array equal to another."""
     orders = itertools.permutations(range(other.ndim))
     return (axes for axes in orders if np.array_equal(one, other.transpose(axes)))
 
 
 def _reordered(forms: Iterable[Array], constant: Array) -> Change:
-    """Returns what is said of a weight whose values are all there: shifted, reversed, or no more than reordered."""
+    """Returns the change of a weight whose values are all present: shifted, reversed, or only reordered."""
     changes = (find_change(form, turned) for form in forms for turned in forms_of(constant, form.shape))
     told = next((each for each in changes if each is not None and each.cause in _REORDERED), None)
     return told or Change(Cause.REORDERED_VALUES, _ANOTHER_ORDER)
 
 
 def _is_folded(path: str, lost: Container[str]) -> bool:
-    """Whether a weight is one of a normalization whose scale and variance are lost: the exporter has made others of
-    all, and what these are like tells nothing."""
+    """Whether a weight belongs to a normalization whose scale and variance are missing.
+
+    The exporter has then combined all its weights, so likeness proves nothing.
+    """
     owner, _, name = path.rpartition("/")
     parts = ("gamma", "beta", "moving_mean", "moving_variance")
     return name in parts and f"{owner}/moving_variance" in lost and f"{owner}/gamma" in lost
 
 
 def _content(pieces: Iterable[Array]) -> tuple[int, int]:
-    """Returns how many numbers an array has, and a short stand-in for them in whatever order: equal numbers of any type
-    have the same.
+    """Returns the number of values of an array, and a hash that ignores their order and type.
 
-    It is the sum of the numbers' bits, well mixed. To sort them would take their memory once more.
+    The hash is the sum of the values' mixed bits. Sorting would need a copy in memory.
     """
     size, total = 0, 0
     for flat in (piece.ravel(order="K") for piece in pieces):
@@ -217,14 +218,14 @@ def _content(pieces: Iterable[Array]) -> tuple[int, int]:
 
 
 def _quantized(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> Change | None:
-    """Returns what is said of a weight that one of the constants holds in integers."""
+    """Returns the change of a weight that a constant stores in integers; None if no constant does."""
     stored = (constants[name] for name in names if constants[name].dtype.kind in "iu")
     forms = (turned for constant in stored for turned in forms_of(constant, array.shape))
     return next((found for turned in forms if (found := stored_in_integers(array, turned)) is not None), None)
 
 
 def _nearest(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> Array | None:
-    """Returns the constant that is a weight in most of its values, or is most like it, if it is like it enough."""
+    """Returns the constant with most values of a weight, or the most similar one; None if none is similar enough."""
     floats = (constants[name] for name in names if constants[name].dtype.kind not in "iu")
     forms = (turned for constant in floats for turned in forms_of(constant, array.shape))
     likeness = (
@@ -236,15 +237,15 @@ def _nearest(array: Array, constants: Mapping[str, Array], names: Iterable[str])
 
 
 def _only_one(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> Array | None:
-    """Returns the constant of a weight's shape, if there is no other that can be it."""
+    """Returns the constant of a weight's shape, if there is exactly one."""
     fitting = [constants[name] for name in names if constants[name].shape == array.shape]
     return fitting[0] if len(fitting) == 1 else None
 
 
 def forms_of(constant: Array, shape: tuple[int, ...]) -> list[Array]:
-    """Returns a constant in a weight's shape, for each order of axes that it may stand in; those of size 1 come and go.
+    """Returns a constant in a weight's shape, for each possible order of axes; axes of size 1 are ignored.
 
-    One whose axes are others is taken as it lies, where it has another number of them.
+    A constant with other axes is only reshaped, if its number of axes differs.
     """
     own, wide = np.squeeze(constant), tuple(size for size in shape if size != 1)
     if sorted(own.shape) != sorted(wide):
@@ -254,7 +255,7 @@ def forms_of(constant: Array, shape: tuple[int, ...]) -> list[Array]:
 
 
 def _likeness(one: Array, other: Array) -> float:
-    """Returns the magnitude of the cosine between two arrays, over the values that are finite in both."""
+    """Returns the absolute cosine between two arrays, over the values that are finite in both."""
     products = np.zeros(3)
     for pieces in _pieces(one, other):
         wide = [piece.astype(np.float64).ravel() for piece in pieces]

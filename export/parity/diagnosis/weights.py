@@ -1,4 +1,4 @@
-"""The weights of the artifact beside the model's, one by one: most faults are seen there, and nothing has to run."""
+"""Compares the artifact's weights with the model's, one by one. This finds most faults without running anything."""
 
 import itertools
 from collections import Counter
@@ -30,21 +30,21 @@ from keras_pe.export.parity.diagnosis.weight_matching import (
 from keras_pe.export.results import Array, Cause, Finding, StoredWeights
 from keras_pe.export.runtimes.runtime import Arrays, LazyArrays
 
-_UNCERTAIN = {*UNEXPLAINED, Cause.REORDERED_VALUES}  # of a constant that was found by its content
+_UNCERTAIN = {*UNEXPLAINED, Cause.REORDERED_VALUES}  # changes that do not prove a match by content
 
 
 @dataclass(frozen=True)
 class WeightFault:
-    """A weight that the artifact does not hold as the model does.
+    """A weight that the artifact stores with other values than the model.
 
     Attributes:
-        layer: The path of the layer that owns it.
+        layer: The path of the layer that owns the weight.
         weight: The path of the Keras variable.
-        change: What has happened to it.
-        is_certain: Whether the artifact's constant is surely this weight: by its name, or by what relates the two.
-        is_named: Whether it was found by its name.
-        is_folded: Whether a normalization is folded into it, in the model's as well.
-        stored: What the artifact holds in its place, where nothing but the likeness of the two tells that.
+        change: The change of the weight.
+        is_certain: Whether the artifact's constant certainly is this weight, by its name or by the relation of the two.
+        is_named: Whether the constant was matched by its name.
+        is_folded: Whether a normalization is folded into both values.
+        stored: The artifact's value, if only the likeness of the two matches it with the weight.
     """
 
     layer: str
@@ -57,7 +57,7 @@ class WeightFault:
 
     @property
     def finding(self) -> Finding:
-        """The cause, with the weight and its numbers."""
+        """The finding with the weight and the numbers of its change."""
         folded = " Both with the normalization folded into it." if self.is_folded else ""
         said = f"Weight {self.weight!r}: {self.change}{folded}"
         return Finding(self.change.cause, said, self.layer, parameters=self.change.values)
@@ -65,7 +65,7 @@ class WeightFault:
 
 @dataclass(frozen=True)
 class WeightComparison:
-    """The weights of the model that the artifact does not hold as they are, and the paths of those that it does."""
+    """The weights that the artifact stores with other values, and the paths of equal weights."""
 
     faults: list[WeightFault]
     sound: frozenset[str]
@@ -77,17 +77,17 @@ def compare_weights(
     foldable: Iterable[Folding] = (),
     told: Sequence[Folding] = (),
 ) -> WeightComparison:
-    """Returns the weights that differ, in the model's order, and those that do not.
+    """Returns the weights that differ, in the model's order, and the paths of equal weights.
 
-    A constant is taken for a weight by its name, as in this package's files, or else by its content. A weight may be
-    missing without a fault: an exporter may have folded it into another. Few are looked at at a time, since the weights
-    of a large model do not fit into memory once more.
+    A constant is matched with a weight by its name, as in this package's files, or else by its content. A missing
+    weight is not a fault, since an exporter may have folded it into another. Only a few weights are compared at a time,
+    since a copy of all weights of a large model does not fit in memory.
 
     Args:
         model: The Keras model.
         constants: The numeric constants of the artifact, by name.
         foldable: The normalizations that may be folded into the weights of layers, see `possible_foldings`.
-        told: Those that surely are, see `told_foldings`.
+        told: The normalizations that certainly are folded, see `told_foldings`.
     """
     variables, layer_of = float_variables(model)
     weights = as_stored(variables, told)
@@ -120,15 +120,17 @@ def compare_weights(
 
 
 def as_stored(variables: Mapping[str, Any], folded: Iterable[Folding], without: Container[str] = ()) -> LazyArrays:
-    """Returns the weights as an artifact stores them in which normalizations are folded."""
+    """Returns the weights as an artifact stores them after some normalizations are folded."""
     changed, gone = folded_weights(folded)
     held = [path for path in variables if path not in gone and path not in without]
     return LazyArrays(held, lambda path: changed[path] if path in changed else _numpy(variables[path]))
 
 
 def _with_scale(faults: list[WeightFault], folding: Folding, layer_of: Mapping[str, str]) -> list[WeightFault]:
-    """Returns the faults with that of a kernel as its normalization's, if each channel has another factor: there the
-    scale or the variance is another one, and what is added follows from it."""
+    """Returns the faults, with a kernel's fault moved to its folded normalization if each channel has another factor.
+
+    The scale or the variance of the normalization then differs, and the change of the bias follows from it.
+    """
     own = {variable.path for variable in (*folding.layer.variables, *folding.norm.variables)}
     kernel = next((each for each in faults if each.weight == kernel_of(folding.layer).path), None)
     if kernel is None or kernel.change.cause is not Cause.SCALED_VALUES or "axis" not in kernel.change.parameters:
@@ -138,8 +140,10 @@ def _with_scale(faults: list[WeightFault], folding: Folding, layer_of: Mapping[s
 
 
 def _is_lost(folding: Folding, named: Container[str], free: LazyArrays) -> bool:
-    """Whether an artifact holds neither the kernel of a layer nor the scale and variance of the normalization after it
-    as the model does. What is one value throughout tells nothing."""
+    """Whether an artifact has neither the kernel of a layer nor the scale and variance of its normalization.
+
+    A constant weight proves nothing, and is ignored.
+    """
     norm = folding.norm
     variables = (kernel_of(folding.layer), norm.moving_variance, *([norm.gamma] if norm.scale else []))
     own = {variable.path: _numpy(variable) for variable in variables}
@@ -150,17 +154,16 @@ def _is_lost(folding: Folding, named: Container[str], free: LazyArrays) -> bool:
 def stored_weights(
     model: Any, constants: Mapping[str, Array], told: Sequence[Folding] = (), *, may_be_cut: bool = True
 ) -> tuple[StoredWeights, list[WeightFault]]:
-    """Returns how much of a model's weights was found in an artifact whose outputs agree, and what of them differs.
+    """Returns how many of a model's weights an artifact with agreeing outputs stores, and the damaged weights.
 
-    A weight that was folded into another, rounded or laid out in a way of its own is not found, and no fault: there
-    only a part of a weight that is another tells of damage. One weight is looked at at a time, and what is stored as it
-    is a few rows at a time.
+    A weight that was folded, rounded or stored in another layout is not matched, and is not a fault. A partly changed
+    weight is damaged. Memory use is limited to one weight, and to a few rows of its constant.
 
     Args:
         model: The Keras model.
         constants: The numeric constants of the artifact, by name.
         told: The normalizations that are folded into the weights of layers, see `told_foldings`.
-        may_be_cut: Whether the artifact may leave out rows of a table, as one for inputs of one size may.
+        may_be_cut: Whether the artifact may omit rows of a table, as for inputs of one fixed size.
     """
     variables, layer_of = float_variables(model)
     stored, weights = LazyArrays.of(constants), as_stored(variables, told)
@@ -190,7 +193,7 @@ def stored_weights(
 
 
 def counted_weights(variables: Mapping[str, Any], found: Set[str], told: Iterable[Folding]) -> StoredWeights:
-    """Returns how many weights were found, those that are folded into one that was found among them."""
+    """Returns the number of matched weights, including weights that are folded into a matched one."""
     every = set(found)
     for folding in told:
         every |= folding.gone if {kernel_of(folding.layer).path, folding.bias_owner.path} <= every else set()
@@ -199,7 +202,7 @@ def counted_weights(variables: Mapping[str, Any], found: Set[str], told: Iterabl
 
 
 def _cut(weight: Array, constants: LazyArrays, name: str | None, free: Iterable[str]) -> Change | None:
-    """Returns that a constant holds the first rows of a weight alone, most of them; None where none does."""
+    """Returns the change if a constant has only the first rows of a weight, but most of them; else None."""
     if weight.ndim < 2:
         return None
     for each in [name] if name is not None else free:
@@ -213,9 +216,9 @@ def _cut(weight: Array, constants: LazyArrays, name: str | None, free: Iterable[
 
 
 def _held(forms: Sequence[Array], constants: Iterable[Array], is_named: bool) -> tuple[Array, Array] | None:
-    """Returns a weight and the constant that is it, at least in most of its values, each laid out as the other."""
+    """Returns a weight and its constant, equal in at least most values, in equal layouts; None if there is none."""
     for constant in constants:
-        fitting = [form for form in forms if form.size == constant.size]  # none of what is folded into another
+        fitting = [form for form in forms if form.size == constant.size]  # empty for folded weights
         pairs = [(form, turned) for form in fitting for turned in forms_of(constant, form.shape)]
         same = (pair for pair in pairs if is_stored_as(*pair))
         in_part = (pair for pair in pairs if pair[0].dtype == pair[1].dtype and differs_in_part(*pair, is_named))
@@ -226,9 +229,9 @@ def _held(forms: Sequence[Array], constants: Iterable[Array], is_named: bool) ->
 
 
 def float_variables(model: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """Returns the weights that are of floats, and the path of the innermost layer that owns each, both by path."""
+    """Returns the float weights, and the path of the innermost layer that owns each, both by path."""
     variables = {v.path: v for v in model.weights if _is_float(v)}
-    # Inner layers come after those around them.
+    # Inner layers come after enclosing layers and override them.
     owners = {id(v): path for path, layer in layer_paths(model) for v in getattr(layer, "variables", ())}
     layer_of = {path: owners.get(id(variable), "") for path, variable in variables.items()}
     for path, captured in captured_arrays(model):
@@ -237,9 +240,9 @@ def float_variables(model: Any) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def constants_by_name(variables: Mapping[str, Any], constants: Iterable[str]) -> dict[str, str]:
-    """Returns the constants that are called like a weight, by the weight's path.
+    """Returns the constants with the name of a weight, by the weight's path.
 
-    A model that was made again may have another name itself, with which the paths of its weights may begin.
+    A recreated model may have another name, with which the paths of its weights may begin.
     """
     names = set(constants)
     found = matched_paths(variables, names)
@@ -252,7 +255,7 @@ def constants_by_name(variables: Mapping[str, Any], constants: Iterable[str]) ->
 
 
 def packed_weights(model: Any) -> Arrays:
-    """Returns the weights of recurrent layers as ONNX's operators hold them, by the path of the variable."""
+    """Returns the weights of recurrent layers in the form of ONNX's operators, by the path of the variable."""
     cells = {id(cell): cell for _, layer in layer_paths(model) if (cell := getattr(layer, "cell", None)) is not None}
     return {
         getattr(cell, name).path: array
@@ -281,7 +284,7 @@ def _is_float(variable: Any) -> bool:
 
 
 def _numpy(variable: Any) -> Array:
-    """Returns a weight, on TensorFlow as it lies in memory: a copy of a large one may not fit."""
+    """Returns a weight as an array; on TensorFlow without a copy, since a copy of a large one may not fit."""
     import keras
 
     if isinstance(variable, CapturedArray):

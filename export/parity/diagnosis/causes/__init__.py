@@ -1,1 +1,1 @@
-"""Why: each detector looks for one cause, and says what speaks for it."""
+"""The detectors of causes. Each looks for one cause and states the evidence."""

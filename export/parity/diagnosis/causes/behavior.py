@@ -1,4 +1,4 @@
-"""Causes that show when a runtime is asked again: the same, in another company, at the sizes where it parts."""
+"""Detects causes by further runs of the runtime: with equal inputs, in other batches, and at other sizes."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -20,8 +20,8 @@ _CLOSE = 1e-4
 _MOST_AXES, _MOST_CONSTANTS = 8, 64
 _LARGEST = 9999
 _SMALL = range(2, 10)
-_LEAST_LIMIT = 2  # the size up to which an artifact agrees: every layer works on one element
-_LEAST_ROWS = 4  # of a table that ends: a window that is as long as the sequence hides its stride and its axis
+_LEAST_LIMIT = 2  # least size at which an artifact must agree, since every layer works on one element
+_LEAST_ROWS = 4  # least rows of a table that ends; a window as long as the sequence hides its stride and its axis
 
 _CAUSES = {
     RunStatus.CRASHED: Cause.CRASH,
@@ -32,19 +32,19 @@ _CAUSES = {
 
 
 def process_end(probe: Probe) -> Iterator[Finding]:
-    """A runtime that took its process with it, gave no valid answer, or could not open the artifact."""
+    """Detects a runtime that crashed, hung, gave no valid answer, or could not open the artifact."""
     if probe.run.result.status in _CAUSES:
         yield Finding(_CAUSES[probe.run.result.status], sentence(probe.run.result.error))
 
 
 def refused_every_case(probe: Probe) -> Iterator[Finding]:
-    """No answer to any case, so that there is nothing to compare."""
+    """Detects a runtime that refuses every case, so that nothing can be compared."""
     if all(answer is None for answer in probe.run.answers):
         yield from refused_cases(probe)
 
 
 def refused_cases(probe: Probe) -> Iterator[Finding]:
-    """Cases that the runtime refuses and the model answers, where no answer of it is wrong."""
+    """Detects cases that the runtime refuses and the model answers, if none of its answers is wrong."""
     rows = zip(probe.run.result.cases, probe.run.expectations, strict=False)
     refused = [case for case, each in rows if case.status == CaseStatus.FAILED and each.outputs is not None]
     if refused and not probe.failing():
@@ -53,7 +53,7 @@ def refused_cases(probe: Probe) -> Iterator[Finding]:
 
 
 def non_determinism(probe: Probe) -> Iterator[Finding]:
-    """Another answer to the same input, where the reference gives the same."""
+    """Detects different answers to equal inputs, if the reference repeats its answers."""
     for result, expectation, _ in _answering(probe):
         inputs = expectation.case.inputs
         one, two = probe.ask(inputs), probe.ask(inputs)
@@ -68,7 +68,7 @@ def non_determinism(probe: Probe) -> Iterator[Finding]:
 
 
 def _first_that_shakes(probe: Probe, inputs: Mapping[str, Array]) -> str | None:
-    """Returns the first layer at fault that computes another output each time; None where that does not show."""
+    """Returns the first layer at fault whose output changes between runs; None if no tensor shows it."""
     shown = [fault for fault in probe.faults if fault.tensor is not None]
     if not shown:
         return None
@@ -85,7 +85,7 @@ def _first_that_shakes(probe: Probe, inputs: Mapping[str, Array]) -> str | None:
 
 
 def cast_out_of_range(probe: Probe) -> Iterator[Finding]:
-    """A cast of floats to integers that cannot hold them: each runtime returns something else for such values."""
+    """Detects a cast of floats to integers that cannot represent them. Runtimes return different values for these."""
     decisions, rows = probe.reference.decisions, _answering(probe)
     if decisions is None or not decisions.casts or not rows:
         return
@@ -108,9 +108,9 @@ def cast_out_of_range(probe: Probe) -> Iterator[Finding]:
 
 
 def _held(probe: Probe, name: str) -> tuple[float, float] | None:
-    """Returns the values of an input that the casts of the model can hold, None where they hold all.
+    """Returns the range of an input that the model's casts can represent; None if it is not limited.
 
-    Its ends have six digits, and lie within.
+    The ends are rounded inwards to six digits.
     """
     role = probe.roles.get(name)
     if role is None or role.borders.low is None or role.borders.high is None:
@@ -119,13 +119,13 @@ def _held(probe: Probe, name: str) -> tuple[float, float] | None:
 
 
 def _cut(number: float) -> float:
-    """Returns the largest number of six digits that is not above another."""
+    """Returns the largest number of six digits that does not exceed another."""
     rounded = float(f"{number:.6g}")
     return rounded if rounded <= number else float(f"{number - abs(number) * 5e-6:.6g}")
 
 
 def _folded(array: Array, ends: tuple[float, float] | None) -> Array:
-    """Returns values within a range, as many of them different as before."""
+    """Returns values folded into a range, so that different values stay different."""
     if ends is None:
         return array
     low, high = ends
@@ -134,7 +134,7 @@ def _folded(array: Array, ends: tuple[float, float] | None) -> Array:
 
 
 def frozen_state(probe: Probe) -> Iterator[Finding]:
-    """A state that the model keeps from call to call, and the artifact does not."""
+    """Detects state that the model keeps from call to call and the artifact does not."""
     index = {each.case.name: i for i, each in enumerate(probe.run.expectations)}
     for i, each in enumerate(probe.run.expectations[: len(probe.run.answers)]):
         first = index.get(each.case.repeats or "", i)
@@ -153,7 +153,7 @@ def frozen_state(probe: Probe) -> Iterator[Finding]:
 
 
 def batch_dependence(probe: Probe) -> Iterator[Finding]:
-    """A row that changes when other rows do, where the reference's does not."""
+    """Detects a row that changes with the other rows of the batch, unlike the reference's row."""
     if not _share_dynamic_rows(probe):
         return
     for result, expectation, _ in _answering(probe):
@@ -171,7 +171,7 @@ def batch_dependence(probe: Probe) -> Iterator[Finding]:
 
 
 def frozen_size(probe: Probe) -> Iterator[Finding]:
-    """A size that is dynamic in the model and fixed in the artifact."""
+    """Detects a size that is dynamic in the model and fixed in the artifact."""
     declared = {spec.name: spec.shape for spec in probe.runner.inputs} if probe.run.answers else {}
     for spec in probe.reference.inputs:
         for dim, fixed in zip(spec.shape, declared.get(spec.name, ()), strict=False):
@@ -192,7 +192,7 @@ def frozen_size(probe: Probe) -> Iterator[Finding]:
 
 
 def clamped_size(probe: Probe) -> Iterator[Finding]:
-    """A table that ends: right up to a size, other numbers from there on."""
+    """Detects a table that ends: the artifact agrees up to a size and differs beyond it."""
     for dimension in dimensions(probe):
         ends = dimension.ends()
         if ends is None:
@@ -203,13 +203,13 @@ def clamped_size(probe: Probe) -> Iterator[Finding]:
             text = f"It agrees up to {dimension.said(low)} and refuses {high}."
             yield Finding(Cause.LENGTH_LIMIT, text, probe.layer)
         elif _have_same_shapes(answer, expected) and low >= _LEAST_ROWS and not probe.faults:
-            # The rows of layers at fault that are known have told already.
+            # With known layers at fault, their rows have been compared already.
             text = f"It agrees up to {dimension.said(low)}, and not from {high} on."
             yield Finding(Cause.CLAMPED_TABLE, text, probe.layer)
 
 
 def _have_same_shapes(answer: Arrays | None, expected: Arrays | None) -> bool:
-    """Whether an artifact returns other values alone: a table that ends changes no shape, and another stride does."""
+    """Whether an artifact differs in values only. A table that ends keeps all shapes; another stride does not."""
     shapes = [
         None if each is None else {name: array.shape for name, array in each.items()} for each in (answer, expected)
     ]
@@ -217,12 +217,12 @@ def _have_same_shapes(answer: Arrays | None, expected: Arrays | None) -> bool:
 
 
 def _answering(probe: Probe) -> list[tuple[CaseResult, Expectation, Arrays]]:
-    """Returns the failing cases of a runtime that can still be asked."""
+    """Returns the failing cases of a runtime that can still run."""
     return probe.failing() if probe.run.result.status == RunStatus.COMPARED else []
 
 
 def _share_dynamic_rows(probe: Probe) -> bool:
-    """Whether all inputs have the same dynamic dimension first: it is that of the batch, whatever it is called."""
+    """Whether the first dimension of all inputs is one dynamic dimension, which is the batch."""
     first = {spec.shape[0] if spec.shape else 0 for spec in probe.reference.inputs}
     return len(first) == 1 and isinstance(first.pop(), str)
 
@@ -234,8 +234,10 @@ def _first_row_moves(one: Arrays | None, two: Arrays | None) -> float:
 
 
 def _frozen_candidates(probe: Probe) -> list[int]:
-    """Returns sizes that may be fixed in an artifact: those in what it returns in the place of others, those at which a
-    case passes, those of its constants, and small ones."""
+    """Returns sizes that an artifact may fix.
+
+    They come from shapes of wrong outputs, sizes of passing cases, constants of the artifact, and small integers.
+    """
     found: list[int] = []
     for result, expectation in zip(probe.run.result.cases, probe.run.expectations, strict=False):
         if result.status == CaseStatus.PASSED:
@@ -250,7 +252,7 @@ def _frozen_candidates(probe: Probe) -> list[int]:
         probe.budget.check()
         constant = constants[name]
         found += constant.shape
-        if constant.dtype.kind in "iu" and constant.size <= _MOST_AXES:  # it may be a shape
+        if constant.dtype.kind in "iu" and constant.size <= _MOST_AXES:  # the constant may be a shape
             found += map(int, constant.ravel())
     seen = [size for size in dict.fromkeys(found) if 1 < size <= _LARGEST]
     return [*dict.fromkeys([*seen[:_MOST_CANDIDATES], *_SMALL])]

@@ -1,7 +1,7 @@
-"""Causes that are not in the file: layers that Keras compiles to something else, and what a runtime optimizes.
+"""Detects causes outside the file: layers that Keras compiles differently, and a runtime's optimizations.
 
-The graph is traced at the sizes of the case, and where that explains nothing with its sizes free: Keras may take one
-axis for another where two sizes are known to be the same.
+The model is traced with the sizes of the case, and then with dynamic sizes if that explains nothing. Keras may confuse
+two axes whose sizes are known to be equal.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ _TIMEOUT = 120.0  # seconds for one session
 
 
 def compiled_otherwise(probe: Probe) -> Iterator[Finding]:
-    """The artifact's numbers are those of the compiled model, which are not the called one's."""
+    """Detects that the artifact agrees with the compiled model, which differs from the eager model."""
     failing = probe.failing()
     if not failing or probe.reference.model is None or not _is_compiled_by_tensorflow():
         return
@@ -36,7 +36,7 @@ def compiled_otherwise(probe: Probe) -> Iterator[Finding]:
     for is_free in (False, True):
         try:
             outputs, layers = _compiled(probe.reference, expectation.case.inputs, is_free=is_free)
-        except Exception as error:  # whatever a layer raises where values are not known
+        except Exception as error:  # a layer may raise any error on symbolic values
             probe.note("the compiled model", error)
             continue
         both = [(actual[name], array) for name, array in outputs.items() if name in actual]
@@ -56,7 +56,7 @@ def _is_compiled_by_tensorflow() -> bool:
 
 
 def _compiled(reference: Any, inputs: Mapping[str, Array], *, is_free: bool) -> tuple[Arrays, dict[str, list[Array]]]:
-    """Returns the outputs of the model compiled, for all sizes or these, and those of each call of a layer by path."""
+    """Returns the compiled model's outputs, with dynamic or fixed sizes, and those of each layer call by path."""
     import tensorflow as tf
 
     def trace(tensors: Mapping[str, Any]) -> Any:
@@ -82,7 +82,7 @@ def _compiled(reference: Any, inputs: Mapping[str, Array], *, is_free: bool) -> 
 def _first_that_differs(
     reference: Any, expectation: Expectation, compiled: Mapping[str, list[Array]]
 ) -> tuple[str, str] | None:
-    """Returns the path of the first layer that returns something else, and in which way."""
+    """Returns the path of the first layer with another output, and a description of the difference."""
     for call in calls_of(reference, reference.model, expectation.case.inputs):
         for one, other in zip(call.outputs, compiled.get(call.path, ()), strict=False):
             if one.dtype != other.dtype:
@@ -93,7 +93,7 @@ def _first_that_differs(
 
 
 def graph_optimization(probe: Probe) -> Iterator[Finding]:
-    """A level of ONNX Runtime that differs where the same file without optimizations agrees."""
+    """Detects a level of ONNX Runtime that differs, if the file agrees without optimizations."""
     failing, spec = probe.failing(), probe.runner.spec
     if not failing or spec.family != "onnxruntime" or spec.options.get("level", "disabled") == "disabled":
         return
@@ -117,7 +117,7 @@ def graph_optimization(probe: Probe) -> Iterator[Finding]:
 
 
 def changed_by_runtime(probe: Probe) -> Iterator[Finding]:
-    """A file that is right inside, in a runtime whose optimizations cannot be turned off one by one."""
+    """Detects a file whose tensors are right, in a runtime whose optimizations cannot be disabled separately."""
     if probe.is_sound_inside:
         text = "The same file returns what Keras returns without the runtime's optimizations: the runtime changes it."
         yield Finding(Cause.GRAPH_OPTIMIZATION, text)

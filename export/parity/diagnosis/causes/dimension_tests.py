@@ -1,4 +1,4 @@
-"""How an artifact answers at other sizes of one dimension."""
+"""Runs an artifact at other sizes of one dimension."""
 
 import itertools
 
@@ -13,8 +13,8 @@ _CLOSE = 1e-4
 _MOST_AXES, _MOST_CONSTANTS = 8, 64
 _LARGEST = 9999
 _SMALL = range(2, 10)
-_LEAST_LIMIT = 2  # the size up to which an artifact agrees: every layer works on one element
-_LEAST_ROWS = 4  # of a table that ends: a window that is as long as the sequence hides its stride and its axis
+_LEAST_LIMIT = 2  # least size at which an artifact must agree, since every layer works on one element
+_LEAST_ROWS = 4  # least rows of a table that ends; a window as long as the sequence hides its stride and its axis
 
 
 def dimensions(probe: Probe) -> list["Dimension"]:
@@ -22,7 +22,7 @@ def dimensions(probe: Probe) -> list["Dimension"]:
 
 
 class Dimension:
-    """A dynamic dimension: where the artifact agrees along it, all others as in the first case."""
+    """A dynamic dimension. All other dimensions keep the sizes of the first case."""
 
     def __init__(self, probe: Probe, name: str) -> None:
         self._name, self._probe = name, probe
@@ -30,11 +30,11 @@ class Dimension:
         self.taken = known.sizes if known else SizeRange()
 
     def said(self, size: int) -> str:
-        """Returns a size in words."""
+        """Returns a size as text."""
         return sizes_in_words({self._name: size})
 
     def draw(self, size: int, seed: int = 0) -> Arrays:
-        """Returns inputs of a size."""
+        """Returns inputs with a size of this dimension."""
         first = self._probe.sizes(self._probe.run.expectations[0].case.inputs)
         return self._probe.draw({**first, self._name: size}, seed)
 
@@ -47,17 +47,17 @@ class Dimension:
         return all(map(is_close, compare_outputs(expected, actual)))
 
     def _parts_at(self, size: int, seed: int) -> bool:
-        """Whether the model takes a size and the artifact does not agree there."""
+        """Whether the model accepts a size at which the artifact does not agree."""
         is_taken = self._probe.expect(self.draw(size, seed)) is not None
         return is_taken and not self.agrees_at(size, seed)
 
     def neighbors(self, size: int) -> list[int]:
-        """Returns the sizes before and after one, of those that the model takes."""
+        """Returns the nearest smaller and larger sizes that the model accepts."""
         below, above = (other for other in range(size - 1, 0, -1) if other in self.taken), self.taken.near(size + 1)
         return [*itertools.islice(below, 1), *([above] if above > size else [])]
 
     def ends(self) -> tuple[int, int] | None:
-        """Returns the last size that agrees and the first that does not; None where they do not part so."""
+        """Returns the last size that agrees and the first that does not; None if no such border exists."""
         good, bad = self._split()
         if not good or not bad or max(good) > min(bad):
             return None
@@ -67,13 +67,13 @@ class Dimension:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self.agrees_at(sizes[middle]) else (low, middle)
-        # It is the size, and not a value that happens to come with it, if other values part at the same place.
+        # Other values must differ at the same size. Otherwise the size is not the cause, but the values are.
         last, first = sizes[low], sizes[high]
         is_size = all(self.agrees_at(last, seed) and self._parts_at(first, seed) for seed in (1, 2))
         return (last, first) if is_size else None
 
     def _split(self) -> tuple[set[int], set[int]]:
-        """Returns the sizes at which a case agrees, and those at which none does."""
+        """Returns the sizes with an agreeing case, and the sizes without one."""
         good, bad = set[int](), set[int]()
         for result, expectation in zip(self._probe.run.result.cases, self._probe.run.expectations, strict=False):
             if result.status != CaseStatus.SKIPPED and expectation.outputs is not None:
@@ -83,5 +83,5 @@ class Dimension:
 
 
 def is_close(compared: Comparison) -> bool:
-    """Whether two outputs are alike: without a float64 rebuild the tolerance is flat, and a fault is far larger."""
+    """Whether two outputs nearly agree. A fault is far larger than the flat tolerance without a float64 rebuild."""
     return compared.passed or compared.max_abs_diff < _CLOSE

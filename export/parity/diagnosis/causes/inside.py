@@ -1,4 +1,4 @@
-"""Causes of the layers at fault: their weights, their attributes, or what has become of their outputs."""
+"""Finds the causes of layers at fault: changed weights, changed attributes, or changed outputs."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,16 +28,16 @@ from keras_pe.export.parity.diagnosis.weights import (
 from keras_pe.export.results import HALF, Array, Cause, Finding, RunStatus
 
 _LONGEST_LIST = 1024
-_MANY = 3  # weights with one cause are said in one sentence
+_MANY = 3  # more weights with one cause share one sentence
 _OF_INPUTS = {
     *(Cause.OTHER_INPUT, Cause.EXCHANGED_INPUTS, Cause.REPEATED_ROW, Cause.SCALED_INPUT, Cause.REVERSED_INPUT),
     *(Cause.CLIPPED_INPUT, Cause.SHIFTED_INPUT, Cause.REORDERED_INPUT, Cause.OPERATION_LEFT_OUT),
 }
-_NEARER = 0.5  # of the difference: less of it is left by chance
+_NEARER = 0.5  # largest share of the difference that may remain; a smaller reduction may be chance
 
 
 def compared_weights(probe: Probe) -> Iterator[WeightComparison]:
-    """Yields the weights of the artifact beside the model's, as far as they can be read."""
+    """Yields the comparison of the artifact's weights with the model's, if the runtime lists weights."""
     reference = probe.reference
     if not isinstance(reference, KerasReference) or probe.run.result.status != RunStatus.COMPARED:
         return
@@ -54,7 +54,7 @@ def compared_weights(probe: Probe) -> Iterator[WeightComparison]:
 
 
 def short_constants(probe: Probe) -> tuple[Array, ...]:
-    """Returns the rows of floats that the artifact stores, up to the length that a layer's list of numbers may have."""
+    """Returns the 1-D float constants of the artifact, up to the length of a layer's list of numbers."""
     try:
         constants = probe.runner.weights()
         first = [next(constants.pieces(name)) for name in constants]
@@ -65,7 +65,7 @@ def short_constants(probe: Probe) -> tuple[Array, ...]:
 
 
 def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator[Finding]:
-    """Yields the weights that differ: those of the layers at fault, and others where their names leave no doubt."""
+    """Yields the differing weights of the layers at fault, and other differing weights that are certain by name."""
     at_fault = {layer for fault in probe.faults for layer in fault.layers}
     inside = [each for each in differing if _is_in_any(each.layer, at_fault)]
     telling = inside or [each for each in differing if each.is_certain and (each.is_named or not probe.faults)]
@@ -81,10 +81,10 @@ def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator
 
 
 def _is_unsure(weight: WeightFault, fault: LayerFault) -> bool:
-    """Whether what explains all the numbers comes before what is said of a weight.
+    """Whether an edit that explains all values takes precedence over a finding about a weight.
 
-    A constant that was only found by its content may be another's, and the weights of a normalization are folded into
-    one factor, which tells none of them apart.
+    A constant that was matched by content may belong to another weight. A folded normalization combines its weights
+    into one factor, which does not distinguish them.
     """
     if fault.folded is not None:
         return weight.layer == fault.folded.layer
@@ -92,9 +92,9 @@ def _is_unsure(weight: WeightFault, fault: LayerFault) -> bool:
 
 
 def _proven(probe: Probe, differing: list[WeightFault]) -> list[WeightFault]:
-    """Returns the weights without those that are known by their content alone, unless these explain the outputs.
+    """Returns the weights without those that were matched by likeness, unless these explain the outputs.
 
-    Where nothing is seen inside, a converter may have multiplied one by what stands before or after its layer.
+    If the runtime shows no inner tensors, a converter may have multiplied such a weight by an adjacent factor.
     """
     stored = {each.weight: each.stored for each in differing if each.stored is not None}
     if not stored or not isinstance(probe.reference, KerasReference) or _comes_nearer(probe, probe.reference, stored):
@@ -103,9 +103,9 @@ def _proven(probe: Probe, differing: list[WeightFault]) -> list[WeightFault]:
 
 
 def _comes_nearer(probe: Probe, reference: KerasReference, stored: Mapping[str, Array]) -> bool:
-    """Whether the model with other values of its weights, by their paths, returns what the artifact does, or half way.
+    """Whether the model with the stored weights, by path, at least halves the difference from the artifact.
 
-    It is so as well where no case tells.
+    Returns True if no case can show it.
     """
     number = telling_case(probe)
     if number is None:
@@ -119,9 +119,9 @@ def _comes_nearer(probe: Probe, reference: KerasReference, stored: Mapping[str, 
 
 
 def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
-    """Yields what explains each layer at fault, of those that no weight explains; each layer is said once.
+    """Yields the causes of each layer at fault that no weight explains, one for each layer.
 
-    A wrong input of a shared layer explains the layers that work on its output in the same call.
+    A wrong input of a shared layer also explains the layers that use its output in the same call.
     """
     done, found = set[str](), list[Finding]()
     after_wrong_input = set[bytes]()
@@ -153,7 +153,7 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
 
 
 def _following(fault: LayerFault, faults: Sequence[LayerFault]) -> list[LayerFault]:
-    """Returns the other shared layers that are wrong in the same call, or in the same model that is shared."""
+    """Returns the other shared layers that are wrong in the same call, or in the same shared model."""
     if len(fault.around.calls) < 2:
         return []
     number, container = fault.call.path.partition("#")[2], fault.layer.rpartition("/")[0]
@@ -166,9 +166,9 @@ def _following(fault: LayerFault, faults: Sequence[LayerFault]) -> list[LayerFau
 
 
 def _explain(fault: LayerFault, probe: Probe) -> list[Finding]:
-    """Returns the operations of a user's code that explain a layer's output, or else what explains it as a whole.
+    """Returns the operations in a user's code that explain a layer's output, or else the cause of the whole layer.
 
-    An attribute that explains the output as well is the cause of what an operation computes with.
+    An attribute of the layer that also explains the output takes precedence over an operation that computes with it.
     """
     inside = operations_at_fault(probe, fault)
     whole = explain(probe, fault, (other_attributes,)) if inside.is_exact else _explain_whole(fault, probe)
@@ -181,10 +181,10 @@ def _explain(fault: LayerFault, probe: Probe) -> list[Finding]:
 
 
 def _explain_whole(fault: LayerFault, probe: Probe) -> Explanation | None:
-    """Returns what explains a layer's output: what is exact comes before what is nearly so.
+    """Returns the explanation of a layer's output. An exact one takes precedence over an approximate one.
 
-    It is the layer by itself, or one before it that is known by chance alone, then what the values say by themselves,
-    then what the layer is given.
+    The search tries the layer itself, then uncertain layers before it, then the values of the output alone, and then
+    the inputs of the layer.
     """
     before = [each.seen(kind="downstream", through=fault) for each in fault.unsure]
     own = {getattr(layer, "compute_dtype", None) for layer in all_layers(probe.reference.model)}
@@ -194,7 +194,7 @@ def _explain_whole(fault: LayerFault, probe: Probe) -> Explanation | None:
     joined = None if fault.folded else fault.through
     whole, before = (fault, before) if fault.folded is None else (fault.folded, [fault.folded, *before])
     tries = [*((each, of_layer) for each in (fault, *before)), (whole, of_values), (fault, of_inputs)]
-    if joined is not None:  # what joins a branch that was left out is more telling than what the branch became
+    if joined is not None:  # first, since a layer that joins branches shows a missing branch better than the branch
         tries.insert(0, (joined, (other_operations,)))
     nearly: Explanation | None = None
     for each, sites in tries:
@@ -214,7 +214,7 @@ def _is_in_any(path: str, layers: Iterable[str]) -> bool:
 
 
 def _as_findings(faults: list[WeightFault]) -> Iterator[Finding]:
-    """Yields a finding for each weight, or one for many that are rounded in the same way."""
+    """Yields a finding for each weight, or one for many weights that are rounded alike."""
     for cause, count in Counter(fault.change.cause for fault in faults).items():
         same = [fault for fault in faults if fault.change.cause == cause]
         if count > _MANY and cause.is_rounding:
@@ -226,7 +226,7 @@ def _as_findings(faults: list[WeightFault]) -> Iterator[Finding]:
 
 
 def changed_layers(probe: Probe) -> Iterator[Finding]:
-    """A layer that became something else, or several, in an artifact of which the outputs alone tell."""
+    """Detects one or several changed layers of an artifact that shows its outputs only."""
     number = telling_case(probe)
     if number is None or not isinstance(probe.reference, KerasReference):
         return

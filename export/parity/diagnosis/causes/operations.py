@@ -1,4 +1,4 @@
-"""Causes inside a layer's own code: the operation at fault, its file and line, and what has become of it."""
+"""Finds causes inside a layer's own code: the operation at fault, its file and line, and its change."""
 
 import itertools
 import re
@@ -24,11 +24,11 @@ _NUMBERED = re.compile(r"(.*?)(?:_(\d+))?(?::0)?", re.DOTALL)
 
 @dataclass(frozen=True)
 class Inside:
-    """What was found inside a layer.
+    """The findings inside a layer.
 
     Attributes:
-        findings: The operations at fault; empty if the layer has no user's code, or it tells nothing.
-        is_exact: Whether each has a cause that gives the artifact's numbers.
+        findings: The operations at fault; empty if the layer has no user code, or the operations show no fault.
+        is_exact: Whether each cause gives the artifact's numbers.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -43,7 +43,7 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
     tapes = Tapes()
     try:
         tape = tapes.of(fault)
-    except Exception as error:  # whatever a layer raises that is called outside of its model
+    except Exception as error:  # a layer may raise any error if it is called outside of its model
         probe.note(f"the operations inside {fault.layer!r}", error)
         return Inside()
     if fault.index >= len(tape.outputs) or tape.source(tape.outputs[fault.index]) is None or not tape.operations:
@@ -61,7 +61,7 @@ class _Code:
         self._suspects: Suspects = OperationWalk(case, fault, self._tape, self._before).suspects()
 
     def explained(self) -> Inside:
-        """Returns what explains the layer: one operation, or else each of several by itself."""
+        """Returns the explanation of the layer by one operation, or else by several separate operations."""
         located, unseen = self._suspects.located, self._suspects.unseen
         before = list(self._right_before())
         several = [number for number in before if len(self._tape.consumers(number)) > 1]
@@ -79,7 +79,7 @@ class _Code:
         return self._tape.operations[number].place
 
     def _replaced_before(self) -> Arrays:
-        """Returns what stands in the place of the artifact's tensors, so that what comes before the fault is right."""
+        """Returns replacements of the artifact's tensors that correct all faults before this layer."""
         replaced: Arrays = {}
         plain = self._case.run_inside({})
         for each in itertools.takewhile(lambda each: each is not self._fault, self._probe.faults):
@@ -89,7 +89,7 @@ class _Code:
         return replaced
 
     def _explained_apart(self) -> Inside:
-        """Returns what explains each of several operations, with Keras' results in the places of the others."""
+        """Returns the explanation of each of several operations, with Keras' results at the others."""
         found, is_exact = dict[CodePlace, Finding](), True
         alone = replace(self._probe, others=lambda fault: ())
         for number, put in zip(self._suspects.located, self._suspects.puts, strict=True):
@@ -104,7 +104,7 @@ class _Code:
         return Inside(tuple(reversed(by_line.values())), is_exact)
 
     def _with(self, others: Mapping[str, Array]) -> Array:
-        """Returns what the artifact holds for the layer's output with other tensors replaced."""
+        """Returns the artifact's value of the layer's output after replacing other tensors."""
         tensors = self._case.run_inside({**self._before, **others})
         assert self._fault.location is not None
         return tensors.in_shape(self._fault.location, self._fault.expected.shape)
@@ -113,7 +113,7 @@ class _Code:
         return Finding(Cause.UNKNOWN, f"In {place} {_AGREES}", self._fault.layer, **place.fields)
 
     def _unexplained(self) -> Iterator[Finding]:
-        """Yields the operation that is at fault for certain, or between which two the fault lies."""
+        """Yields the operation that is certainly at fault, or the two operations that enclose the fault."""
         located = [self._place(number) for number in self._suspects.located]
         unseen = [self._place(number) for number in self._suspects.unseen]
         every = sorted({(place.file, place.line): place for place in (*located, *unseen)}.items())
@@ -125,7 +125,7 @@ class _Code:
             yield Finding(Cause.UNKNOWN, said, self._fault.layer, file=first.file)
 
     def _right_before(self) -> Iterator[int]:
-        """Yields the operations that are right, of which the results lead to wrong ones alone."""
+        """Yields correct operations whose results only wrong operations use."""
         wrong = {*self._suspects.located, *self._suspects.unseen, *self._suspects.wrong}
         for number in range(len(self._tape.operations)):
             after = self._tape.consumers(number)
@@ -133,10 +133,11 @@ class _Code:
                 yield number
 
     def _exchangeable(self) -> Iterator[tuple[Source, Source, CodePlace]]:
-        """Yields pairs of right results of one shape that suspects read, and the place that is named for each pair.
+        """Yields pairs of correct results of equal shape that suspects read, and the place to report for each pair.
 
-        It is that of the first result if the artifact numbers them in the other order, or if several lines read them.
-        Else it is the place that reads them. An operation that alone reads both has its operands exchanged instead.
+        The place is that of the first result if the artifact numbers the results in the other order, or if several
+        lines read them. Otherwise, it is the place that reads them. A single operation that reads both is skipped,
+        since it has its operands exchanged.
         """
         suspects = {*self._suspects.located, *self._suspects.unseen}
         read = dict.fromkeys(source for number in sorted(suspects) for source in self._tape.sources(number))
@@ -151,6 +152,6 @@ class _Code:
 
 
 def _is_turned(one: str, other: str) -> bool:
-    """Whether the first of two names that differ by the number at their end has the larger number."""
+    """Whether the first of two names that differ in their final number has the larger number."""
     (base, number), (other_base, other_number) = (_NUMBERED.fullmatch(name).groups() for name in (one, other))  # type: ignore[union-attr]
     return bool(base == other_base and int(number or 0) > int(other_number or 0))

@@ -1,4 +1,4 @@
-"""Causes that the outputs tell: their names, their types, and the expected and the actual values. Nothing is run."""
+"""Detects causes from names, types and values of the outputs, without running anything."""
 
 import itertools
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNE
 from keras_pe.export.results import HALF, Array, Cause, Finding, Problem
 from keras_pe.export.runtimes.runtime import as_dtype
 
-# Rounding of a whole output tells of how it was computed, and is looked for on its own.
-_TELLING = 64  # values: with fewer, much explains them
+# A separate detector looks for rounding, since rounding of a whole output depends on how the output was computed.
+_TELLING = 64  # least number of values, since many relations fit fewer
 _NOT_OF_OUTPUTS = {*UNEXPLAINED, Cause.ROUNDED_VALUES, Cause.CLAMPED_TABLE}
 
 
 def swapped_outputs(probe: Probe) -> Iterator[Finding]:
-    """Two outputs that hold each other's values."""
+    """Detects two outputs that contain each other's values."""
     for _, expectation, answer in probe.failing()[:1]:
         expected = expectation.outputs or {}
         for one, other in itertools.combinations([name for name in expected if name in answer], 2):
@@ -31,14 +31,14 @@ def swapped_outputs(probe: Probe) -> Iterator[Finding]:
 
 
 def false_declaration(probe: Probe) -> Iterator[Finding]:
-    """An output of another shape than the artifact declares."""
+    """Detects an output whose shape differs from the artifact's declaration."""
     for each in probe.run.false_declarations:
         text = f"The artifact declares {each.declared}, and returns the shape {each.shape}."
         yield Finding(Cause.FALSE_DECLARATION, text, output=each.declared.name)
 
 
 def passed_through(probe: Probe) -> Iterator[Finding]:
-    """An output that is one of the inputs."""
+    """Detects an output that equals one of the inputs."""
     for _, expectation, answer in probe.failing()[:1]:
         for name, actual in answer.items():
             for given, array in expectation.case.inputs.items():
@@ -48,7 +48,7 @@ def passed_through(probe: Probe) -> Iterator[Finding]:
 
 
 def changed_outputs(probe: Probe) -> Iterator[Finding]:
-    """An output that one relation makes of what is expected, the same in every case that fails and can show it."""
+    """Detects an output with one relation to the expected output, equal in every case that can show the relation."""
     for name, pairs in _failing_outputs(probe).items():
         telling = [pair for pair in pairs if pair[0].size >= _TELLING] or pairs
         changes = [find_change(*pair, _slack(pair[0]), OF_OUTPUTS) for pair in telling]
@@ -67,19 +67,19 @@ def changed_outputs(probe: Probe) -> Iterator[Finding]:
 
 
 def half_precision(probe: Probe) -> Iterator[Finding]:
-    """Values that a 16-bit float can hold, where float32 is expected."""
+    """Detects values that a 16-bit float can represent, if float32 is expected."""
     for name, ((expected, actual), *_) in _failing_outputs(probe).items():
         if expected.dtype == "float32" and not _grid(expected) and (grid := _grid(actual)):
             yield Finding(Cause.HALF_PRECISION, f"All of its values are {grid} values.", probe.layer, name)
 
 
 def _grid(array: Array) -> str | None:
-    """Returns the 16-bit float that holds every value of an array exactly, if the values do not just happen to."""
+    """Returns the 16-bit float that represents every value of an array exactly, unless this may be chance."""
     if array.dtype.name in HALF:
         return array.dtype.name
     if array.dtype != np.float32 or array.size < 16:
         return None
-    telling = array[np.isfinite(array) & (array != np.rint(array))]  # small integers are on every grid
+    telling = array[np.isfinite(array) & (array != np.rint(array))]  # every grid contains small integers
     for name in HALF:
         with np.errstate(over="ignore"):
             if telling.size >= 16 and (telling.astype(as_dtype(name)).astype(np.float32) == telling).all():
@@ -88,7 +88,7 @@ def _grid(array: Array) -> str | None:
 
 
 def _failing_outputs(probe: Probe) -> dict[str, list[tuple[Array, Array]]]:
-    """Returns what is expected and what is there of each failing output of numbers, in every case where it fails."""
+    """Returns pairs of expected and actual values of each failing numeric output, for every failing case."""
     pairs = dict[str, list[tuple[Array, Array]]]()
     for result, expectation, answer in probe.failing():
         for comparison in result.comparisons:
@@ -105,18 +105,18 @@ def _alike(one: Array, other: Array) -> bool:
 
 
 def _slack(array: Array) -> float:
-    """Returns a difference that is small for the array: enough to recognize it, not to judge it."""
+    """Returns a small difference for the array, to recognize it by; it is not a tolerance."""
     return 1e-5 * largest(array, least=1.0) if array.dtype.kind == "f" else 0.0
 
 
 def missing_and_extra(probe: Probe) -> Iterator[Finding]:
-    """An output that is not there, one too many, or one under another name."""
+    """Detects a missing output, an extra output, or a renamed output."""
     for _, expectation, answer in probe.failing()[:1]:
         expected = expectation.outputs or {}
         missing = [name for name in expected if name not in answer]
         extra = [name for name in answer if name not in expected]
         for name in missing:
-            allowed = 1e-4  # only to recognize it
+            allowed = 1e-4  # serves to recognize the output, not to judge it
             twin = next((other for other in extra if close(answer[other], expected[name], allowed)), None)
             if twin is None:
                 text = f"The artifact returns {described_arrays(answer)}; the model {described_arrays(expected)}."
@@ -130,7 +130,7 @@ def missing_and_extra(probe: Probe) -> Iterator[Finding]:
 
 
 def other_dtype(probe: Probe) -> Iterator[Finding]:
-    """An output of another type."""
+    """Detects an output with another type."""
     compared = (comparison for case in reversed(probe.run.result.cases) for comparison in case.comparisons)
     first = {each.output: each for each in compared if each.problem is Problem.DTYPE}
     for comparison in first.values():

@@ -1,4 +1,4 @@
-"""What may have become of an array: pure functions of what it should be and what it is, which find a `Change`."""
+"""Relations between an expected and an actual array: pure functions that return a `Change`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,17 +11,17 @@ from keras_pe.export.comparison.law import largest
 from keras_pe.export.results import Array, Cause, OtherValue
 
 ROUNDING = 2.0**-21
-"""Of the largest value: what is left when something else is explained."""
+"""The largest error after an explanation, relative to the largest value."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What has become of an array.
+    """The change of an array.
 
     Attributes:
         cause: The kind of change.
         template: A sentence with the names of the numbers in braces.
-        parameters: What tells the change from others of its kind, such as the factor: the same in every case.
+        parameters: The numbers that define the change, such as the factor. They are equal in every case.
         facts: Other numbers of the sentence, such as how many values differ.
     """
 
@@ -35,11 +35,11 @@ class Change:
 
     @property
     def values(self) -> tuple[OtherValue, ...]:
-        """The parameters as a finding keeps them: the model has none of them."""
+        """The parameters in the form of a finding, without values of the model."""
         return tuple(OtherValue(name, None, _plain(value)) for name, value in self.parameters.items())
 
     def agrees(self, other: "Change | None") -> bool:
-        """Whether another case shows the same change: of one cause, with equal parameters, factors to a thousandth."""
+        """Whether another case shows the same change: equal cause and parameters, factors to a thousandth."""
         if other is None or other.cause != self.cause or other.parameters.keys() != self.parameters.keys():
             return False
         pairs = ((value, other.parameters[name]) for name, value in self.parameters.items())
@@ -47,38 +47,38 @@ class Change:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a number of NumPy as one of Python, and a list as a tuple."""
+    """Returns a NumPy scalar as a Python number, and a list as a tuple."""
     return tuple(value) if isinstance(value, list) else value.item() if isinstance(value, np.generic) else value
 
 
 Relation = Callable[[Array, Array, float], Change | None]
-"""Takes what an array should be and what it is, both float64 and finite where the first is, and the difference that
-rounding may leave; returns the change, None where it is another one."""
+"""A function of the expected and the actual array, both float64, and a tolerance. The actual array is finite where the
+expected one is. It returns the change, or None if the arrays have another relation."""
 
 
 def is_same(one: Array, other: Array, tolerance: float = 0.0) -> bool:
-    """Whether two arrays of one shape differ by rounding at most, or by the tolerance if that is larger.
+    """Whether two arrays of equal shape differ by at most rounding, or the tolerance if that is larger.
 
-    NaN equals NaN, and an infinity the same infinity.
+    NaN equals NaN, and an infinity equals the same infinity.
     """
     difference = absolute_difference(one, other).max(initial=0.0)
     return bool(difference <= max(tolerance, ROUNDING * largest(one, 0.0)))
 
 
 def close(actual: Array, expected: Array, tolerance: float) -> bool:
-    """Whether two arrays have one shape and differ by no more than is allowed, NaN and infinities included."""
+    """Whether two arrays have equal shapes and differ by at most a tolerance, NaN and infinities included."""
     return actual.shape == expected.shape and distance(actual, expected) <= tolerance
 
 
 def distance(actual: Array, expected: Array) -> float:
-    """Returns the largest absolute difference; infinity where shapes or texts differ or a NaN meets a number."""
+    """Returns the largest absolute difference; infinity if shapes or texts differ or a NaN meets a number."""
     if actual.shape != expected.shape or not {actual.dtype.kind, expected.dtype.kind} <= set("fiubV"):
         return 0.0 if np.array_equal(actual, expected) else float("inf")
     return float(absolute_difference(expected, actual).max(initial=0.0))
 
 
 def distance_where_finite(actual: Array, expected: Array) -> float:
-    """Returns the largest absolute difference of two arrays of one shape, over the values that are finite in both."""
+    """Returns the largest absolute difference of two arrays of equal shape, over the values that are finite in both."""
     if not {actual.dtype.kind, expected.dtype.kind} <= set("fiubV"):
         return 0.0
     difference = absolute_difference(expected, actual)
@@ -86,12 +86,12 @@ def distance_where_finite(actual: Array, expected: Array) -> float:
 
 
 def all_but(axis: int | None, array: Array) -> tuple[int, ...]:
-    """Returns the axes of an array but for one."""
+    """Returns the axes of an array without one."""
     return tuple(other for other in range(array.ndim) if other != axis)
 
 
 def factors(one: Array, other: Array, axes: tuple[int, ...]) -> Array:
-    """Returns the number with which one array is nearest to another, for each index that some axes leave."""
+    """Returns the factor by which one array is nearest to another, for each index outside of some axes."""
     weight = (one * one).sum(axis=axes, keepdims=True)
     found: Array = (one * other).sum(axis=axes, keepdims=True) / np.where(weight > 0, weight, 1.0)
     return found

@@ -1,4 +1,4 @@
-"""The search for what has become of an array: the simplest relation that leaves nothing but rounding."""
+"""Finds the change of an array: the simplest relation that explains everything except rounding."""
 
 from collections.abc import Sequence
 
@@ -32,18 +32,18 @@ from keras_pe.export.parity.diagnosis.relations.scaling import (
 )
 from keras_pe.export.results import Array, Cause
 
-_FEW = 0.02  # of the values, but at least one
-_FEW_ROWS = 0.1  # of an axis, but at least one
-_LEAST_IN_ROW = 3  # values, for a row to be more than a value
-_LEAST_CUT = 3  # values: fewer may have changed alike by chance
-_AT_ONCE = 2**24  # values that are widened together; several copies of them are taken
+_FEW = 0.02  # largest share of the values that counts as few; at least one value
+_FEW_ROWS = 0.1  # largest share of an axis that counts as few rows; at least one row
+_LEAST_IN_ROW = 3  # least number of values of a row, as opposed to a single value
+_LEAST_CUT = 3  # least number of clipped values, since fewer may agree by chance
+_AT_ONCE = 2**24  # values that are converted to float64 at once, in several copies
 
 UNEXPLAINED = frozenset({Cause.CHANGED_VALUES, Cause.OTHER_SHAPE})
-"""What is said of a change where no relation holds for all values."""
+"""The causes of changes without a relation that holds for all values."""
 
 
 def offset(one: Array, other: Array, tolerance: float) -> Change | None:
-    """An array with a number added."""
+    """Detects an array with a constant added."""
     if one.size < 2:
         return None
     by = float((other - one).mean())
@@ -54,7 +54,7 @@ def offset(one: Array, other: Array, tolerance: float) -> Change | None:
 
 
 def clipped(one: Array, other: Array, tolerance: float) -> Change | None:
-    """An array cut at a limit that several of its values lie beyond."""
+    """Detects an array clipped at a limit that several of its values exceed."""
     low, high = other.min(initial=np.inf), other.max(initial=-np.inf)
     slack = max(tolerance, ROUNDING * np.abs(one).max(initial=0.0))
     below, above = int((one < low - slack).sum()), int((one > high + slack).sum())
@@ -69,7 +69,7 @@ def clipped(one: Array, other: Array, tolerance: float) -> Change | None:
 
 
 def few_values(one: Array, other: Array, tolerance: float) -> Change | None:
-    """A few values that are others."""
+    """Detects a few values that differ."""
     out = values_out(one, other, tolerance)
     places = np.argwhere(out)
     if not 1 <= len(places) <= max(1, _FEW * out.size):
@@ -83,7 +83,7 @@ def few_values(one: Array, other: Array, tolerance: float) -> Change | None:
 
 
 def few_rows(one: Array, other: Array, tolerance: float) -> Change | None:
-    """The values at a few indices of an axis that are others: which these are, and what has become of them."""
+    """Detects a few indices of an axis whose values differ, and the change of these values."""
     out = values_out(one, other, tolerance)
     found = rows_of(out)
     if found is None:
@@ -91,7 +91,7 @@ def few_rows(one: Array, other: Array, tolerance: float) -> Change | None:
     axis, rows = found
     inside = out.take(rows, axis)
     if inside.size < _LEAST_IN_ROW * len(rows) or 2 * inside.sum() < inside.size:
-        return None  # single values, which are told one by one
+        return None  # single values, which `few_values` reports one by one
     found_there = (relation(one.take(rows, axis), other.take(rows, axis), tolerance) for relation in _OF_ROWS)
     change = next((each for each in found_there if each is not None), None)
     facts = {"rows": said_rows(axis, rows, one.shape[axis]), "error": np.abs(one - other).max()}
@@ -101,7 +101,7 @@ def few_rows(one: Array, other: Array, tolerance: float) -> Change | None:
 
 
 def rows_of(out: Array) -> tuple[int, Array] | None:
-    """Returns the axis at a few of whose indices alone something is out, and these; None where there is none."""
+    """Returns the axis with few indices that have all wrong values, and these indices; None if there is none."""
     best: tuple[int, Array] | None = None
     for axis in range(out.ndim if out.ndim > 1 else 0):
         rows = np.flatnonzero(out.any(axis=all_but(axis, out)))
@@ -131,12 +131,12 @@ OF_WEIGHTS: tuple[Relation, ...] = (
     few_values,
     offset,
 )
-"""Each is simpler than those after it."""
+"""Relations of a weight. Each is simpler than the later ones."""
 
 _ROUNDING = (to_short_float, to_decimals, to_integers, with_scales_of_others, of_another_scale)
 
 OF_ROUNDED: tuple[Relation, ...] = tuple(each for each in OF_WEIGHTS if each not in _ROUNDING)
-"""Those of a weight that is rounded besides."""
+"""Relations of a weight that is also rounded."""
 
 OF_OUTPUTS: tuple[Relation, ...] = (
     ends_at_row,
@@ -148,18 +148,19 @@ OF_OUTPUTS: tuple[Relation, ...] = (
 def find_change(
     expected: Array, actual: Array, tolerance: float = 0.0, relations: Sequence[Relation] = OF_WEIGHTS
 ) -> Change | None:
-    """Returns what has become of an array; None where the two are equal.
+    """Returns the change of an array; None if the arrays are equal.
 
-    The first relation that leaves nothing but rounding is the one; where none does, it is `UNEXPLAINED`.
+    The change is the first relation that explains everything except rounding. Its cause is `UNEXPLAINED` if there is
+    none.
 
     Args:
-        expected: What the array should be, of floating-point numbers.
-        actual: What it is.
-        tolerance: What rounding may leave, where that is known to be more than `ROUNDING`.
-        relations: What is tried, in this order.
+        expected: The expected array of floats.
+        actual: The actual array.
+        tolerance: The tolerance on the remaining difference, if larger than `ROUNDING`.
+        relations: The relations to try, in this order.
     """
     if np.array_equal(expected, actual):
-        return None  # before they are widened: a large table takes twice its memory then, and most are equal
+        return None  # before the conversion to float64, which doubles the memory of a large table
     if expected.shape == actual.shape and expected.size > _AT_ONCE:
         return _change_of_large(expected, actual)
     one, other = expected.astype(np.float64), actual.astype(np.float64)
@@ -183,17 +184,17 @@ def find_change(
         return Change(Cause.NOT_A_NUMBER, text, {}, facts)
     forms = finite_forms(one, other)
     if all(is_same(*form, tolerance) for form in forms) and not np.isfinite(one).all():
-        return _unexplained(one, other)  # the finite values agree, so no relation of values tells the others
+        return _unexplained(one, other)  # the finite values agree, so no relation of values explains the others
     found = (relation(*form, tolerance) for relation in relations for form in forms)
     return next((change for change in found if change is not None), None) or _unexplained(one, other)
 
 
 def finite_forms(one: Array, other: Array) -> list[tuple[Array, Array]]:
-    """Returns two arrays of one shape as pairs of finite arrays that the same relations relate.
+    """Returns two arrays of equal shape as pairs of finite arrays that fulfill the same relations.
 
-    A value that is NaN or infinite in either array is replaced by another one of its line, in both arrays by that of
-    one place: a relation of values, or of an index of the other axes, holds there as well. There is a pair for each
-    axis that the line may follow, and none if no value is finite in both.
+    A value that is NaN or infinite in either array is replaced by a finite one of its line, from one position in both
+    arrays. A relation of values, or of an index of the other axes, then still holds. There is a pair for each axis of
+    the line, and no pair if no value is finite in both.
     """
     is_open = ~(np.isfinite(one) & np.isfinite(other))
     if not is_open.any():
@@ -212,7 +213,7 @@ def finite_forms(one: Array, other: Array) -> list[tuple[Array, Array]]:
 
 
 def holds(change: Change, expected: Array, actual: Array, tolerance: float, relations: Sequence[Relation]) -> bool:
-    """Whether another case shows a change that is not the simplest there: noise may hide what the change leaves."""
+    """Whether another case shows a change that is not its simplest one, since noise may hide the remaining error."""
     if expected.shape != actual.shape or expected.size > _AT_ONCE:
         return False
     one, other = expected.astype(np.float64), actual.astype(np.float64)
@@ -236,7 +237,7 @@ def _unexplained(one: Array, other: Array) -> Change:
 
 
 def _change_of_large(one: Array, other: Array) -> Change | None:
-    """Returns the change of an array that does not fit widened: what has happened to the first rows that differ."""
+    """Returns the change of an array that is too large for float64, from the first rows that differ."""
     if len(one) == 1:
         return find_change(one[0], other[0])
     for change, array in turned(one, other, 0.0):

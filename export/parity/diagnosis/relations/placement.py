@@ -1,4 +1,4 @@
-"""Values that stand elsewhere: axes turned or reversed, rows shifted, in another order or from another table."""
+"""Relations of values at other positions: permuted, reversed, shifted or reordered axes and rows."""
 
 import itertools
 from collections.abc import Iterator
@@ -10,19 +10,18 @@ from keras_pe.export.comparison.law import largest
 from keras_pe.export.parity.diagnosis.relations import ROUNDING, Change, all_but, is_same
 from keras_pe.export.results import Array, Cause
 
-_REACH = 16  # rows by which rows are looked for elsewhere
-_MOST_ROWS = 4096  # that are put in order
-_PROBES = 16  # values that are compared first: most orders of axes are another one
+_REACH = 16  # largest shift of rows to try
+_MOST_ROWS = 4096  # largest number of rows to sort
+_PROBES = 16  # values that are compared first, since most orders of axes are wrong
 
 
 def orders(ndim: int) -> list[tuple[int, ...]]:
-    """Returns every order of axes but their own."""
+    """Returns every order of axes except the identity."""
     return list(itertools.permutations(range(ndim)))[1:] if ndim <= 5 else []
 
 
 def turned(one: Array, other: Array, allowed: float) -> Iterator[tuple[Change, Array]]:
-    """Yields what is said of other axes, and an array with its axes so and then read in the shape of another, of which
-    it has the first values at least."""
+    """Yields each transposition of an array whose first values agree with another, reshaped to it, and its change."""
     for axes in orders(one.ndim if one.size == other.size else 0):
         found = one.transpose(axes)
         if absolute_difference(found.flat[:_PROBES], other.flat[:_PROBES]).max(initial=0.0) <= allowed:
@@ -31,14 +30,14 @@ def turned(one: Array, other: Array, allowed: float) -> Iterator[tuple[Change, A
 
 
 def turned_axes(one: Array, other: Array, tolerance: float) -> Change | None:
-    """An array whose axes are turned, whatever its shape is then."""
+    """Detects an array with permuted axes, whatever its shape."""
     allowed = max(tolerance, ROUNDING * largest(one, 0.0))
     found = turned(one, other, allowed)
     return next((change for change, array in found if is_same(array, other, tolerance)), None)
 
 
 def reversed_axes(one: Array, other: Array, tolerance: float) -> Change | None:
-    """An array along some of whose axes the values run backwards."""
+    """Detects an array that is reversed along some axes."""
     for count in range(1, one.ndim + 1):
         for axes in itertools.combinations(range(one.ndim), count):
             if is_same(np.flip(one, axes), other, tolerance):
@@ -48,7 +47,7 @@ def reversed_axes(one: Array, other: Array, tolerance: float) -> Change | None:
 
 
 def shifted_rows(one: Array, other: Array, tolerance: float) -> Change | None:
-    """An array whose rows along an axis are those some places on."""
+    """Detects an array whose rows are shifted along an axis."""
     for axis in range(one.ndim):
         length = one.shape[axis]
         for k in [k for size in range(1, min(_REACH, length - 1) + 1) for k in (size, -size)]:
@@ -61,7 +60,7 @@ def shifted_rows(one: Array, other: Array, tolerance: float) -> Change | None:
 
 
 def reordered_rows(one: Array, other: Array, tolerance: float) -> Change | None:
-    """An array that has its rows along an axis in another order."""
+    """Detects an array whose rows along an axis are in another order."""
     for axis in range(one.ndim):
         if not 1 < one.shape[axis] <= _MOST_ROWS:
             continue
@@ -75,7 +74,7 @@ def reordered_rows(one: Array, other: Array, tolerance: float) -> Change | None:
 
 
 def other_layout(one: Array, other: Array, tolerance: float) -> Change | None:
-    """An array whose columns alternate where they should stand in halves, or the reverse."""
+    """Detects an array with interleaved columns instead of halves, or the reverse."""
     channels = one.shape[-1] if one.ndim else 0
     if channels < 4 or channels % 2:
         return None
@@ -89,7 +88,7 @@ def other_layout(one: Array, other: Array, tolerance: float) -> Change | None:
 
 
 def ends_at_row(one: Array, other: Array, tolerance: float) -> Change | None:
-    """An array that is right up to a row of its second axis, and wrong in every one after it."""
+    """Detects an array that is right up to an index of its second axis, and wrong at every later index."""
     if one.ndim < 2 or one.shape[1] < 4:
         return None
     wrong = np.abs(one - other).max(axis=all_but(1, one)) > tolerance

@@ -1,4 +1,4 @@
-"""Values that stand on a grid: rounded to a shorter float, to decimals, to integers with a scale."""
+"""Relations of values on a grid: rounded to a shorter float, to decimals, or to integers with a scale."""
 
 import itertools
 from typing import Any
@@ -9,22 +9,22 @@ from keras_pe.export.parity.diagnosis.relations import ROUNDING, Change, all_but
 from keras_pe.export.results import HALF, Array, Cause
 from keras_pe.export.runtimes.runtime import as_dtype
 
-_HALF_A_STEP = 0.6  # of a scale: half of it is rounding, and the scale is fitted
+_HALF_A_STEP = 0.6  # largest error in steps of a scale: half a step by rounding, the rest since the scale is fitted
 _MOST_DIGITS = 5
 _MOST_SCALES = 4096
-_OFF_GRID = 0.02  # of a step, for a grid that is told from its own values
-_ON_ONE_SCALE = 8  # values at least: fewer may be on a grid by chance
-_STORED_ON_ONE_SCALE = 4  # integers that are there to be seen fit by chance far less often
+_OFF_GRID = 0.02  # largest distance from a grid that is inferred from the values, in steps
+_ON_ONE_SCALE = 8  # least number of values, since fewer may be on a grid by chance
+_STORED_ON_ONE_SCALE = 4  # least number of stored integers, which fit by chance far less often
 _LEVELS = {127: "int8", 128: "int8", 7: "int4", 8: "int4"}  # steps on one side of zero
 _BY, _OFF = ", by up to {error:.1e}.", ", off by up to {error:.1e}."
 
 
 def stored_in_integers(expected: Array, stored: Array) -> Change | None:
-    """A weight that is stored in integers; None where these are not its own.
+    """Returns the change of a weight that is stored in integers; None if the integers are not those of the weight.
 
     Args:
-        expected: What the weight should be, of floating-point numbers.
-        stored: The integers, of the same shape: `scale * (stored - zero point)` is to be the weight.
+        expected: The expected weight, of floats.
+        stored: The integers, of equal shape. `scale * (stored - zero point)` should equal the weight.
     """
     found = _fitted_scale(expected.astype(np.float64), stored.astype(np.float64))
     if found is None:
@@ -35,7 +35,7 @@ def stored_in_integers(expected: Array, stored: Array) -> Change | None:
 
 
 def to_short_float(one: Array, other: Array, _: float) -> Change | None:
-    """An array whose values are rounded to 16 bits, or cut."""
+    """Detects an array whose values are rounded or truncated to 16 bits."""
     facts = {"error": np.abs(one - other).max()}
     for name in HALF:
         with np.errstate(over="ignore"):
@@ -48,7 +48,7 @@ def to_short_float(one: Array, other: Array, _: float) -> Change | None:
 
 
 def to_decimals(one: Array, other: Array, _: float) -> Change | None:
-    """An array whose values are rounded to decimals."""
+    """Detects an array whose values are rounded to decimals."""
     for digits in range(1, _MOST_DIGITS + 1):
         if is_same(np.round(one, digits), other):
             facts = {"error": np.abs(one - other).max()}
@@ -58,7 +58,7 @@ def to_decimals(one: Array, other: Array, _: float) -> Change | None:
 
 
 def to_integers(one: Array, other: Array, _: float) -> Change | None:
-    """An array whose values are rounded to multiples of a scale, of one for all or for each index of an axis."""
+    """Detects an array whose values are rounded to multiples of a scale, one for all or for each index of an axis."""
     for axis in (None, *range(one.ndim)):
         axes = all_but(axis, one)
         steps = np.abs(other).max(axis=axes, keepdims=axis is not None)
@@ -73,7 +73,7 @@ def to_integers(one: Array, other: Array, _: float) -> Change | None:
 
 
 def of_another_scale(one: Array, other: Array, _: float) -> Change | None:
-    """A weight on a grid of 8 bits that is the model's only with another scale or zero point."""
+    """Detects a weight on a grid of 8 bits that equals the model's only with another scale or zero point."""
     for axis in (None, *range(one.ndim)):
         lines = [other.ravel()] if axis is None else list(np.moveaxis(other, axis, 0).reshape(other.shape[axis], -1))
         if len(lines) > _MOST_SCALES or min(line.size for line in lines) < _ON_ONE_SCALE:
@@ -91,7 +91,7 @@ def of_another_scale(one: Array, other: Array, _: float) -> Change | None:
 
 
 def with_scales_of_others(one: Array, other: Array, _: float) -> Change | None:
-    """A weight whose integers are those that rounding gives, each line of them times the scale of another line."""
+    """Detects a weight with correct integers in which each line has the scale of another line."""
     for axis, levels in itertools.product(range(one.ndim), _LEVELS):
         axes = all_but(axis, one)
         own = np.abs(one).max(axis=axes, keepdims=True) / levels
@@ -112,7 +112,7 @@ def with_scales_of_others(one: Array, other: Array, _: float) -> Change | None:
 
 
 def _fitted_scale(one: Array, integers: Array) -> tuple[str, str, dict[str, Any]] | None:
-    """Returns the scale with which integers are an array, the zero point, and the error that is left."""
+    """Returns the scale, the zero point and the remaining error with which integers represent an array."""
     for axis in (None, *range(one.ndim)):
         axes = all_but(axis, one)
         for scale in (_scale_of_largest(one, integers, axes), _scale_of_most(one, integers, axes)):
@@ -127,20 +127,20 @@ def _fitted_scale(one: Array, integers: Array) -> tuple[str, str, dict[str, Any]
 
 
 def _scale_of_largest(one: Array, integers: Array, axes: tuple[int, ...]) -> Array:
-    """Returns the scale at which the largest value is the largest integer, as quantizers without a zero point do."""
+    """Returns the scale that maps the largest integer to the largest value, as in quantizers without a zero point."""
     largest, last = (np.abs(array).max(axis=axes, keepdims=True) for array in (one, integers))
     scale: Array = largest / np.where(last > 0, last, 1.0)
     return scale
 
 
 def _scale_of_most(one: Array, integers: Array, axes: tuple[int, ...]) -> Array:
-    """Returns the scale that leaves the least, whatever the zero point."""
+    """Returns the scale with the least remaining error, for any zero point."""
     x, y = (array - array.mean(axis=axes, keepdims=True) for array in (integers, one))
     return factors(x, y, axes)
 
 
 def _step(values: Array) -> float:
-    """Returns the step of a grid of at most 8 bits on which all values are; 0 where there is none."""
+    """Returns the step of a grid of at most 8 bits that has all values; 0 if there is none."""
     gaps = np.diff(np.unique(values))
     gaps = gaps[gaps > ROUNDING * np.abs(values).max()]
     if not gaps.size:

@@ -1,4 +1,4 @@
-"""Arrays that are those of the model times numbers."""
+"""Relations of arrays that are multiples of the model's."""
 
 from collections.abc import Iterable
 
@@ -7,12 +7,12 @@ import numpy as np
 from keras_pe.export.parity.diagnosis.relations import ROUNDING, Change, all_but, factors, is_same
 from keras_pe.export.results import Array, Cause
 
-_ON_ONE_FACTOR = 4  # values at least: fewer are multiples of others by chance
+_ON_ONE_FACTOR = 4  # least number of values, since fewer are multiples of others by chance
 _MOST_NAMED = 5
 
 
 def all_one_value(one: Array, other: Array, _: float) -> Change | None:
-    """An array that is zero, or another number, throughout."""
+    """Detects an array that is zero, or another constant, throughout."""
     if not other.any():
         text = "It is zero throughout; the model's values go up to {largest:.3g}."
         return Change(Cause.MISSING_VALUES, text, {}, {"largest": np.abs(one).max()})
@@ -22,7 +22,7 @@ def all_one_value(one: Array, other: Array, _: float) -> Change | None:
 
 
 def scaled(one: Array, other: Array, tolerance: float) -> Change | None:
-    """An array times a number, such as -1."""
+    """Detects an array multiplied by a number, such as -1."""
     factor = factors(one, other, all_but(None, one)).item()
     if np.count_nonzero(one) < 2 or factor == 0 or not is_same(factor * one, other, tolerance):
         return None
@@ -33,17 +33,17 @@ def scaled(one: Array, other: Array, tolerance: float) -> Change | None:
 
 
 def cause_of_factor(factor: float) -> Cause:
-    """Returns what values times a number are called, of which float32 tells six digits."""
+    """Returns the cause of values that are multiplied by a number, which float32 determines to six digits."""
     return Cause.FLIPPED_SIGN if abs(factor + 1) < 1e-6 else Cause.SCALED_VALUES
 
 
 def scaled_by_index(one: Array, other: Array, tolerance: float) -> Change | None:
-    """An array times a number for each index of one of its axes."""
+    """Detects an array multiplied by a number for each index of one of its axes."""
     return _scaled_along(range(one.ndim if one.ndim > 1 else 0), one, other, tolerance)
 
 
 def scaled_within_rows(one: Array, other: Array, tolerance: float) -> Change | None:
-    """The same of an output, whose first axis is the batch: a number for each of its rows would be no cause."""
+    """As `scaled_by_index` for an output. Its first axis is the batch, so a factor for each row is not a cause."""
     return _scaled_along(range(1, one.ndim), one, other, tolerance)
 
 
@@ -68,13 +68,13 @@ def _scaled_along(candidates: Iterable[int], one: Array, other: Array, tolerance
 
 
 def values_out(one: Array, other: Array, tolerance: float) -> Array:
-    """Returns which values are others, by more than rounding."""
+    """Returns which values differ by more than rounding."""
     out: Array = np.abs(one - other) > max(tolerance, ROUNDING * np.abs(one).max(initial=0.0))
     return out
 
 
 def said_rows(axis: int, rows: Array, size: int) -> str:
-    """Returns in words which rows these are."""
+    """Returns text that names some rows of an axis."""
     if len(rows) == 1:
         return f"Index {rows[0]} of axis {axis} (1 of {size:,})"
     named = ", ".join(map(str, rows[:_MOST_NAMED])) + (", ..." if len(rows) > _MOST_NAMED else "")

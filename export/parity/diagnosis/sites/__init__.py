@@ -1,6 +1,6 @@
-"""Where a change may be: each site yields edits of a recorded call, which may give the artifact's numbers.
+"""The sites of possible changes. Each yields edits of a recorded call that may give the artifact's numbers.
 
-They stand in the one order in which they are looked at: the likeliest and cheapest first.
+The table has the order of the search: the likeliest and cheapest sites first.
 """
 
 from enum import Flag, auto
@@ -39,23 +39,23 @@ from keras_pe.export.parity.diagnosis.sites.told_values import told_values
 
 
 class Seen(Flag):
-    """What of an artifact shows a site."""
+    """The part of an artifact that shows a site."""
 
     LAYER = auto()
-    """What it holds for the layer's output."""
+    """The artifact's value of the layer's output."""
     OUTPUTS = auto()
-    """Its outputs alone, where they tell one layer from the next: what is done to a weight may be the next one's."""
+    """The artifact's outputs alone, if they distinguish layers. A change of a weight may be one of the next weight."""
     STEPS = auto()
-    """Of a recurrence the first steps already."""
+    """The first steps of a recurrence."""
     VALUES = auto()
-    """The values of the layer's output by themselves, where the layer explains nothing."""
+    """The values of the layer's output alone, if the layer explains nothing."""
     INPUTS = auto()
-    """What the layer is given, where nothing else explains its output."""
+    """The inputs of the layer, if nothing else explains its output."""
     MODEL = auto()
-    """Its outputs, of the model as one layer."""
+    """The artifact's outputs, with the model as one layer."""
     REPEATED = auto()
-    """Its outputs alone, if they show nothing of the model as one layer: this is tried of all layers before the rest,
-    since another activation of the layer before gives the same outputs as an activation that is applied twice."""
+    """The artifact's outputs alone, if the model as one layer explains nothing. These sites come first for all layers.
+    Another activation of the layer before gives the same outputs as an activation that is applied twice."""
 
 
 _BOTH = Seen.LAYER | Seen.OUTPUTS
@@ -95,5 +95,5 @@ SITES: dict[Site, Seen] = {
 
 
 def sites_seen(what: Seen) -> tuple[Site, ...]:
-    """Returns the sites that something of an artifact shows, in their order."""
+    """Returns the sites that a part of an artifact shows, in their order."""
     return tuple(site for site, seen in SITES.items() if what in seen)

@@ -1,4 +1,4 @@
-"""Arguments of a call left out or changed, masks above all; softmaxes within a layer, and several layers at once."""
+"""Edits of arguments of a call, masks above all, of softmaxes within a layer, and of several layers at once."""
 
 import inspect
 import itertools
@@ -21,11 +21,11 @@ _HIDDEN: dict[str, Callable[[Any, float], Any]] = {
     "{} in the place of": lambda scores, size: 0 * scores - size,
 }
 _Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""Returns other arguments by name for those that a layer is given."""
+"""Returns changed arguments by name, from the arguments of a layer."""
 
 
 def other_arguments(fault: LayerFault) -> Edits:
-    """Yields the layer without each argument that it may go without, and as it computes in training."""
+    """Yields the layer without each optional argument, and in training mode."""
     parameters = inspect.signature(fault.call.layer.call).parameters
     for name, value in given(fault).items():
         if parameters[name].default is None and "mask" not in name and _has_tensors(value):
@@ -36,7 +36,7 @@ def other_arguments(fault: LayerFault) -> Edits:
 
 
 def other_masks(fault: LayerFault) -> Edits:
-    """Yields the layer without its masks, all and then each, with others; with and without a causal one."""
+    """Yields the layer without its masks, with changed masks, and with and without a causal mask."""
     try:
         arguments = given(fault)
     except TypeError:
@@ -58,7 +58,7 @@ def other_masks(fault: LayerFault) -> Edits:
 
 
 def _shifted(arguments: Mapping[str, Any], names: list[str]) -> Edits:
-    """Yields masks of one step for another that let through one step less or more, the causal one too."""
+    """Yields masks, including the causal one, that are shifted by one step."""
     import keras
 
     tensors = [name for name in names if keras.ops.is_tensor(arguments[name]) and len(arguments[name].shape) > 2]
@@ -72,7 +72,7 @@ def _shifted(arguments: Mapping[str, Any], names: list[str]) -> Edits:
 
 
 def _with(cause: Cause, said: str, change: _Change) -> Edit:
-    """Returns the edit that gives a call other arguments by name, which are made of those that it has."""
+    """Returns the edit that changes arguments of a call by a function of its own arguments."""
 
     def compute(fault: LayerFault) -> Array:
         arguments = given(fault)
@@ -96,7 +96,7 @@ def _in_training(_: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_masks(names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns arguments without some masks, nor those that Keras keeps on tensors, where layers inside find them."""
+    """Returns arguments without some masks and without the masks that Keras attaches to tensors."""
     import keras
 
     def plain(leaf: Any) -> Any:
@@ -129,7 +129,7 @@ def _causal(arguments: Mapping[str, Any], step: int) -> dict[str, Any]:
 
 
 def other_softmax(fault: LayerFault) -> Edits:
-    """Yields the layer with the softmax in it over another axis, or with masks that leave weight to what they hide."""
+    """Yields the layer with its softmax over another axis, or with masks that do not hide values completely."""
     import keras
 
     layer = fault.call.layer
@@ -142,13 +142,13 @@ def other_softmax(fault: LayerFault) -> Edits:
     for size, (said, hidden) in itertools.product(_WEAK, _HIDDEN.items()):
         said = f"with {said.format(f'{-size:g}')} a score that a mask hides"
         yield _inside(Cause.WEAK_MASK, said, own, partial(_weakened, size, hidden))
-    if layer not in own:  # where it is an attribute
+    if layer not in own:  # for the layer itself, the axis is an attribute
         for axis in _AXES:
             yield _inside(Cause.OTHER_AXIS, f"with its softmax over axis={axis}", own, partial(_over, axis))
 
 
 def _causal_scores(fault: LayerFault) -> Edits:
-    """Yields a softmax of scores, be it a layer or an operation of a functional model, with a causal mask before it."""
+    """Yields a softmax of scores with a causal mask before it; the softmax is a layer or an operation of the model."""
     scores = fault.call.inputs[0] if fault.call.inputs else np.zeros(())
     is_square = scores.ndim > 2 and scores.shape[-1] == scores.shape[-2] and scores.shape == fault.expected.shape
     if is_square and type(fault.call.layer).__name__ == "Softmax":
@@ -189,7 +189,7 @@ def _over(axis: int, _: Callable[..., Any], scores: Any, mask: Any = None) -> An
 
 
 def several_layers(fault: LayerFault) -> Edits:
-    """Yields a model without its masks, and with all of its normalizations as in training."""
+    """Yields a model without its masks, and with all its normalizations in training mode."""
     import keras
 
     layers = all_layers(fault.call.layer.model)
@@ -216,12 +216,12 @@ def _masks(function: Callable[..., Any]) -> list[str]:
 def _inside(
     cause: Cause, said: str, layers: Iterable[Any], function: Callable[..., Any], of: str = "the layer"
 ) -> Edit:
-    """Returns the edit that lets layers within one compute otherwise.
+    """Returns the edit that replaces the calls of layers within a layer.
 
     Args:
         cause, said, of: As in `Edit`.
         layers: The layers.
-        function: What stands in the place of their calls: it takes the usual one, and its arguments.
+        function: The replacement of their calls. It takes the usual call and its arguments.
     """
     replaced = [(layer, "call", function) for layer in layers]
 

@@ -1,4 +1,4 @@
-"""An attribute of the layer with another value, numbers that fit, a convention that is two of them."""
+"""Edits of a layer's attributes: other values, fitted numbers, and conventions that change two attributes."""
 
 import inspect
 import itertools
@@ -41,15 +41,15 @@ _OF_EVERY_AXIS = {
     "pool_size": (1, 2, 3, 4),
     "size": (1, 2, 3, 4),
 }
-_OF_WINDOWS = ("strides", "padding", "dilation_rate", "pool_size")  # of which two may differ at once
+_OF_WINDOWS = ("strides", "padding", "dilation_rate", "pool_size")  # attributes that may differ in pairs
 _UNTRIED = {"name", "start_index", "dtype", "trainable", "seed", "quantization_config", "autocast", "sparse"}
-_UNTRIED |= {"dropout", "rate", "recurrent_dropout", "momentum"}  # which show in training alone
-_MOST_REPORTED = 64  # numbers of a list
+_UNTRIED |= {"dropout", "rate", "recurrent_dropout", "momentum"}  # attributes without effect in inference
+_MOST_REPORTED = 64  # numbers of a reported list
 _MOST_TOGETHER = 4  # numbers of a layer that are fitted together
 
 
 def other_attributes(fault: LayerFault) -> Edits:
-    """Yields the layer with each of its attributes changed; the activations last, since there are many of them."""
+    """Yields the layer with each of its attributes changed; the activations come last, since there are many."""
     layer = fault.call.layer
     config = _config_of(layer)
     for name, value in sorted(config.items(), key=lambda item: item[0].endswith("activation")):
@@ -67,7 +67,7 @@ def other_attributes(fault: LayerFault) -> Edits:
 
 
 def _config_of(layer: Any) -> dict[str, Any]:
-    """Returns the attributes of a layer, or of an operation of a functional model, which does not give its own."""
+    """Returns the attributes of a layer, or of an operation of a functional model, which has no configuration."""
     if hasattr(layer, "variables"):
         return dict(layer.get_config()) if hasattr(layer, "get_config") else {}
     names = inspect.signature(type(layer).__init__).parameters
@@ -76,7 +76,7 @@ def _config_of(layer: Any) -> dict[str, Any]:
 
 
 def _within(config: Mapping[str, Any]) -> Edits:
-    """Attributes of the layers within, such as the two of a `Bidirectional`, in all that have them at once."""
+    """Yields changed attributes of inner layers, such as the two of a `Bidirectional`, in all of them at once."""
     held = {name: value for name, value in config.items() if isinstance(value, dict) and "build_config" in value}
     names = dict.fromkeys(name for value in held.values() for name in value["config"])
     for name in sorted(names, key=lambda name: name.endswith("activation")):
@@ -89,7 +89,7 @@ def _within(config: Mapping[str, Any]) -> Edits:
 
 
 def _windows(config: Mapping[str, Any]) -> Edits:
-    """Yields a convolution or a pooling with two of the attributes changed that place its windows."""
+    """Yields a convolution or a pooling with two changed attributes of its windows."""
     names = [name for name in _OF_WINDOWS if name in config]
     for pair in itertools.combinations(names, 2):
         for others in itertools.product(*(_alike_on_axes(name, config[name]) for name in pair)):
@@ -101,13 +101,13 @@ def _windows(config: Mapping[str, Any]) -> Edits:
 
 
 def _alike_on_axes(name: str, value: Any) -> list[Any]:
-    """Returns the other values of an attribute that are the same on each axis: of two attributes these are enough."""
+    """Returns the other values of an attribute that are equal on all axes, which suffice for pairs of attributes."""
     others = _plain_values(name, value)
     return [other for other in others if not isinstance(other, tuple) or len(set(other)) == 1]
 
 
 def _conventions(config: Mapping[str, Any]) -> Edits:
-    """Two attributes of a position encoding at once: a convention is often both."""
+    """Yields a position encoding with two changed attributes, since a convention often has both."""
     if not {"layout", "endpoint", "start_index"} <= set(config):
         return
     endpoint = {"endpoint": not config["endpoint"]}
@@ -122,7 +122,7 @@ def _conventions(config: Mapping[str, Any]) -> Edits:
 
 
 def _numbers(fault: LayerFault, config: Mapping[str, Any]) -> Edits:
-    """Each number of the layer, those that it keeps for itself too, as it fits the artifact's numbers; then all."""
+    """Yields each number of the layer, private ones included, with a fitted value; then all numbers together."""
     own = {name: v for name, v in config.items() if isinstance(v, float) and name not in _UNTRIED}
     private = {n: v for n, v in vars(fault.call.layer).items() if n.startswith("_") and isinstance(v, float)}
     values = {**own, **private}
@@ -137,7 +137,7 @@ def _said_of_numbers(start: Mapping[str, float], moved: Mapping[str, str]) -> st
 
 
 def cause_of(names: Iterable[str]) -> Cause:
-    """Returns what other values of some attributes are called."""
+    """Returns the cause of other values of some attributes."""
     causes = {_CAUSES.get(name) for name in names}
     known = causes.pop() if len(causes) == 1 else None
     own = [name.strip("_") for name in names]
@@ -146,7 +146,7 @@ def cause_of(names: Iterable[str]) -> Cause:
 
 @cache
 def _known_attributes() -> frozenset[str]:
-    """Returns the names of the attributes that the layers of Keras and of this package take or set."""
+    """Returns the names of the attributes that layers of Keras and of this package take or set."""
     import keras
 
     import keras_pe
@@ -160,7 +160,7 @@ def _known_attributes() -> frozenset[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Returns an attribute as numbers, texts and tuples of these; a function by its name."""
+    """Returns an attribute as numbers, texts and tuples of these, or a function by its name."""
     if isinstance(value, list | tuple | np.ndarray):
         return tuple(map(_plain, list(value)[:_MOST_REPORTED]))
     if isinstance(value, np.generic):
@@ -173,13 +173,13 @@ def _is_plain(value: Any) -> bool:
 
 
 def _said(value: Any) -> str:
-    """Returns an attribute in a word: a function that was described is said by its name."""
+    """Returns an attribute as text. A serialized function gives its name."""
     described = isinstance(value, dict) and isinstance(value.get("config"), str)
     return repr(value["config"]) if described else repr(value)
 
 
 def activations() -> dict[str, Callable[[Any], Any]]:
-    """Returns the activations that are in use, by name, and the other forms of some."""
+    """Returns the usual activations by name, with other forms of some."""
     import keras
 
     functions = keras.activations
@@ -196,7 +196,7 @@ def activations() -> dict[str, Callable[[Any], Any]]:
 
 
 def _other_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the values that an attribute might have by mistake, each with how it is said."""
+    """Yields the values that an attribute might have by mistake, each with its text."""
     if _is_of_numbers(value):
         yield from _other_numbers(value)
     elif name.endswith("activation"):
@@ -206,27 +206,29 @@ def _other_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_of_numbers(value: Any) -> bool:
-    """Whether an attribute is an array or a list of floats, or of lists of these, such as a variance."""
+    """Whether an attribute is an array of floats, or a nested list of floats, such as a variance."""
     if isinstance(value, list | tuple):
         return bool(value) and all(isinstance(each, float) or _is_of_numbers(each) for each in value)
     return isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind == "f"
 
 
 def _stored_lists(fault: LayerFault, name: str, value: Any) -> Iterator[tuple[str, list[float]]]:
-    """Yields the rows of numbers in the artifact that may be an attribute which is a list: of its length, or, of the
-    borders of bins, of any length and in ascending order."""
+    """Yields 1-D constants of the artifact that may be the value of an attribute.
+
+    They have the length of the attribute. Boundaries of bins may have any length, in ascending order.
+    """
     own = np.asarray(value) if _is_of_numbers(value) else np.zeros(0)
     if own.ndim != 1 or not own.size:
         return
     for row in fault.around.constants():
         is_of_bins = name == "bin_boundaries" and bool((np.diff(row) > 0).all())
         if (is_of_bins or row.shape == own.shape) and not np.array_equal(row, own.astype(row.dtype)):
-            numbers = [float(str(number)) for number in row]  # as short as the type of the row writes it
+            numbers = [float(str(number)) for number in row]  # the shortest decimal form in the type of the constant
             yield repr(numbers[:_MOST_REPORTED]), numbers
 
 
 def _other_numbers(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yields numbers that stand for others: deviations for variances, the reverse, and those of nothing."""
+    """Yields likely replacements of numbers: their roots, their squares, zeros, and ones."""
     numbers = np.asarray(value)
     if (numbers > 0).all():
         yield "the roots", np.sqrt(numbers).tolist()
@@ -257,8 +259,10 @@ def _plain_values(name: str, value: Any) -> Iterator[Any]:
 
 
 def _on_other_sides(widths: Any) -> Iterator[Any]:
-    """Yields what is added or cut on both sides of each axis, all of it on one, or one of it moved over; then of one
-    axis alone."""
+    """Yields other sides of a padding or cropping.
+
+    All of it moves to one side, the sides are exchanged, or one element moves; on all axes and on each axis alone.
+    """
     pairs = [tuple(pair) if isinstance(pair, list | tuple) else None for pair in widths]
     flat = None in pairs
     for other_sides in (
@@ -273,7 +277,7 @@ def _on_other_sides(widths: Any) -> Iterator[Any]:
 
 
 def _of_other_widths(widths: Any) -> Iterator[Any]:
-    """Yields other widths of what is added or cut: on all sides, along one axis, and on one side."""
+    """Yields other widths of a padding or cropping: on all sides, along one axis, and on one side."""
     own = np.asarray(widths)
     places = [np.ones_like(own), *np.eye(own.size, dtype=own.dtype).reshape(own.size, *own.shape)]
     if own.ndim == 2:
@@ -285,13 +289,13 @@ def _of_other_widths(widths: Any) -> Iterator[Any]:
 
 
 def other_axes(value: Any) -> Iterator[list[int]]:
-    """Yields the sets of axes that a layer might work over by mistake, the batch aside."""
+    """Yields the sets of axes that a layer might use by mistake, without the batch axis."""
     own = list(value) if isinstance(value, list | tuple) else [value]
     yield from (axes for axes in ([-1], [1], [2], [3], [1, 2], [1, 2, 3], [2, 3], [1, 3]) if axes != own)
 
 
 def _sibling(layer: Any) -> type | None:
-    """Returns the pooling that takes the maximum where a layer takes the mean, and the other way round."""
+    """Returns the maximum pooling for an average pooling, and the reverse; None for other layers."""
     import keras
 
     name = type(layer).__name__

@@ -1,4 +1,4 @@
-"""A relative bias that looks distances up in other buckets than the model."""
+"""Edits of the buckets in which a relative bias looks distances up."""
 
 from functools import partial
 from typing import Any
@@ -11,12 +11,12 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_attribu
 from keras_pe.export.results import Array, Cause, OtherValue
 from keras_pe.signal.distances import relative_buckets
 
-_MOST = 8  # distances in other buckets: more are another rule
+_MOST = 8  # largest number of distances in other buckets; more mean another rule
 _SHOWN = 4
 
 
 def other_buckets(fault: LayerFault) -> Edits:
-    """Yields this package's relative bias with the buckets that the artifact shows for the distances it gets wrong."""
+    """Yields this package's relative bias with the artifact's buckets for the distances that it gets wrong."""
     import keras_pe
 
     layer = fault.call.layer
@@ -38,7 +38,7 @@ def other_buckets(fault: LayerFault) -> Edits:
 
 
 def _neighboring_buckets(layer: Any) -> Edits:
-    """Yields the bias with one distance in the bucket before or after its own, near distances first."""
+    """Yields the bias with one distance in an adjacent bucket, near distances first."""
     meant = _buckets_of(layer)
     for row in sorted(range(len(meant)), key=lambda row: abs(row - layer.max_distance)):
         for bucket in (meant[row] - 1, meant[row] + 1):
@@ -67,7 +67,7 @@ def _buckets_of(layer: Any) -> npt.NDArray[np.int32]:
 
 
 def _rows_of_distances(fault: LayerFault, count: int) -> npt.NDArray[np.intp]:
-    """Returns which row of the table of distances each key has for each query, `(batch or 1, queries, keys)`."""
+    """Returns the row of the table of distances for each query and key, `(batch or 1, queries, keys)`."""
     layer = fault.call.layer
     numbered = np.repeat(np.arange(count, dtype=np.float32)[:, np.newaxis], layer.num_heads, axis=1)
     one_each = {"_buckets": _table(np.arange(count, dtype=np.int32)), "_table": numbered}
@@ -75,6 +75,6 @@ def _rows_of_distances(fault: LayerFault, count: int) -> npt.NDArray[np.intp]:
 
 
 def _table(rows: Array) -> Any:
-    from keras_pe.rotations.lookup import Table  # which imports Keras: where a layer is looked at it is there
+    from keras_pe.rotations.lookup import Table  # imported here, since it imports Keras
 
     return Table(rows)

@@ -1,4 +1,4 @@
-"""Arrays of a call: what the layer is given and the weights that it has, left out, altered, exchanged, or others."""
+"""Edits of the arrays of a call: inputs and weights that are left out, changed, exchanged, or replaced."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, of
 from keras_pe.export.parity.diagnosis.sites.attributes import activations
 from keras_pe.export.results import Array, Cause
 
-_MOST_IN_PAIRS = 8  # weights of a layer, whose pairs are 28 then
+_MOST_IN_PAIRS = 8  # largest number of weights to try in pairs, 28 pairs at most
 _MOST_REORDERED = 8
 _OF_STEPS: dict[str, Callable[[Array], Array]] = {
     "the output": lambda output: output,
@@ -24,7 +24,7 @@ _OF_STEPS: dict[str, Callable[[Array], Array]] = {
 
 
 def altered_inputs(fault: LayerFault) -> Edits:
-    """Yields what a layer is given with something done to it on the way: an artifact may hold the right one too."""
+    """Yields changes of a layer's inputs, even if the artifact has the right input in a tensor."""
     if fault.through is not None:
         return
     for number, array in enumerate(fault.call.inputs):
@@ -40,8 +40,7 @@ def altered_inputs(fault: LayerFault) -> Edits:
 
 
 def other_sources(fault: LayerFault) -> Edits:
-    """Yields a layer that joins several inputs with the output of another layer in the place of each: a skip that
-    begins elsewhere."""
+    """Yields a layer of several inputs with an earlier output in place of each, as for a wrong skip connection."""
     for number, array in enumerate(fault.call.inputs if len(fault.call.inputs) > 1 else ()):
         place = _input_place(lambda fault: fault.call.inputs, number, f"input {number}")
         for path, output in fault.around.before.items():
@@ -51,7 +50,7 @@ def other_sources(fault: LayerFault) -> Edits:
 
 
 def exchanged_inputs(fault: LayerFault) -> Edits:
-    """Yields the layer with two of its inputs in each other's places."""
+    """Yields the layer with two of its inputs exchanged."""
     for one, other in itertools.combinations(range(len(fault.call.inputs)), 2):
         first, second = fault.call.inputs[one], fault.call.inputs[other]
         if (first.shape, first.dtype) == (second.shape, second.dtype) and not np.array_equal(first, second):
@@ -64,7 +63,7 @@ def exchanged_inputs(fault: LayerFault) -> Edits:
 
 
 def other_inputs(fault: LayerFault) -> Edits:
-    """Yields what the code of the layer around this one computes for it, left out, or with another activation."""
+    """Yields inputs that the enclosing layer's code computes, left out or with another activation."""
     for number, loose in enumerate(fault.around.loose):
         place = _input_place(lambda fault: fault.around.loose, number, "what the code around it computes")
         for path in (path for path, output in fault.around.before.items() if output.shape == loose.shape):
@@ -76,7 +75,7 @@ def other_inputs(fault: LayerFault) -> Edits:
 
 
 def _input_place(arrays: Callable[[LayerFault], Sequence[Array]], number: int, name: str) -> Place:
-    """Returns the place of one of several arrays that the layer is given."""
+    """Returns the place of one of several arrays among the layer's inputs."""
 
     def get(fault: LayerFault) -> Array:
         return arrays(fault)[number]
@@ -100,7 +99,7 @@ def _reordered(number: int, tensor: str, fault: LayerFault) -> Array:
 
 
 def _taken_instead(place: Place, fault: LayerFault, array: Array) -> Edits:
-    """Yields what a layer may have been given instead: what others returned, one of its steps, or their mean."""
+    """Yields replacements of a layer's input: earlier outputs, one step of them, or their mean."""
     for path, output in fault.around.before.items():
         for said, part in _OF_STEPS.items():
             is_whole = output.shape == array.shape
@@ -114,21 +113,22 @@ def _before(path: str, fault: LayerFault, part: Callable[[Array], Array] = lambd
 
 
 def _is_recurrent(layer: Any) -> bool:
-    """Whether a call of a layer goes step by step, and takes its time."""
+    """Whether a call of a layer runs step by step, which takes time."""
     import keras
 
     return isinstance(layer, keras.layers.RNN | keras.layers.Bidirectional)
 
 
 def other_weights(fault: LayerFault) -> Edits:
-    """Yields the layer with each of its weights left out, moved, scaled or raised to a power."""
+    """Yields the layer with each of its weights left out, permuted, scaled or raised to a power."""
     yield from _others(fault, _variables(fault))
 
 
 def lost_weights(fault: LayerFault) -> Edits:
-    """Yields the same of those that are nowhere in an artifact which holds others: they are computed into something.
+    """Yields the edits of weights that are missing in an artifact with other weights, since it has transformed them.
 
-    Of these alone the outputs tell whose they are: what is done to a weight may be done to that of the next layer.
+    Only these weights can be identified by the outputs alone. A change of another weight might be one of the next
+    layer.
     """
     if fault.around.sound_weights:
         yield from _others(fault, [each for each in _variables(fault) if each.path not in fault.around.sound_weights])
@@ -139,14 +139,14 @@ def _others(fault: LayerFault, variables: Iterable[Any]) -> Edits:
         place, values = _weight_place(variable), _values(variable)
         is_sound = (
             variable.path in fault.around.sound_weights
-        )  # what looks changed in it is done to what it is multiplied by
+        )  # an apparent change of a correctly stored weight is a change of its factor
         yield from place.edits(_weight_proposals(variable.path, values, is_sound))
         if not is_sound:
             yield place.scaled(Cause.SCALED_VALUES)
 
 
 def weights_together(fault: LayerFault) -> Edits:
-    """Yields the layer with two weights of one shape exchanged, or both left out."""
+    """Yields the layer with two weights of equal shape exchanged, or both left out."""
     variables = _variables(fault)
     if len(variables) <= _MOST_IN_PAIRS:
         for one, other in itertools.combinations(variables, 2):
@@ -161,7 +161,7 @@ def weights_together(fault: LayerFault) -> Edits:
 
 
 def exchanged_weights(pairs: Sequence[tuple[Any, Any]], names: str) -> Edit:
-    """Returns the edit that gives each weight of a pair the other one's values."""
+    """Returns the edit that exchanges the values of each pair of weights."""
     values = [(here, _values(there)) for one, other in pairs for here, there in ((one, other), (other, one))]
     return Edit(Cause.ANOTHER_WEIGHT, f"with {names} exchanged", partial(with_weights, values=values))
 
@@ -177,7 +177,7 @@ def _weight_proposals(path: str, values: Array, is_sound: bool) -> Iterator[Prop
     yield from edits.NEUTRAL
     if path.endswith(("bias", "beta")):
         yield edits.DOUBLED
-        for row in range(len(values)) if values.ndim == 2 else ():  # of what is given and of the state before
+        for row in range(len(values)) if values.ndim == 2 else ():  # the biases of the input and of the state
             yield Proposal(Cause.ADDED_TWICE, f"row {row} of {{}} added twice", partial(_doubled_row, row))
     if not is_sound:
         yield from edits.exchanged_axes(values)

@@ -1,4 +1,4 @@
-"""This package's layers with other arguments: each choice, each list of numbers, and numbers that fit."""
+"""Edits of this package's layers by other arguments: choices, lists of numbers, and fitted numbers."""
 
 import itertools
 from collections.abc import Iterator
@@ -29,16 +29,16 @@ from keras_pe.export.parity.diagnosis.turns import rates_of
 from keras_pe.export.results import Cause
 from keras_pe.signal.distances import alibi_slopes
 
-_MOST_PERMUTED = 4  # numbers of a list, whose orders are 24 then
-_MOST_SECTIONS = 4096  # ways to deal pairs to axes that are compared with what the artifact shows
-_MOST_DEALT = 4  # ways to deal pairs to axes that are tried
+_MOST_PERMUTED = 4  # longest list to permute, in 24 orders
+_MOST_SECTIONS = 4096  # divisions of pairs among axes that are compared with the artifact
+_MOST_DEALT = 4  # divisions of pairs among axes that are tried
 _VALUES: dict[str, tuple[Any, ...]] = {"direction": (1, -1), "scale": (None, 1.0)}
-_LENGTHS = [2**power for power in range(21)]  # up to which queries have no factor
-_MOST_WIDTHS = 128  # numbers of turned channels that are tried
+_LENGTHS = [2**power for power in range(21)]  # lengths up to which queries have no factor
+_MOST_WIDTHS = 128  # numbers of rotated channels that are tried
 
 
 def other_configurations(fault: LayerFault) -> Edits:
-    """Yields this package's layer with other arguments: those that are chosen first, then those that are fitted."""
+    """Yields this package's layer with other arguments: choices first, then fitted numbers."""
     import keras_pe
 
     layer = fault.call.layer
@@ -66,7 +66,7 @@ def _hypotheses(layer: Any, config: Config, shown: ShownRates | None) -> Iterato
 
 
 def _choices(kind: type, config: Config) -> Iterator[tuple[str, Any]]:
-    """Yields each other value of an argument that has few: a name out of a list, a truth value, a direction."""
+    """Yields each other value of an argument with few values: a name from a list, a boolean, a direction."""
     for name, hint in get_type_hints(kind.__init__).items():  # type: ignore[misc]
         if name in config:
             choices = (True, False) if hint is bool else (*_names_in(hint), *_VALUES.get(name, ()))
@@ -74,7 +74,7 @@ def _choices(kind: type, config: Config) -> Iterator[tuple[str, Any]]:
 
 
 def _names_in(hint: Any) -> Iterator[Any]:
-    """Yields the literals of a type hint, those of a union included."""
+    """Yields the literals of a type hint, including those in a union."""
     if get_origin(hint) is Literal:
         yield from get_args(hint)
     else:
@@ -82,11 +82,10 @@ def _names_in(hint: Any) -> Iterator[Any]:
 
 
 def _other_query_scalings(own: Config | None, shown: ShownRates | None) -> Iterator[Hypothesis]:
-    """Yields queries without the factor that grows with their position, with other numbers of it, and with the factor
-    that the artifact shows."""
+    """Yields query scalings: without the factor that grows with the position, with other numbers, and fitted ones."""
     for name, value in (own or {}).items():
         if name == "scale":
-            continue  # it is fitted below
+            continue  # the scale is fitted below
         lengths = [int(value * 2.0**power) for power in (1, -1, 2, -2, 3, -3)]
         for other in (not value,) if isinstance(value, bool) else (1 - value,) if name == "first_position" else lengths:
             yield _query_scaling_hypothesis(own, {**(own or {}), name: other})
@@ -109,7 +108,7 @@ def _prefixed(entries: Config) -> Config:
 
 
 def _shown_query_scalings(shown: ShownRates | None) -> Iterator[Config]:
-    """Yields the factors on queries that fit the radius of the circle at each position that the artifact shows."""
+    """Yields the query scalings that fit the artifact's radius of the circle at each position."""
     from keras_pe.layers.query_scaling import QueryScaling  # Keras is imported with it
 
     if shown is None or len(shown.turns.positions) != 1:
@@ -129,7 +128,7 @@ def _shown_query_scalings(shown: ShownRates | None) -> Iterator[Config]:
 
 
 def _of_pairs(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hypothesis]:
-    """Yields other numbers of turned channels, and pairs dealt otherwise to several axes of positions."""
+    """Yields other numbers of rotated channels, and other divisions of the pairs among several axes of positions."""
     if "rotary_dim" in config:
         channels = layer.input_spec.axes[layer.feature_axis]
         own = config["rotary_dim"] or channels
@@ -153,7 +152,7 @@ def _of_pairs(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[
 
 
 def _dealt(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hypothesis]:
-    """Yields pairs dealt otherwise to the axes of positions, those first that the artifact shows."""
+    """Yields other divisions of the pairs among the axes of positions, those that fit the artifact first."""
     axes = axes_of(layer)
     pairs = (config["rotary_dim"] or layer.input_spec.axes[layer.feature_axis]) // 2
     own = tuple(config["sections"] or [pairs // axes] * axes)
@@ -178,13 +177,13 @@ def _dealt(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hyp
 
 
 def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """Yields every way to write a number as a sum of so many positive ones."""
+    """Yields every way to write a number as an ordered sum of `parts` positive numbers."""
     for cuts in itertools.combinations(range(1, total), parts - 1):
         yield tuple(b - a for a, b in itertools.pairwise((0, *cuts, total)))
 
 
 def _fitted_arguments(layer: Any, config: Config, shown: ShownRates) -> Iterator[Hypothesis]:
-    """Yields each number that a layer is configured with as it fits the rates that the artifact shows."""
+    """Yields each number of a layer's configuration with a value that fits the artifact's rates."""
     numbers = {name: value for name, value in config.items() if isinstance(value, float)}
     for name, value, said in by_digits(numbers, lambda name, value: distance_of(layer, shown, {**config, name: value})):
         found = of_one(name, config[name], value)
@@ -192,7 +191,7 @@ def _fitted_arguments(layer: Any, config: Config, shown: ShownRates) -> Iterator
 
 
 def _other_slopes(fault: LayerFault, config: Config) -> Edits:
-    """Yields ALiBi with the largest exponent that the artifact's slopes show."""
+    """Yields ALiBi with the largest exponent that fits the artifact's slopes."""
     if fault.actual is None:
         return
     axes = (0, 2, 3)

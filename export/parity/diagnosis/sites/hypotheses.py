@@ -1,4 +1,4 @@
-"""Other arguments that a position layer of this package may have in an artifact, and numbers that fit its rates."""
+"""Other arguments of this package's position layers in an artifact, and numbers that fit the artifact's rates."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,23 +15,23 @@ from keras_pe.export.results import Cause, OtherValue
 
 Config = Mapping[str, Any]
 
-FITS = 2e-3  # radians at the farthest position, and the part of the radius: rates nearer than that are tried
-_SPAN = 4.0  # powers of ten to either side of a number, between which another one is looked for
-_STEPS = 161  # between these ends at first
-_ZOOMS = 6  # each to a tenth of the step before
+FITS = 2e-3  # largest error of rates to try: radians at the farthest position, plus the relative error of the radius
+_SPAN = 4.0  # powers of ten on either side of a number, between which another number is sought
+_STEPS = 161  # initial steps between these ends
+_ZOOMS = 6  # refinements, each to a tenth of the step before
 _POWERS = [2.0**power for power in range(-6, 24)]
 _NICE = [digit * 10.0**power for power in range(-5, 8) for digit in (1.0, 2.0, 5.0, 1.5, 2.5, 3.0, 4.0, 6.0, 8.0)]
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """Other arguments of a layer that an artifact may have been made with.
+    """Other arguments of a layer that may have made an artifact.
 
     Attributes:
         change: The arguments by name.
-        parameters: Those that differ, as they are reported.
-        cause: What that is called.
-        said: What is changed, as in `Edit`.
+        parameters: The changed arguments in the form of a report.
+        cause: The cause of the finding.
+        said: The change in words, as in `Edit`.
     """
 
     change: Config
@@ -41,18 +41,18 @@ class Hypothesis:
 
     @property
     def edit(self) -> Edit:
-        """The edit that makes the layer anew."""
+        """The edit that makes a new layer with the arguments."""
         compute = partial(with_attributes, change=self.change)
         return Edit(self.cause, self.said, compute, parameters=self.parameters)
 
 
 class ShownRates(NamedTuple):
-    """What an artifact shows of the rates of a layer.
+    """The artifact's rates of a layer, as far as its output shows them.
 
     Attributes:
         turns: The points.
-        own: The rates that the layer is configured with.
-        rates: Those of the artifact, if its pairs turn evenly by one sequence of positions.
+        own: The rates of the layer's configuration.
+        rates: The artifact's rates, if its pairs rotate uniformly by one sequence of positions; else None.
     """
 
     turns: Turns
@@ -60,7 +60,7 @@ class ShownRates(NamedTuple):
     rates: Rates | None
 
     def distance(self, rates: Rates | None) -> float:
-        """Returns how far rates are from those of the artifact, in radians at the farthest position."""
+        """Returns the distance of rates from the artifact's, in radians at the farthest position."""
         if rates is None or len(rates.rates) != self.turns.points.shape[-1]:
             return np.inf
         if self.rates is None:
@@ -71,13 +71,13 @@ class ShownRates(NamedTuple):
 
 
 def shown_rates(fault: LayerFault) -> ShownRates | None:
-    """Returns what the artifact shows of the rates of a layer; None if that is nothing."""
+    """Returns the artifact's rates of a layer, as far as its output shows them; None if it does not."""
     turns, own = turns_of(fault, fault.actual), own_rates(fault.call.layer)
     return None if turns is None or own is None else ShownRates(turns, own, measured(turns))
 
 
 def own_rates(layer: Any) -> Rates | None:
-    """Returns the rates of a layer; None for a layer without any, or if each call chooses them by its length."""
+    """Returns the rates of a layer; None for a layer without rates, or with rates that depend on the length."""
     try:
         return rates_of(layer, layer.get_config())
     except ValueError:
@@ -100,11 +100,11 @@ def of_several(model: Config, artifact: Config) -> Hypothesis:
 
 
 def distance_of(layer: Any, shown: ShownRates, config: Config) -> float:
-    """Returns how far the rates of a configuration are from those of the artifact; infinity if it is not valid."""
+    """Returns the distance of a configuration's rates from the artifact's; infinity if it is not valid."""
     try:
         with np.errstate(all="ignore"):
             distance = shown.distance(rates_of(layer, config))
-    except (ValueError, ZeroDivisionError, OverflowError):  # beyond what the number may be
+    except (ValueError, ZeroDivisionError, OverflowError):  # the value is out of the argument's range
         return float("inf")
     return distance if np.isfinite(distance) else float("inf")
 
@@ -112,7 +112,7 @@ def distance_of(layer: Any, shown: ShownRates, config: Config) -> float:
 def by_digits(
     numbers: Mapping[str, float], distance: Callable[[str, float], float]
 ) -> Iterator[tuple[str, float, str]]:
-    """Yields each number that fits in the place of its own, those of the fewest digits first, and what fits as well."""
+    """Yields the name, the fitted value and the text of alternatives for each number that fits; few digits first."""
     fits = [(name, value) for name, own in numbers.items() for value in fitted(partial(distance, name), own)]
     fits.sort(
         key=lambda fit: (abs(fit[1]) < 1 <= abs(numbers[fit[0]]) and fit[1] != 0, len(f"{fit[1]:.6g}".strip("0.")))
@@ -123,7 +123,7 @@ def by_digits(
 
 
 def fitted(distance: Callable[[float], float], value: float) -> list[float]:
-    """Returns the number that fits best in the place of another, as one would write it; none unless it fits well."""
+    """Returns the number that fits best in place of another, with few digits; empty unless it fits well."""
     middle, step = float(np.log(abs(value) or 1.0)), 2 * _SPAN * float(np.log(10.0)) / (_STEPS - 1)
     grid = np.exp(middle + step * (np.arange(_STEPS) - _STEPS // 2)).tolist()
     best = min([*_POWERS, *_NICE, *grid, 0.0], key=distance)

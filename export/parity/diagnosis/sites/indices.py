@@ -1,4 +1,4 @@
-"""Indices that a lookup, a hash or a discretization computes, read back from the rows of the table behind it."""
+"""Edits of the indices from a lookup, a hash or a discretization, read back from the rows of the table after it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -13,23 +13,23 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, wi
 from keras_pe.export.results import Array, Cause, OtherValue
 
 _MOST_SHOWN = 4
-_AT_ONCE = 2**22  # differences between rows that are looked at together
+_AT_ONCE = 2**22  # differences between rows that are computed at once
 _PARAMETERS = {
     "Hashing": "salt",
     "StringLookup": "vocabulary",
     "IntegerLookup": "vocabulary",
     "Discretization": "bin_boundaries",
 }
-"""What decides on the indices of each layer."""
+"""The argument that determines the indices of each layer."""
 _LOOKUPS = ("StringLookup", "IntegerLookup")
 _COUNTED = ("one_hot", "multi_hot", "count")
 _SALTS = (None, *range(17), 42, 133, 137, 1337)
 _MOST_BINS = 1024
-_MOST_WORDS = 256  # of a vocabulary: two edits are tried for each
+_MOST_WORDS = 256  # largest vocabulary, since each word needs two edits
 
 
 def other_indices(fault: LayerFault) -> Edits:
-    """Yields the rows of a table for other indices, with the layer that computes the indices as the one to be named."""
+    """Yields the rows of a table for other indices. The reported layer is the one that computes the indices."""
     for maker in fault.around.made_by.values():
         shown, own = _rows_shown(fault), fault.call.inputs[0]
         if (
@@ -50,7 +50,7 @@ def other_indices(fault: LayerFault) -> Edits:
 
 
 def _argument_of_hash(maker: LayerCall, shown: Array) -> OtherValue | None:
-    """Returns the usual salt or number of bins with which a hash gives the indices shown; None if all give others."""
+    """Returns the usual salt or number of bins for which a hash gives the artifact's indices, or None."""
     if type(maker.layer).__name__ != "Hashing" or len(maker.outputs) != 1:
         return None
     config, called = maker.layer.get_config(), LayerFault(maker, 0, 0.0)
@@ -64,7 +64,7 @@ def _argument_of_hash(maker: LayerCall, shown: Array) -> OtherValue | None:
 
 
 def other_counts(fault: LayerFault) -> Edits:
-    """Yields counts of other indices, if the layer counts indices and the artifact holds counts as well."""
+    """Yields counts of other indices, if the layer counts indices and the artifact has counts too."""
     name, own, shown = _PARAMETERS.get(type(fault.call.layer).__name__), fault.expected, fault.actual
     if name is None or shown is None or getattr(fault.call.layer, "output_mode", "int") not in _COUNTED:
         return
@@ -76,7 +76,7 @@ def other_counts(fault: LayerFault) -> Edits:
 
 
 def _counts(fault: LayerFault) -> Array | None:
-    """Returns what the artifact holds, if these are counts as the layer may return them."""
+    """Returns the artifact's values, if the layer may return such counts; else None."""
     shown, mode = fault.actual, fault.call.layer.output_mode
     if shown is None or (shown < 0).any() or (shown != np.rint(shown)).any():
         return None
@@ -86,8 +86,7 @@ def _counts(fault: LayerFault) -> Array | None:
 
 
 def other_vocabularies(fault: LayerFault) -> Edits:
-    """Yields a lookup, or what is given its indices, with a word that is lost or unknown, or with words in another
-    order."""
+    """Yields a lookup, or the layer after it, with a missing or unknown word, or with words in another order."""
     if fault.around.made_by and fault.through is None:
         for number, maker in fault.around.made_by.items():
             for edit in _vocabulary_edits(maker.layer, partial(_input_array, number), _with_input):
@@ -98,12 +97,12 @@ def other_vocabularies(fault: LayerFault) -> Edits:
 def _vocabulary_edits(
     layer: Any, get: Callable[[LayerFault], Array], put: Callable[[LayerFault, Array, Array], Array]
 ) -> Iterator[Edit]:
-    """Yields the edits of what a lookup returned, for each other vocabulary that it may have.
+    """Yields the edits of a lookup's output for each other vocabulary that it may have.
 
     Args:
-        layer: The lookup; nothing is yielded for another layer.
-        get: Returns the indices of a call, or what is counted by them.
-        put: Returns the output for other ones in the place of these.
+        layer: The lookup. Other layers yield nothing.
+        get: Returns the indices of a call, or their counts.
+        put: Returns the output after replacing these.
     """
     if type(layer).__name__ not in _LOOKUPS:
         return
@@ -126,7 +125,7 @@ def _with_input(fault: LayerFault, own: Array, other: Array) -> Array:
 
 
 def _moved(own: Array, places: Array, mode: str) -> Array:
-    """Returns indices moved to other places, or the columns of what is counted by indices."""
+    """Returns indices mapped to other indices, or counts with their columns moved."""
     if mode == "int":
         inside = np.clip(own, 0, len(places) - 1)
         return np.where(inside == own, places[inside], own).astype(own.dtype)
@@ -136,12 +135,12 @@ def _moved(own: Array, places: Array, mode: str) -> Array:
 
 
 def _other_words(layer: Any) -> Iterator[tuple[str, tuple[OtherValue, ...], Array]]:
-    """Yields each other vocabulary in words, the indices that it changes, and the new index of each index."""
+    """Yields the text of each other vocabulary, its changed indices, and the new index of each index."""
     words = layer.get_vocabulary(include_special_tokens=False)
     first = len(layer.get_vocabulary()) - len(words)
     if not 0 < len(words) <= _MOST_WORDS:
         return
-    unknown = int(layer.mask_token is not None and layer.output_mode == "int")  # the mask has the first index
+    unknown = int(layer.mask_token is not None and layer.output_mode == "int")  # the mask token has index 0
     own = np.arange(first + len(words))
     for number, word in enumerate(words):
         lost = own - (own > first + number)
@@ -166,7 +165,7 @@ def _said_of_words(
 
 
 def _changed(values: Array, own: Array, shown: Array) -> Iterator[OtherValue]:
-    """Yields the first values whose index is another one."""
+    """Yields the first values with another index."""
     for place in np.argwhere(own != shown)[:_MOST_SHOWN]:
         at = tuple(place)
         what = f"index of {_plain(values[at])!r}" if values.shape == own.shape else f"index at {place.tolist()}"
@@ -181,12 +180,12 @@ def _plain(value: Any) -> Any:
 
 
 def _of_rows(fault: LayerFault) -> Array | None:
-    """Returns what the artifact holds, if each of its rows is a row of the table."""
+    """Returns the artifact's values, if each of its rows is a row of the table; else None."""
     return None if _rows_shown(fault) is None else fault.actual
 
 
 def _rows_shown(fault: LayerFault) -> Array | None:
-    """Returns which row of its table each vector of an embedding's output is; None if one of them is not a row."""
+    """Returns the table row of each vector in an embedding's output; None if a vector is not a row."""
     table = getattr(fault.call.layer, "embeddings", None)
     if table is None or fault.actual is None or not fault.call.inputs:
         return None

@@ -1,4 +1,4 @@
-"""What may have been added to an operation inside a layer: a factor, a number, a function of a result or operand."""
+"""Edits that add to an operation inside a layer: a factor, a number, or a function of a result or operand."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +23,7 @@ _JOINED = {"plus": "add", "times": "multiply", "minus": "subtract"}
 
 
 def added(edited: EditedOperation) -> Edits:
-    """Yields an operation too many: on the result, or on an operand."""
+    """Yields an additional operation on the result or on an operand."""
     import keras
 
     result, operands = edited.result, edited.operation.operands

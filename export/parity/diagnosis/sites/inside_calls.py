@@ -1,4 +1,4 @@
-"""What may have become of an operation inside a layer: left out, added, other operands, axes, constants, functions."""
+"""Edits of an operation inside a layer: removed, extended, or with other operands, axes, constants or functions."""
 
 import contextlib
 import itertools
@@ -27,7 +27,7 @@ from keras_pe.export.parity.diagnosis.sites.inside_additions import UNARY, added
 from keras_pe.export.parity.diagnosis.sites.inside_orders import AXES, of_axes, of_orders, of_slices, of_turned_operands
 from keras_pe.export.results import Array, Cause
 
-_MOST_SOURCES = 12  # tensors in the place of an operand: the nearest before it
+_MOST_SOURCES = 12  # tensors to try as an operand, the nearest earlier ones
 _MOST_ORDERS = 24
 _BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "floor_divide", "matmul")
 _COMPARED = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or")
@@ -36,7 +36,7 @@ _SMALL = (0, 1, -1, 2, 3, 4, 8)
 _OPTIONS = frozenset(
     {"epsilon", "k", "num_classes", "negative_slope", "alpha", "shift", "repeats", "indices_or_sections"}
 )
-_EPSILON = 1e-2  # a number below it keeps others away from zero
+_EPSILON = 1e-2  # a smaller constant serves to avoid a division by zero
 
 
 def operations_at(
@@ -50,9 +50,9 @@ def operations_at(
     Args:
         places: The places of the operations that may be at fault.
         tapes: The operations of the layer's calls.
-        exchanged: Pairs of tensors that may be exchanged wherever they are read, and the place that is named then.
-        before: The places of operations that are right, of which only these read the results: something may have been
-            done to the results for all of them.
+        exchanged: Pairs of tensors that may be exchanged for all readers, with the place to report.
+        before: The places of correct operations whose results only `places` read. A change of such a result affects all
+            readers.
     """
 
     def operations_inside(fault: LayerFault) -> Edits:
@@ -69,7 +69,7 @@ def operations_at(
         tried = itertools.product(_OTHERS, edited), itertools.product(_OTHERS, earlier)
         for family, each in itertools.chain(*tried, itertools.product([added], [*edited, *earlier])):
             with contextlib.suppress(ValueError, TypeError, ArithmeticError, LookupError):
-                yield from family(each)  # Arguments of other libraries have forms that no family expects.
+                yield from family(each)  # operations of other libraries may have arguments that a family cannot handle
 
     return operations_inside
 
@@ -85,7 +85,7 @@ def _left_out(edited: EditedOperation) -> Edits:
 
 
 def _of_operands(edited: EditedOperation) -> Edits:
-    """Yields the operands exchanged, or another tensor or weight in the place of one."""
+    """Yields exchanged operands, and operands replaced by another tensor or weight."""
     operation, tape = edited.operation, edited.tape
     for one, other in itertools.combinations(range(len(operation.operands)), 2):
         order = list(range(len(operation.operands)))
@@ -105,7 +105,7 @@ def _of_operands(edited: EditedOperation) -> Edits:
 
 
 def _of_variables(edited: EditedOperation) -> Edits:
-    """Yields another weight of the layer, or the same transposed, in the place of one."""
+    """Yields a weight replaced by another weight of the layer, or transposed."""
     import keras
 
     leaves = keras.tree.flatten((tuple(edited.operation.arguments), dict(edited.operation.keywords)))
@@ -120,7 +120,7 @@ def _of_variables(edited: EditedOperation) -> Edits:
 
 
 def _of_constants(edited: EditedOperation) -> Edits:
-    """Yields another number, switch or order of numbers among the arguments."""
+    """Yields other numbers, booleans and orders of numbers among the arguments."""
     for key, name, value in named_arguments(edited.operation):
         cause = _cause_of_constant(name, value)
         if isinstance(value, bool | np.bool_):
@@ -146,7 +146,7 @@ def _of_constants(edited: EditedOperation) -> Edits:
 
 
 def _cause_of_constant(name: str, value: Any) -> Cause:
-    """Returns the cause that is another value of a constant; an operator's has no name of its own."""
+    """Returns the cause of another value of a constant. A constant of an operator has no name of its own."""
     if is_number(value) and 0 < abs(value) < _EPSILON:
         return Cause.OTHER_EPSILON
     return Cause.attribute(name if len(name) > 2 else "constant")
@@ -168,7 +168,7 @@ def _subscripts_beside(subscripts: str) -> Iterator[str]:
 
 
 def _of_functions(edited: EditedOperation) -> Edits:
-    """Yields another function of the same operands."""
+    """Yields other functions of the same operands."""
     import keras
 
     operation, result = edited.operation, edited.result
@@ -194,7 +194,7 @@ def _of_functions(edited: EditedOperation) -> Edits:
 
 
 def _of_sequences(edited: EditedOperation) -> Edits:
-    """Yields an operation after the next one instead of before it, each with the rest of its own operands."""
+    """Yields the operation after the next one instead of before it, each with its other operands unchanged."""
     tape, first, result = edited.tape, edited.operation, edited.result
     after = tape.consumers(edited.number)
     if len(after) != 1 or tape.is_output(edited.number) or result is None:
@@ -236,7 +236,7 @@ _OTHERS: tuple[Callable[[EditedOperation], Edits], ...] = (
 
 
 def _values(operation: Operation) -> list[int]:
-    """Returns the places of the arguments that are tensors, or numbers beside these, but no axes."""
+    """Returns the positions of arguments that are tensors, or numbers other than axes and options."""
     names = operation.parameters
     return [
         number
@@ -267,7 +267,7 @@ def _with_number(key: Key, number: float) -> Any:
 def _through(
     function: Callable[..., Any], count: int, options: Mapping[str, Any], _: Operation, arguments: Any, names: Any
 ) -> Any:
-    """Returns what another function makes of the tensors, or of the first two arguments."""
+    """Returns the result of another function of the tensors, or of the first arguments."""
     operands = tensors_in((arguments, dict(names))) if count == 1 else list(arguments)[:count]
     return function(*operands, **options)
 
@@ -277,7 +277,7 @@ def _ordered(order: Sequence[int], operands: list[Any]) -> list[Any]:
 
 
 def _sources_like(tape: Tape, number: int, operand: Any) -> list[Source]:
-    """Returns the tensors of the call before an operation in the shape and type of an operand, the nearest first."""
+    """Returns earlier tensors of the call with the shape and type of an operand, the nearest first."""
     results = [(n, place) for n in reversed(range(number)) for place in range(len(tape.operations[n].outputs))]
     known = [*results, *((-1, place) for place in range(len(tape.inputs)))]
     others = ((source, tape.tensor(source)) for source in known)

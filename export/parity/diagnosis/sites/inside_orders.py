@@ -1,4 +1,4 @@
-"""Other axes, parts and orders of values of an operation inside a layer."""
+"""Edits of axes, slices and orders of values of an operation inside a layer."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -19,15 +19,15 @@ from keras_pe.export.parity.diagnosis.operation_edits import (
 from keras_pe.export.results import Cause
 
 AXES = frozenset({"axis", "axes", "dim", "dims", "axis1", "axis2", "source", "destination", "perm", "reduction_axes"})
-"""The names of arguments that are axes."""
+"""Names of arguments that are axes."""
 
 _PARTS = frozenset({"slice_spec", "idx", "key", "item", "index"})
-_MOST_AXES = 5  # whose orders are 120 then
+_MOST_AXES = 5  # largest rank to permute, in 120 orders
 _MOST_ORDERS = 24
 
 
 def of_axes(edited: EditedOperation) -> Edits:
-    """Yields an operation over other axes."""
+    """Yields the operation over other axes."""
     operation = edited.operation
     rank = max((len(each.shape) for each in (*operation.operands, *operation.outputs)), default=0)
     for key, name, value in named_arguments(operation):
@@ -37,7 +37,7 @@ def of_axes(edited: EditedOperation) -> Edits:
 
 
 def of_turned_operands(edited: EditedOperation) -> Edits:
-    """Yields two axes of an operand exchanged."""
+    """Yields operands with two axes exchanged."""
     for number, operand in enumerate(edited.operation.operands):
         for one, other in _alike_axes(operand):
             said = f"given its operand {number + 1} with the axes {one} and {other} exchanged"
@@ -46,7 +46,7 @@ def of_turned_operands(edited: EditedOperation) -> Edits:
 
 
 def of_slices(edited: EditedOperation) -> Edits:
-    """Yields another part of an operand."""
+    """Yields other slices of an operand."""
     operation = edited.operation
     for key, name, value in named_arguments(operation):
         if name not in _PARTS or len(operation.operands) != 1:
@@ -61,7 +61,7 @@ def of_slices(edited: EditedOperation) -> Edits:
 
 
 def of_orders(edited: EditedOperation) -> Edits:
-    """Yields the values of a result in another order: filled, joined, cut or turned otherwise."""
+    """Yields the values of a result in another order: by other reshapes, concatenations, splits or transpositions."""
     operation, result, operands = edited.operation, edited.result, edited.operation.operands
     if result is None:
         yield from _of_pieces(edited)
@@ -97,7 +97,7 @@ def _of_shapes(edited: EditedOperation, before: int, after: int) -> Edits:
 
 
 def _of_pieces(edited: EditedOperation) -> Edits:
-    """Yields the several results in another order, or every n-th value of the operand as one of them."""
+    """Yields several results in another order, or strided slices of the operand as the results."""
     operation = edited.operation
     count = len(operation.outputs)
     for order in itertools.islice(itertools.permutations(range(count)), 1, _MOST_ORDERS):
@@ -110,7 +110,7 @@ def _of_pieces(edited: EditedOperation) -> Edits:
 
 
 def _orders(rank: int) -> Iterator[tuple[int, ...]]:
-    """Yields the orders of axes but for their own, the batch first."""
+    """Yields the orders of axes except the identity, with the batch first."""
     if 1 < rank <= _MOST_AXES:
         yield from ((0, *order) for order in itertools.islice(itertools.permutations(range(1, rank)), 1, None))
 
@@ -121,7 +121,7 @@ def _alike_axes(tensor: Any) -> list[tuple[int, int]]:
 
 
 def _axes_beside(value: Any, rank: int) -> Iterator[Any]:
-    """Yields other axes than some: one, as many, or all in another order."""
+    """Yields other axes: one axis, as many axes, or all axes in another order."""
     if value is None or isinstance(value, int):
         yield from (axis for axis in range(rank) if value is None or axis != value % rank)
     elif isinstance(value, tuple | list):
@@ -135,7 +135,7 @@ def _axes_beside(value: Any, rank: int) -> Iterator[Any]:
 
 
 def _sliced_axes(parts: Sequence[Any], rank: int) -> Iterator[tuple[int, int]]:
-    """Yields the number of each part of an index that is not a whole axis, and the axis that it is of."""
+    """Yields the index of each part of a slice that does not cover its axis, and the axis."""
     skipped = rank - sum(part is not None and part is not Ellipsis for part in parts)
     axis = 0
     for place, part in enumerate(parts):
@@ -145,7 +145,7 @@ def _sliced_axes(parts: Sequence[Any], rank: int) -> Iterator[tuple[int, int]]:
 
 
 def _slices_beside(part: Any, size: int) -> Iterator[Any]:
-    """Yields other slices of as many values of an axis, or other indices."""
+    """Yields other slices with as many values of an axis, or other indices."""
     if isinstance(part, int):
         yield from (other for other in range(size) if other != part % size)
         return
@@ -184,7 +184,7 @@ def _rolled(axis: int, shift: int, tensor: Any) -> Any:
 
 
 def _in_blocks(axis: int, count: int, tensor: Any) -> Any:
-    """Returns a tensor with the values of an axis written by rows of `count` and read by columns."""
+    """Returns a tensor with the values of an axis written in rows of `count` and read by columns."""
     import keras
 
     shape = tuple(tensor.shape)
@@ -202,7 +202,7 @@ def _results_in_order(order: Sequence[int], operation: Operation, arguments: Any
 
 
 def _filled(order: Sequence[int], operation: Operation, arguments: Any, names: Any) -> Any:
-    """Returns the values in the shape of the result, read in another order of its axes."""
+    """Returns the values reshaped in another order of the result's axes."""
     import keras
 
     shape = tuple(operation.outputs[0].shape)

@@ -1,4 +1,4 @@
-"""What an output may have become: operations left out, added or in another order, and what its values tell."""
+"""Edits of an output: operations removed, added or in another order."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from keras_pe.export.parity.diagnosis.sites.attributes import activations, other
 from keras_pe.export.parity.diagnosis.sites.call_arrays import exchanged_weights
 from keras_pe.export.results import Array, Cause
 
-_MOST_JOINED = 4  # inputs, whose orders are 24 then
+_MOST_JOINED = 4  # largest number of inputs to permute, in 24 orders
 _OF_TWO: dict[str, Callable[[Array, Array], Array]] = {
     "a - b": np.subtract,
     "b - a": lambda a, b: b - a,
@@ -32,7 +32,7 @@ _OF_TWO: dict[str, Callable[[Array, Array], Array]] = {
     "the smaller": np.minimum,
     "the mean": lambda a, b: (a + b) / 2,
 }
-_OF_HALF = 2.0**-6  # of the largest value: what a few roundings to 16 bits leave
+_OF_HALF = 2.0**-6  # largest error of a few roundings to 16 bits, relative to the largest value
 _MERGED: dict[str, Callable[[Array, Array], Array]] = {
     "concat": lambda one, other: np.concatenate([one, other], -1),
     "sum": np.add,
@@ -42,7 +42,7 @@ _MERGED: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def other_operations(fault: LayerFault) -> Edits:
-    """Yields what the artifact may hold in the place of an output: the operation left out, or another one."""
+    """Yields replacements of an output: without the operation, or with another operation."""
     inputs = fault.call.inputs
     for number, array in enumerate(inputs):
         if array.dtype.kind == "f":
@@ -56,7 +56,7 @@ def other_operations(fault: LayerFault) -> Edits:
 
 
 def _alone(fault: LayerFault, number: int) -> str:
-    """Returns in words that one of several inputs is all that is left, and which ones are not read."""
+    """Returns text that names the only input that is used, and the unused inputs."""
     count = len(fault.call.inputs)
     sources = fault.around.sources or ("",) * count
     named = [f"input {each} ({source!r})" if source else f"input {each}" for each, source in enumerate(sources)]
@@ -65,8 +65,10 @@ def _alone(fault: LayerFault, number: int) -> str:
 
 
 def added_operations(fault: LayerFault) -> Edits:
-    """Yields an operation too many after the layer: its output through an activation, through the layer once more, or
-    the output of the first row of the batch for every row."""
+    """Yields an additional operation after the layer.
+
+    The output passes an activation or the layer once more, or every row of the batch has the output of the first row.
+    """
     output = output_called("its output")
     yield from repeated_activation(fault)
     yield from output.edits(through(activations(), Cause.OPERATION_ADDED))
@@ -77,7 +79,7 @@ def added_operations(fault: LayerFault) -> Edits:
 
 
 def repeated_operations(fault: LayerFault) -> Edits:
-    """Yields what the layer is given after the layer before it has worked on its own output once more."""
+    """Yields the layer's output if the layer before it processes its own output once more."""
     for number, maker in fault.around.made_by.items():
         array = fault.call.inputs[number]
         if array.dtype.kind != "f":
@@ -89,15 +91,15 @@ def repeated_operations(fault: LayerFault) -> Edits:
 
 
 def repeated_activation(fault: LayerFault) -> Edits:
-    """Yields the output of a layer through the activation of the layer once more."""
+    """Yields the output of a layer after another pass through the layer's activation."""
     for said, again in _once_more(fault).items():
         yield Edit(Cause.OPERATION_ADDED, f"its output {said}", again, is_output=True)
 
 
 def _once_more(fault: LayerFault) -> dict[str, Compute]:
-    """Returns what the activation of a layer, or a layer that is one, makes of its own output.
+    """Returns the output after another pass through the layer's activation, or through a layer that is an activation.
 
-    What another layer makes of its own output has other causes too: a layer that undoes itself is left out.
+    Other layers are excluded, since a layer that undoes itself has other causes too.
     """
     layer = fault.call.layer
     own = getattr(layer, "activation", None)
@@ -109,7 +111,7 @@ def _once_more(fault: LayerFault) -> dict[str, Compute]:
 
 
 def _layer_once_more(fault: LayerFault) -> Compute | None:
-    """Returns what a layer makes of its own output; None if it takes no such array."""
+    """Returns a second pass of a layer's output through the layer; None if the layer does not accept it."""
     floats = [number for number, array in enumerate(fault.call.inputs) if array.dtype.kind == "f"]
     if len(floats) != 1 or fault.call.inputs[floats[0]].shape != fault.expected.shape:
         return None
@@ -117,7 +119,7 @@ def _layer_once_more(fault: LayerFault) -> Compute | None:
 
 
 def _given_again(number: int, again: Compute, fault: LayerFault) -> Array | None:
-    """Returns what the layer makes of an input that the layer before it has worked on once more."""
+    """Returns the layer's output if the layer before has processed an input once more."""
     maker = fault.around.made_by.get(number)
     array = None if maker is None else again(replace(fault, call=maker, index=0))
     given_now = fault.call.inputs[number]
@@ -137,7 +139,7 @@ def _other_orders(inputs: Sequence[Array], shape: tuple[int, ...]) -> Edits:
 
 
 def _edit(cause: Cause, said: str, function: Callable[[Sequence[Array]], Array]) -> Edit:
-    """Returns the edit that puts a function of the inputs in the place of an output."""
+    """Returns the edit that replaces an output by a function of the inputs."""
     return Edit(cause, said, lambda fault: _as_output(function(fault.call.inputs), fault), is_output=True)
 
 
@@ -163,7 +165,7 @@ def _as_output(array: Array, fault: LayerFault) -> Array | None:
 
 
 def other_normalizations(fault: LayerFault) -> Edits:
-    """Yields a layer normalization as another one would compute."""
+    """Yields a layer normalization with the computation of another normalization."""
     layer = fault.call.layer
     if not all(hasattr(layer, name) for name in ("axis", "center", "scale", "epsilon")) or hasattr(layer, "momentum"):
         return
@@ -185,7 +187,7 @@ def _over_axes(fault: LayerFault, axes: list[int]) -> Array:
 
 
 def _with_own_weights(fault: LayerFault, plain: Array) -> Array:
-    """Returns what a normalization makes of normalized values with its own weights, which stay on its own axes."""
+    """Returns normalized values after a normalization's own weights, which keep their axes."""
     layer, ndim = fault.call.layer, fault.expected.ndim
     own = {axis % ndim for axis in np.atleast_1d(layer.axis)}
     shape = [size if axis in own else 1 for axis, size in enumerate(fault.expected.shape)]
@@ -194,7 +196,7 @@ def _with_own_weights(fault: LayerFault, plain: Array) -> Array:
 
 
 def other_directions(fault: LayerFault) -> Edits:
-    """Yields what the layer gives where it, or one of its two directions, reads from the other end."""
+    """Yields the layer's output if it, or one of its two directions, reads from the other end."""
     import keras
 
     layer = fault.call.layer
@@ -209,7 +211,7 @@ def other_directions(fault: LayerFault) -> Edits:
         return call(layer.forward_layer, given(fault), fault)
 
     def backwards(fault: LayerFault) -> Array:
-        """Returns the backward steps in the order in which they are made, the last of the sequence first."""
+        """Returns the backward steps in their order of computation, the last of the sequence first."""
         return call(back, given(fault), fault)
 
     def turned(steps: Array) -> Array:

@@ -1,4 +1,4 @@
-"""A layer of images that pads otherwise, given what is padded already, or that reads other places between pixels."""
+"""Edits of image layers: other padding, padding of padded inputs, and other sampling positions between pixels."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from keras_pe.export.results import Array, Cause
 
 _MODES = ("reflect", "symmetric", "edge", "wrap")  # NumPy's names
 _DILATIONS = (1, 2, 3)
-_SIDES: dict[str, Callable[[int], int]] = {  # how much of an amount is before
+_SIDES: dict[str, Callable[[int], int]] = {  # the part of an amount that is before
     "as much before as after": lambda amount: amount // 2,
     "the larger half before": lambda amount: amount - amount // 2,
     "all of it before": lambda amount: amount,
@@ -23,7 +23,7 @@ _SIDES: dict[str, Callable[[int], int]] = {  # how much of an amount is before
 _AXES = (-3, -2)  # the height and width of an image
 _Places = Callable[[Array, int, int], Array]
 
-_PLACES: dict[str, _Places] = {  # the names are those of ONNX's Resize
+_PLACES: dict[str, _Places] = {  # with the names of ONNX's Resize
     "half_pixel": lambda pixel, old, new: (pixel + 0.5) * old / new - 0.5,
     "align_corners": lambda pixel, old, new: pixel * (old - 1) / max(new - 1, 1),
     "asymmetric": lambda pixel, old, new: pixel * old / new,
@@ -37,7 +37,7 @@ _ROUNDED: dict[str, Callable[[Array], Array]] = {
 
 
 def other_paddings(fault: LayerFault) -> Edits:
-    """Yields the layer with other pixels on other sides of its images, or of what it returns."""
+    """Yields the layer with other padding of its images, or of its output."""
     if not hasattr(fault.call.layer, "get_config"):
         return
     config, image = fault.call.layer.get_config(), fault.call.inputs[0] if fault.call.inputs else np.zeros(())
@@ -71,12 +71,12 @@ def _padded(fault: LayerFault, widths: Sequence[tuple[int, int]], mode: str) -> 
 
 
 def _fitted(fault: LayerFault, change: Mapping[str, Any], before: Callable[[int], int]) -> Array:
-    """Returns what the layer gives with other attributes, cut or filled up with zeros to the size that it should have.
+    """Returns the layer's output with other attributes, cropped or zero-padded to the expected size.
 
     Args:
         fault: The call.
         change: The attributes by name.
-        before: Returns how much of an amount is cut or put before the first pixel of an axis.
+        before: Returns the part of an amount that is cropped or padded before the first pixel of an axis.
     """
     output = with_attributes(fault, change)
     for axis, size in enumerate(fault.expected.shape[1:-1], start=1):
@@ -92,7 +92,7 @@ def _fitted(fault: LayerFault, change: Mapping[str, Any], before: Callable[[int]
 
 
 def other_places(fault: LayerFault) -> Edits:
-    """Yields the layer as it would resize with each convention of places, linearly and to the nearest pixel."""
+    """Yields a resizing layer with each convention of coordinates, with linear and nearest interpolation."""
     layer = fault.call.layer
     images, shape = fault.call.inputs[0] if fault.call.inputs else np.zeros(()), fault.expected.shape
     resizes = hasattr(layer, "interpolation") and getattr(layer, "data_format", None) != "channels_first"

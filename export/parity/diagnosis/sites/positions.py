@@ -1,4 +1,4 @@
-"""Position layers at other positions than the model's, or with another schedule of sines."""
+"""Edits of position layers: other positions, or another schedule of timescales."""
 
 import inspect
 import itertools
@@ -20,7 +20,7 @@ from keras_pe.signal.formula import Float64Array
 _OTHER = Cause.attribute("positions")
 _SHOWN_POSITIONS = 4
 
-_FEWEST_ROWS = 4  # that tell a schedule
+_FEWEST_ROWS = 4  # least number of rows that determine a schedule
 _USUAL = {"min_timescale": 1.0, "max_timescale": 1.0e4, "endpoint": True}
 _CAUSES = {
     "direction": Cause.FLIPPED_SIGN,
@@ -33,7 +33,7 @@ _OF_STEPS = {Cause.CLAMPED_TABLE: Cause.CLIPPED_INPUT, Cause.START_INDEX_OFF: Ca
 
 
 def other_positions(fault: LayerFault) -> Edits:
-    """Yields this package's layer at other positions: by each rule, then at whatever positions the artifact shows."""
+    """Yields this package's layer at other positions: by each rule, then at the positions that the artifact shows."""
     if _argument(fault) is None:
         yield from _other_starts(fault, NEAR)
         return
@@ -56,7 +56,7 @@ def other_positions(fault: LayerFault) -> Edits:
 
 
 def any_positions(fault: LayerFault) -> Edits:
-    """Yields this package's layer at whatever positions the artifact shows."""
+    """Yields this package's layer at the positions that the artifact shows."""
     if _argument(fault) is None:
         return
     ours, theirs = _given(fault), _shown(fault)
@@ -68,7 +68,7 @@ def any_positions(fault: LayerFault) -> Edits:
 
 
 def _other_starts(fault: LayerFault, offsets: Iterable[int]) -> Edits:
-    """Yields a layer with its `start_index` moved, if the positions of the call are counted from that."""
+    """Yields a layer with another `start_index`, if the positions of the call depend on it."""
     if _counts_from_its_start(fault):
         start = fault.call.layer.start_index
         for other in (start + offset for offset in offsets):
@@ -78,13 +78,13 @@ def _other_starts(fault: LayerFault, offsets: Iterable[int]) -> Edits:
 
 
 def _counts_from_its_start(fault: LayerFault) -> bool:
-    """Whether the positions of a call are counted from the integer that the layer is configured with."""
+    """Whether the positions of a call are counted from the layer's configured `start_index`."""
     is_given = any(given(fault).get(name) is not None for name in ("positions", "start_index"))
     return isinstance(getattr(fault.call.layer, "start_index", None), int) and not is_given
 
 
 def _numbers(rule: PositionRule, ours: Float64Array, theirs: Float64Array) -> list[float]:
-    """Returns the number of a rule that leads from the model's positions to the artifact's, if there is one."""
+    """Returns the number for which a rule maps the model's positions to the artifact's, if there is one."""
     ours = np.broadcast_to(ours, theirs.shape)
     number = rule.fit(ours, theirs)
     if number is None:
@@ -99,7 +99,7 @@ def _moved(rule: PositionRule, number: float, positions: Float64Array) -> Float6
 
 
 def _parameters(fault: LayerFault, ours: Float64Array, theirs: Float64Array) -> tuple[OtherValue, ...]:
-    """Returns the first positions that differ, those of the model and those of the artifact; nothing if none does."""
+    """Returns the first positions that differ, in the model and in the artifact; empty if all agree."""
     ours, theirs = np.broadcast_arrays(ours, theirs)
     is_other = np.abs(ours - theirs) > 1e-2
     if not is_other.any():
@@ -113,7 +113,7 @@ def _number(value: float) -> int | float:
 
 
 def _argument(fault: LayerFault) -> str | None:
-    """Returns the name of the argument of a layer's call that holds its positions; None if it is not this package's."""
+    """Returns the name of the position argument of a layer's call; None if the layer is not this package's."""
     import keras_pe
 
     layer = fault.call.layer
@@ -124,7 +124,7 @@ def _argument(fault: LayerFault) -> str | None:
 
 
 def _given(fault: LayerFault) -> Float64Array | None:
-    """Returns the positions of a call, `(batch or 1, length)`; None for a layer with several axes of them."""
+    """Returns the positions of a call, `(batch or 1, length)`; None for a layer with several axes of positions."""
     positions = positions_given(fault)
     return positions[0] if len(positions) == 1 else None
 
@@ -139,7 +139,7 @@ def _shown(fault: LayerFault) -> Float64Array | None:
 
 
 def _rows_shown(fault: LayerFault, output: Array) -> Float64Array | None:
-    """Returns which rows of a trained table an output has; None if one of them is not a row of the table."""
+    """Returns the rows of a trained table in an output; None if a vector is not a row of the table."""
     signal, weights = signal_of(fault, output), fault.call.layer.get_weights()
     if signal.ndim != 3 or len(weights) != 1:
         return None
@@ -152,13 +152,13 @@ def _rows_shown(fault: LayerFault, output: Array) -> Float64Array | None:
 
 
 def _at_positions_shown(fault: LayerFault) -> Array | None:
-    """Returns what the layer gives at the positions that the artifact shows in this very case."""
+    """Returns the layer's output at the positions that the artifact shows in this case."""
     theirs = _shown(fault)
     return None if theirs is None else _elsewhere(lambda _: theirs, fault)
 
 
 def _exchanged_axes(fault: LayerFault) -> Edits:
-    """Yields a layer of several axes with the positions of two of them in each other's places, or all moved alike."""
+    """Yields a layer of several axes with the positions of two axes exchanged, or of all axes changed alike."""
     positions = positions_given(fault)
     name = str(_argument(fault))
     for one, other in itertools.combinations(range(len(positions)), 2):
@@ -183,7 +183,7 @@ def _on_axes(
 
 
 def _elsewhere(change: Callable[[Float64Array], Float64Array], fault: LayerFault) -> Array | None:
-    """Returns what the layer gives at other positions, which are made of its own."""
+    """Returns the layer's output at other positions, which `change` makes of its own."""
     name, ours = _argument(fault), _given(fault)
     if ours is None:
         return None
@@ -196,13 +196,13 @@ def _elsewhere(change: Callable[[Float64Array], Float64Array], fault: LayerFault
 
 
 def _tensor(positions: Float64Array) -> Any:
-    """Returns positions as a tensor: of integers where all are whole."""
+    """Returns positions as a tensor, of integers if all are whole."""
     is_whole = (positions == np.rint(positions)).all()
     return as_tensor(np.array(positions).astype(np.int32 if is_whole else np.float32))
 
 
 def other_schedules(fault: LayerFault) -> Edits:
-    """Yields this package's layer as other codebases would compute it, or from where its rows begin."""
+    """Yields this package's layer with the schedule and the first position that other codebases use."""
     import keras_pe
 
     layer = fault.call.layer
@@ -218,6 +218,6 @@ def other_schedules(fault: LayerFault) -> Edits:
 
 
 def _alone(change: Mapping[str, Any], fault: LayerFault) -> Array:
-    """Returns what the layer gives for its first argument alone, with other attributes."""
+    """Returns the layer's output for its first argument alone, with other attributes."""
     call = replace(fault.call, arguments=fault.call.arguments[:1], keywords={})
     return with_attributes(replace(fault, call=call), dict(change))

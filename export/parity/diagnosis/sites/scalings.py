@@ -1,4 +1,4 @@
-"""The rates of a rotary layer stretched otherwise: not at all, by other numbers of the rule, by another rule."""
+"""Edits of the scaling of a rotary layer's rates: no scaling, other numbers of its rule, or another rule."""
 
 import inspect
 import itertools
@@ -27,21 +27,21 @@ from keras_pe.export.results import Cause, OtherValue
 from keras_pe.export.runtimes.runtime import as_dtype
 from keras_pe.signal.rope_scalings import ROPE_TYPES, RopeScaling, scaling_function
 
-_USUAL: Mapping[str, Sequence[float]] = {  # of a scaling, where the model's says nothing
+_USUAL: Mapping[str, Sequence[float]] = {  # entries of a scaling that the model's scaling does not have
     "factor": (2.0, 4.0, 8.0),
     "original_max_position_embeddings": (4096.0, 8192.0, 2048.0, 32768.0),
     "low_freq_factor": (1.0,),
     "high_freq_factor": (4.0,),
     "partial_rotary_factor": (0.25, 0.5, 0.75),
 }
-_MOST_SHOWN = 4  # pairs whose rates are reported
+_MOST_SHOWN = 4  # number of pairs with reported rates
 _FACTORS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 40.0)
 _BASES = (1.0e4, 5.0e5, 1.0e6, 1.0e5, 1.0e7)
-_TOLD = ("factor", "partial_rotary_factor")  # entries without which a rule changes nothing
+_TOLD = ("factor", "partial_rotary_factor")  # entries without which a rule has no effect
 
 
 def other_scalings(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hypothesis]:
-    """Yields the rates stretched otherwise: not at all, by other numbers of the same rule, or by another rule."""
+    """Yields other scalings: none, other numbers of the rule, or another rule."""
     own = dict(config["scaling"] or {"rope_type": "default"})
     if config["scaling"] is not None:
         yield _unscaled(own)
@@ -67,11 +67,11 @@ def other_scalings(layer: Any, config: Config, shown: ShownRates | None) -> Iter
 
 
 def _fitting(rule: Config, distance: Callable[[Config], float]) -> list[Config]:
-    """Returns a rule as it is if it fits, or with the factor that fits."""
+    """Returns a rule if it fits, or the rule with a fitted factor; empty if neither fits."""
     if "factor" not in rule or distance(rule) < FITS:
         return [rule] if distance(rule) < FITS else []
     factors = fitted(lambda value: distance({**rule, "factor": value}), rule["factor"])
-    # A factor below 1 is no scaling: positions are multiplied there.
+    # A factor below 1 would multiply positions, so it does not count as a scaling.
     return [{**rule, "factor": value} for value in factors if value >= 1]
 
 
@@ -87,7 +87,7 @@ def _unscaled(own: Config) -> Hypothesis:
 
 
 def _scaled(own: Config, scaling: Config, others: str = "") -> Hypothesis:
-    """Returns the hypothesis of another scaling, with each of its entries that differ, and what else is said of it."""
+    """Returns the hypothesis of another scaling, with its changed entries, and with text on alternatives."""
     names = [name for name in dict.fromkeys([*own, *scaling]) if scaling.get(name) != own.get(name)]
     defaults = {name: each.default for name, each in _entries(own["rope_type"]).items()}
     is_own_rule = scaling["rope_type"] == own["rope_type"]
@@ -108,7 +108,7 @@ def _entries(rope_type: str) -> dict[str, inspect.Parameter]:
 
 
 def _numbers(scaling: Config) -> dict[str, float | None]:
-    """Returns the numbers of a scaling, those that it has by default as well; None for one that is not given."""
+    """Returns the numbers of a scaling, including defaults; None for a required number that is missing."""
     found = {}
     for name, each in _entries(scaling["rope_type"]).items():
         if each.annotation in (float, float | None):
@@ -120,7 +120,7 @@ def _numbers(scaling: Config) -> dict[str, float | None]:
 
 
 def _same_rule(own: Config) -> Iterator[dict[str, Any]]:
-    """Yields a scaling with each truth value inverted, and with its lists in each other's places."""
+    """Yields a scaling with each boolean inverted, and with its lists exchanged."""
     for name, each in _entries(own["rope_type"]).items():
         if each.annotation is bool:
             yield {**own, name: not own.get(name, each.default)}
@@ -131,10 +131,10 @@ def _same_rule(own: Config) -> Iterator[dict[str, Any]]:
 
 
 def _other_rules(own: Config) -> Iterator[dict[str, Any]]:
-    """Yields other rules, with the entries that they share with a scaling and usual ones."""
+    """Yields other rules, with entries of the model's scaling and usual ones."""
     for other in ROPE_TYPES:
         entries = _entries(other)
-        # Another base is all that "dynamic" makes of the rates.
+        # The effect of "dynamic" on the rates is only another base.
         if other in (own["rope_type"], "dynamic") or any(
             each.annotation == Sequence[float] for each in entries.values()
         ):
@@ -150,7 +150,7 @@ def _other_rules(own: Config) -> Iterator[dict[str, Any]]:
 
 
 def _usual_numbers(own: Config) -> Iterator[dict[str, Any]]:
-    """Yields a scaling with each of its numbers doubled, halved and so on, where the artifact shows no rates."""
+    """Yields a scaling with each of its numbers multiplied by powers of two, if the artifact shows no rates."""
     for name, value in _numbers(own).items():
         if value:
             yield from ({**own, name: value * 2.0**power} for power in (1, -1, 2, -2, 3, -3, 4, -4))
@@ -171,7 +171,7 @@ def rounded_rates(own: Rates | None) -> Iterator[Hypothesis]:
 
 
 def any_rates(fault: LayerFault) -> Edits:
-    """Yields a rotary layer of one axis with usual bases and rules together, then with whatever rates are shown."""
+    """Yields a rotary layer of one axis with usual bases and rules together, then with the artifact's own rates."""
     layer, shown = fault.call.layer, shown_rates(fault)
     config: Config = layer.get_config() if shown is not None else {}
     if shown is None or shown.rates is None or "scaling" not in config or not (shown.rates.rates > 0).all():

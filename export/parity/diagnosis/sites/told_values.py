@@ -1,4 +1,4 @@
-"""What the values of an output say by themselves."""
+"""Edits that follow from the values of an output alone."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,11 +13,11 @@ from keras_pe.export.parity.diagnosis.relations import Change, distance
 from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change, holds
 from keras_pe.export.results import Array, Cause
 
-_OF_HALF = 2.0**-6  # of the largest value: what a few roundings to 16 bits leave
+_OF_HALF = 2.0**-6  # largest error of a few roundings to 16 bits, relative to the largest value
 
 
 def told_values(fault: LayerFault) -> Edits:
-    """Yields what has become of an output, or of what it adds to an input, where that shows in its values."""
+    """Yields the change of an output, or of a summand of it, if the values show the change."""
     if fault.actual is None:
         return
     yield from _told(fault, "other values", _output)
@@ -34,8 +34,10 @@ def _output(fault: LayerFault) -> tuple[Array, Array]:
 
 
 def _added(number: int, fault: LayerFault) -> tuple[Array, Array]:
-    """Returns what is added to an input, as it should be and as it is, once where it is the same for the whole batch:
-    a table of positions is."""
+    """Returns the expected and the actual summand of an input.
+
+    A summand that is equal for the whole batch, such as a table of positions, is returned once.
+    """
     added = [array.astype(np.float64) - fault.call.inputs[number] for array in _output(fault)]
     is_repeated = all(np.ptp(array, axis=0).max(initial=0.0) <= fault.tolerance for array in added)
     expected, actual = (array[:1] for array in added) if is_repeated else added
@@ -43,12 +45,12 @@ def _added(number: int, fault: LayerFault) -> tuple[Array, Array]:
 
 
 def _told(first: LayerFault, said: str, seen: Callable[[LayerFault], tuple[Array, Array]]) -> Edits:
-    """Yields the edit that is a change of some values, seen in one case, wherever it is seen again.
+    """Yields the edit for a change of some values in one case, which must recur in other cases.
 
     Args:
         first: The case.
-        said: What the artifact holds, before the change is said.
-        seen: Returns the values that are looked at, as they should be and as they are.
+        said: The beginning of the sentence, which names the artifact's values.
+        seen: Returns the compared values, expected and actual.
     """
 
     def found(fault: LayerFault) -> Change | None:
@@ -62,7 +64,7 @@ def _told(first: LayerFault, said: str, seen: Callable[[LayerFault], tuple[Array
         if fault.actual is None or distance(fault.actual, fault.expected) <= fault.tolerance:
             return fault.actual
         other = found(fault)
-        # Fewer values may not be enough to show it.
+        # Fewer values may not suffice to show the change.
         is_fewer = seen(fault)[0].size < seen(first)[0].size
         is_silent = is_fewer and (other is None or other.cause in UNEXPLAINED)
         agrees = is_silent or change.agrees(other) or holds(change, *seen(fault), fault.tolerance, OF_OUTPUTS)
@@ -76,7 +78,7 @@ def rounded_inside(dtypes: Sequence[str]) -> Site:
     """Returns the site of an artifact that computes in short floats."""
 
     def in_short_floats(fault: LayerFault) -> Edits:
-        """Yields what it should hold, as near as short floats are."""
+        """Yields the artifact's output if it is as near as short floats allow."""
         said = f"tensors of {' and '.join(dtypes)}, and is off by no more than their rounding"
         yield Edit(Cause.HALF_PRECISION, said, _near, is_output=True)
 
