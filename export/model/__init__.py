@@ -1,1 +1,1 @@
-"""What the model takes: its signature, sizes, names and precision, and Keras' internals."""
+"""The Keras model: its signature, sizes, names and precision, and private names of Keras."""

@@ -1,4 +1,4 @@
-"""What an artifact takes and returns where that is not what the model does: one model around another."""
+"""The input/output adapter between an artifact and its model: a Keras model around the user's model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,22 +24,22 @@ DECISIONS = ("argmax", "softmax", "sigmoid")
 
 @dataclass(frozen=True)
 class Border:
-    """What stands between an artifact and its model. Names are those of the artifact.
+    """An input/output adapter between an artifact and its model. All names are those of the artifact.
 
-    An input goes the way of the fields from the top, an output that from the bottom: it is selected, decided on,
-    brought into its layout, and then cast.
+    An input is transposed, preprocessed, and cast to the model's dtype. An output is selected, postprocessed,
+    transposed, and then cast to the artifact's dtype.
 
     Attributes:
-        batch: The one size of the first dimension of every input. By default it is what the model has.
-        inputs: New names of inputs, each with the model's own. Inputs that are not named here keep their names.
-        dtypes: Types of inputs and outputs in the artifact, such as `{"image": "uint8"}`.
-        layout: "channels_first" or "channels_last", of inputs and outputs that have it in the artifact and the other
-            one in the model.
-        preprocessing: A layer, or a function of `keras.ops`, that an input goes through before the model.
-        outputs: The outputs of the artifact: names, or new names and the model's own. By default all of the model's.
-        postprocessing: What an output goes through: "argmax", "softmax", "sigmoid", of the last axis; "top5", or any
-            other count, which returns the indices under the output's name and their values under `<name>_values`; a
-            layer, or a function of `keras.ops`.
+        batch: The fixed size of the first dimension of every input. By default the model's own size applies.
+        inputs: New names of inputs, each with the model's own name. Other inputs keep their names.
+        dtypes: Dtypes of inputs and outputs in the artifact, such as `{"image": "uint8"}`.
+        layout: The layout of an input or output in the artifact, "channels_first" or "channels_last". The model has the
+            other layout.
+        preprocessing: A layer or a function of `keras.ops` for an input, applied before the model.
+        outputs: The names of the artifact's outputs, or new names with the model's own names. All outputs by default.
+        postprocessing: The step for an output: "argmax", "softmax" or "sigmoid" along the last axis; "top5" or another
+            count; a layer; or a function of `keras.ops`. With a count, the indices have the output's name, and the
+            values are called `<name>_values`.
 
     Raises:
         TypeError: If a field is of another type.
@@ -55,7 +55,7 @@ class Border:
     postprocessing: Mapping[str, str | Callable[[Any], Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuses what is not listed."""
+        """Raises TypeError or ValueError if a field is invalid."""
         for title in ("inputs", "dtypes", "layout", "preprocessing", "postprocessing"):
             object.__setattr__(self, title, by_name(title, getattr(self, title)))
         self._check_names_and_steps()
@@ -70,7 +70,7 @@ class Border:
                 raise ValueError(f"`postprocessing` must be one of {known}. Received: {name!r}: {step!r}.")
 
     def _check_names_and_steps(self) -> None:
-        """Raises TypeError unless outputs are names, and what values go through can be called."""
+        """Raises TypeError unless the outputs are names and the steps are callable."""
         outputs = [*self.outputs.values()] if isinstance(self.outputs, Mapping) else self.outputs
         is_sequence = isinstance(outputs, Sequence) and not isinstance(outputs, str)
         if outputs is not None and not (is_sequence and all(isinstance(name, str) for name in outputs)):
@@ -84,24 +84,24 @@ class Border:
                     raise TypeError(f"`{title}` must be layers or functions. Received: {name!r}: {step!r:.80}")
 
     def around(self, model: Model, input_signature: Any = None) -> Any:
-        """Returns the model that takes and returns what the artifact does, with the weights of the given one.
+        """Returns a model with the inputs and outputs of the artifact. It shares the weights of `model`.
 
         Args:
             model: A built `keras.Model`.
-            input_signature: As in `model_signature`, of the given model.
+            input_signature: The signature of `model`, see `model_signature`.
 
         Raises:
-            ValueError: If a name is none of the model's.
+            ValueError: If the model has no input or output of a name.
         """
         return self.traced_around(model, input_signature)[0]
 
     def traced_around(
         self, model: Model, input_signature: Any = None, fixed: FixedSizes | None = None
     ) -> tuple[Any, Mapping[tuple[str, str], Any]]:
-        """Returns the same model, and the tensor that each layer or function is given, by field and name.
+        """Returns the model of `around`, and the input tensor of each step, by field and name.
 
         Args:
-            model, input_signature: As in `around`.
+            model, input_signature: See `around`.
             fixed: The sizes that the artifact fixes, with the shapes of its inputs.
         """
         import keras
@@ -126,7 +126,7 @@ class Border:
         return keras.Model(inputs, outputs, name=model.name), met
 
     def outer_shape(self, name: str, shape: Sequence[int | str | None]) -> Shape:
-        """Returns the shape that an input has in the artifact.
+        """Returns the shape of an input in the artifact.
 
         Args:
             name: The name of the input in the artifact.
@@ -165,7 +165,7 @@ class Border:
         return y if self.dtypes.get(name, y.dtype) == y.dtype else ops.cast(y, self.dtypes[name])
 
     def _outputs(self, own: Mapping[str, Any], met: dict[tuple[str, str], Any]) -> dict[str, Any]:
-        """Returns the outputs that were chosen, decided on."""
+        """Returns the selected outputs after their postprocessing."""
         wanted = own.keys() if self.outputs is None else self.outputs
         chosen = dict(wanted) if isinstance(wanted, Mapping) else {name: name for name in wanted}
         _check_names("outputs", chosen.values(), own)
@@ -173,12 +173,12 @@ class Border:
         found: dict[str, Any] = {}
         for name, old in chosen.items():
             met["postprocessing", name] = own[old]
-            found |= _decided(name, own[old], self.postprocessing.get(name))
+            found |= _postprocess(name, own[old], self.postprocessing.get(name))
         return found
 
 
 def _arguments(model: Any, input_signature: Any) -> tuple[Any, list[str]]:
-    """Returns the positional arguments of the model, a spec at each leaf, and the names that an artifact gives them."""
+    """Returns the model's positional arguments, with a spec at each leaf, and the artifact's names of the leaves."""
     own = declared(model)
     if isinstance(input_signature, Signature) or (input_signature is None and not own.is_known):
         signature = model_signature(model, input_signature)
@@ -203,7 +203,7 @@ def _check_dtype(name: str, dtype: str) -> None:
 
 
 def _relaid(x: Any, layout: str | None) -> Any:
-    """Returns a tensor of the other layout in this one."""
+    """Transposes a tensor of the other layout to `layout`; returns the tensor itself if `layout` is None."""
     from keras import ops
 
     if layout is None:
@@ -213,8 +213,8 @@ def _relaid(x: Any, layout: str | None) -> Any:
     return ops.transpose(x, [0, *order])
 
 
-def _decided(name: str, y: Any, step: str | Callable[[Any], Any] | None) -> dict[str, Any]:
-    """Returns what an output becomes, by the names of what is returned."""
+def _postprocess(name: str, y: Any, step: str | Callable[[Any], Any] | None) -> dict[str, Any]:
+    """Returns the outputs that the postprocessing of one output yields, by name."""
     from keras import ops
 
     if step is None:
@@ -222,7 +222,7 @@ def _decided(name: str, y: Any, step: str | Callable[[Any], Any] | None) -> dict
     if not isinstance(step, str):
         return {name: step(y)}
     if step == "argmax":
-        return {name: ops.top_k(y, 1)[1][..., 0]}  # LiteRT has no form of Keras' own
+        return {name: ops.top_k(y, 1)[1][..., 0]}  # LiteRT cannot convert Keras' argmax
     count = _count(step)
     if count is None:
         return {name: getattr(ops, step)(y)}
@@ -235,6 +235,6 @@ def _decided(name: str, y: Any, step: str | Callable[[Any], Any] | None) -> dict
 
 
 def _count(step: str) -> int | None:
-    """Returns the number of "top5", None of anything else."""
+    """Returns the count of a step such as "top5"; None for any other step."""
     number = step.removeprefix("top")
     return int(number) if step.startswith("top") and number.isdecimal() and int(number) > 0 else None

@@ -1,4 +1,4 @@
-"""A border as an artifact records it: JSON, in which layers and functions stand as the Keras models that they make."""
+"""The record of an input/output adapter in an artifact: JSON, with layers and functions as saved Keras models."""
 
 import base64
 import io
@@ -20,18 +20,18 @@ from keras_pe.protocols import Model
 _MODEL = "model"  # the key of a step that is a Keras model
 _STEPS = ("preprocessing", "postprocessing")
 _MOST_RECORDED = 2**22  # bytes of a step, compressed
-_MOST_UNPACKED = 2**26  # bytes of a step: a record may come from anywhere
-_UNDATED = {"date_saved": ""}  # the same border gives the same record
+_MOST_UNPACKED = 2**26  # bytes of a step: an untrusted record could unpack to any size
+_UNDATED = {"date_saved": ""}  # a date would make the records of equal adapters differ
 
 
 @dataclass(frozen=True)
 class BorderRecord:
-    """A border that was read from an artifact.
+    """An adapter that was read from an artifact.
 
     Attributes:
-        text: The record, by which two borders are equal.
-        border: The border.
-        depth: How many borders stand around the innermost model in the artifact, this one included.
+        text: The JSON of the record. Two records are equal if their texts are.
+        border: The adapter.
+        depth: The number of nested adapters around the innermost model of the artifact, including this one.
     """
 
     text: str
@@ -39,12 +39,15 @@ class BorderRecord:
     depth: int = field(compare=False)
 
     def around(self, model: Model, input_signature: Any = None, fixed: FixedSizes | None = None) -> tuple[Any, Any]:
-        """Returns the model with the border around it, and its signature; both as given if it has the border already.
+        """Wraps the model in the adapter; returns both arguments unchanged if the model has the adapter already.
 
         Args:
             model: A built `keras.Model`.
-            input_signature: As in `Border.around`.
+            input_signature: See `Border.around`.
             fixed: The sizes that the artifact fixes.
+
+        Returns:
+            The model and its input signature, which is None for a wrapped model.
         """
         if border_depth(model) >= self.depth:
             return model, input_signature
@@ -52,7 +55,7 @@ class BorderRecord:
 
 
 def border_depth(model: Any) -> int:
-    """Returns how many borders stand around a model: each is a model around one of the same name."""
+    """Returns the number of adapters around a model. An adapter contains a model of its own name."""
     import keras
 
     inner = next(
@@ -63,12 +66,12 @@ def border_depth(model: Any) -> int:
 
 
 def border_to_json(border: Border, outer: Any, given: Mapping[tuple[str, str], Any]) -> tuple[str, list[str]]:
-    """Returns the record of a border, and a sentence on each step that it cannot hold.
+    """Returns the record of an adapter, and a sentence for each step that cannot be recorded.
 
     Args:
-        border: The border.
-        outer: The model with the border around it.
-        given: The tensor that each layer or function is given, by field and name.
+        border: The adapter.
+        outer: The model within the adapter.
+        given: The input tensor of each step, by field and name.
     """
     content: dict[str, Any] = {each.name: _plain(getattr(border, each.name)) for each in fields(border)}
     content["depth"] = border_depth(outer)
@@ -79,8 +82,8 @@ def border_to_json(border: Border, outer: Any, given: Mapping[tuple[str, str], A
             if isinstance(step, str):
                 continue
             try:
-                steps[name] = _packed(step, given[title, name], f"{title}_{name}")
-            except Exception as error:  # whatever Keras or a foreign layer raises
+                steps[name] = _pack_step(step, given[title, name], f"{title}_{name}")
+            except Exception as error:  # Keras or a foreign layer may raise any error
                 steps[name] = None
                 lost.append(
                     f"The {title} of {name!r} is not recorded in the artifact ({first_line(error)}): give a check the "
@@ -90,10 +93,10 @@ def border_to_json(border: Border, outer: Any, given: Mapping[tuple[str, str], A
 
 
 def border_from_json(text: str) -> BorderRecord:
-    """Returns what `border_to_json` has recorded.
+    """Returns the adapter that `border_to_json` has recorded.
 
     Raises:
-        ValueError: If the text is something else, a step was not recorded, or it cannot be loaded.
+        ValueError: If the text is not such a record, a step was not recorded, or a step cannot be loaded.
     """
     try:
         content = json.loads(text)
@@ -119,11 +122,11 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 
-def _packed(step: Callable[[Any], Any], x: Any, name: str) -> dict[str, str]:
-    """Returns a Keras model that does what a step does, its files as text.
+def _pack_step(step: Callable[[Any], Any], x: Any, name: str) -> dict[str, str]:
+    """Returns the saved Keras model of a step, compressed and encoded as text.
 
     Raises:
-        ValueError: If they are too large.
+        ValueError: If the model is too large.
     """
     import keras
 
@@ -134,7 +137,7 @@ def _packed(step: Callable[[Any], Any], x: Any, name: str) -> dict[str, str]:
         model.save(path)
         with zipfile.ZipFile(path) as file:
             files = {each: file.read(each) for each in sorted(file.namelist())}
-    files["config.json"] = _numbered(files["config.json"], model)
+    files["config.json"] = _name_by_index(files["config.json"], model)
     files["metadata.json"] = json.dumps(json.loads(files["metadata.json"]) | _UNDATED, sort_keys=True).encode()
     texts = {each: base64.b64encode(content).decode() for each, content in files.items()}
     packed = zlib.compress(json.dumps(texts, sort_keys=True).encode(), 9)
@@ -143,8 +146,8 @@ def _packed(step: Callable[[Any], Any], x: Any, name: str) -> dict[str, str]:
     return {_MODEL: base64.b64encode(packed).decode()}
 
 
-def _numbered(config: bytes, model: Any) -> bytes:
-    """Returns a configuration with operations named by their place: Keras counts them through the whole process."""
+def _name_by_index(config: bytes, model: Any) -> bytes:
+    """Names the operations of a configuration by their index: Keras' own numbers depend on earlier models."""
     import keras
 
     names = {
@@ -153,25 +156,25 @@ def _numbered(config: bytes, model: Any) -> bytes:
         if not isinstance(each, keras.Layer)
     }
 
-    def renamed(value: Any) -> Any:
+    def rename_in(value: Any) -> Any:
         if isinstance(value, dict):
             return {
-                key: names.get(each, each) if key == "name" and isinstance(each, str) else renamed(each)
+                key: names.get(each, each) if key == "name" and isinstance(each, str) else rename_in(each)
                 for key, each in value.items()
             }
         if isinstance(value, list):
             is_place = len(value) == 3 and isinstance(value[0], str) and isinstance(value[1], int)
-            return [names.get(value[0], value[0]), *value[1:]] if is_place else [renamed(each) for each in value]
+            return [names.get(value[0], value[0]), *value[1:]] if is_place else [rename_in(each) for each in value]
         return value
 
-    return json.dumps(renamed(json.loads(config)), sort_keys=True).encode()
+    return json.dumps(rename_in(json.loads(config)), sort_keys=True).encode()
 
 
 def _step(step: str | Mapping[str, str]) -> Any:
-    """Returns what a recorded step does: its name, or the layer or model that was saved.
+    """Returns a recorded step: the name of the step, or the saved layer or model.
 
     Raises:
-        ValueError: If it cannot be loaded.
+        ValueError: If the layer or model cannot be loaded.
     """
     import keras
 

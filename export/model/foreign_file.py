@@ -1,4 +1,4 @@
-"""A file or folder that Keras does not load as a model: the name of its content, and how a model comes out of it."""
+"""Files and folders that Keras cannot load as a model: a description of their content, and the way to a model."""
 
 import json
 import zipfile
@@ -59,10 +59,10 @@ _SUFFIXES = {
 
 
 def describe_foreign(path: Path) -> str:
-    """Returns a sentence for what stands at a path and the way out, empty if it may be a model that Keras saved.
+    """Returns sentences on the content of a path and the way out; an empty text if Keras may have saved it.
 
-    A TensorFlow checkpoint may be named as TensorFlow names it: without the ".index" of its file. Neither Keras nor
-    TensorFlow is imported, no code of the file runs, and contents are read within bounds.
+    The path of a TensorFlow checkpoint may omit the suffix ".index", as in TensorFlow itself. The function imports
+    neither Keras nor TensorFlow, runs no code of the file, and limits the bytes that it reads.
     """
     found = _describe(path)
     if found is None:
@@ -149,7 +149,7 @@ def _describe_zip(path: Path) -> tuple[str, str] | None:
     try:
         with zipfile.ZipFile(path) as file:
             names = set(file.namelist())
-    except Exception:  # whatever a damaged file raises
+    except Exception:  # a damaged file may raise any error
         return "not a whole .keras file", "Save the model again where it was made."
     if "config.json" in names:
         return ("a .keras file under another name", "Rename it to end in .keras.") if path.suffix != ".keras" else None
@@ -161,10 +161,11 @@ def _describe_zip(path: Path) -> tuple[str, str] | None:
 
 
 def read_configuration(path: Path) -> str:
-    """Returns the JSON of a file's model, after the sizes that the file claims are checked.
+    """Checks the sizes that a file claims, and returns the JSON of its model.
 
     Raises:
-        Exception: Whatever a file that is not whole makes of its reader; a ValueError if it claims too much.
+        ValueError: If the file claims far more than it contains.
+        Exception: Any error of the reader of a damaged file.
     """
     if path.suffix in (".h5", ".hdf5"):
         return probe_hdf5(path).configuration or ""
@@ -174,13 +175,13 @@ def read_configuration(path: Path) -> str:
 
 
 def saved_by(path: Path) -> str:
-    """Returns the version of Keras that saved a file, such as "2.15.0"; empty if the file does not say."""
+    """Returns the version of Keras that saved a file, such as "2.15.0"; an empty text if it is not recorded."""
     try:
         if path.suffix in (".h5", ".hdf5"):
             version = probe_hdf5(path).version
         else:
             with zipfile.ZipFile(path) as file:
                 version = json.loads(read_text(file, "metadata.json"))["keras_version"]
-    except Exception:  # whatever a damaged file raises
+    except Exception:  # a damaged file may raise any error
         return ""
     return version if isinstance(version, str) and version.partition(".")[0].isdigit() else ""

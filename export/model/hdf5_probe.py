@@ -1,4 +1,4 @@
-"""The content of an HDF5 file, read once in a process of its own: HDF5 never returns from some damaged files."""
+"""The content of an HDF5 file, read in a subprocess: HDF5 hangs on some damaged files."""
 
 import functools
 import json
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from keras_pe.export.zip_files import check_ratio
 
 _LEAST_SECONDS = 20.0
-_BYTES_A_SECOND = 2**24  # less than any disk reads
+_BYTES_A_SECOND = 2**24  # every disk reads faster than this
 # Prints the configuration, the version of Keras, the names at the top, and the bytes that the datasets claim.
 _PROBE = """
 import json, sys
@@ -33,12 +33,12 @@ with h5py.File(sys.argv[1]) as file:
 
 
 class Hdf5Content(NamedTuple):
-    """What an HDF5 file holds.
+    """The content of an HDF5 file.
 
     Attributes:
-        configuration: The JSON of a model, None if there is none.
-        version: The version of Keras that saved the file; empty if the file does not say.
-        names: The names of its attributes, groups and datasets at the top.
+        configuration: The JSON of a model; None if the file contains no model.
+        version: The version of Keras that saved the file; an empty text if the file does not record it.
+        names: The names of the attributes, groups and datasets at the top level.
     """
 
     configuration: str | None
@@ -47,21 +47,21 @@ class Hdf5Content(NamedTuple):
 
 
 def probe_hdf5(path: Path) -> Hdf5Content:
-    """Returns the content of an HDF5 file. Whatever reads the file afterwards ends as this did.
+    """Reads all of an HDF5 file, so that later readers of the file neither hang nor crash, and returns its content.
 
     Raises:
-        ValueError: If the file is not whole, or its datasets claim far more than the file holds.
-        OSError: If there is no such file.
+        ValueError: If the file is damaged, or its datasets claim far more than the size of the file.
+        OSError: If the file does not exist.
     """
     status = path.stat()
-    said, names, claimed = _probed(str(path.absolute()), status.st_size, status.st_mtime_ns)
+    said, names, claimed = _run_probe(str(path.absolute()), status.st_size, status.st_mtime_ns)
     check_ratio(claimed, status.st_size)
     return Hdf5Content(said.get("model_config"), said.get("keras_version", ""), frozenset(names))
 
 
 @functools.lru_cache(maxsize=4)
-def _probed(path: str, size: int, changed: int) -> Any:
-    """Returns what the subprocess prints; `changed` tells one content of a path from another."""
+def _run_probe(path: str, size: int, changed: int) -> Any:
+    """Returns the output of the subprocess. `size` and `changed` are part of the cache key of a path."""
     seconds = _LEAST_SECONDS + size / _BYTES_A_SECOND
     command = [sys.executable, "-P", "-c", _PROBE, path, str(100 * max(size, 2**27))]
     try:

@@ -1,6 +1,6 @@
-"""The same model made again, with its weights: in half precision or out of it for an export, in float64 to measure by.
+"""Rebuilds of a model in another precision: in float32 or float16 for exports, in float64 as the reference.
 
-The runtimes have no bfloat16 kernels to speak of, and float16 differs between them by more than a comparison can allow.
+Runtimes have hardly any bfloat16 kernels, and their float16 results differ by more than a comparison can tolerate.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from keras_pe.export.results import HALF
 
 
 def half_dtypes(layers: Iterable[Any]) -> list[str]:
-    """Returns the half-precision types that the layers compute in or keep weights in."""
+    """Returns the half-precision dtypes that the layers compute with or store weights in."""
     dtypes = {dtype for layer in layers for dtype in (layer.compute_dtype, layer.variable_dtype)}
     return sorted(dtypes.intersection(HALF))
 
@@ -29,16 +29,17 @@ def half_dtypes(layers: Iterable[Any]) -> list[str]:
 def in_export_precision(
     model: Any, input_signature: Any, wanted: str | None, format: Format
 ) -> tuple[list[Any], Any, list[str]]:
-    """Returns the model to export, followed by its layers, its signature, and what differs from the given one.
+    """Returns the model to export with its layers, its input signature, and notes on the differences from `model`.
 
     Args:
         model: The Keras model.
-        input_signature: As it was given. A `Signature` is returned in the other precision.
-        wanted: "float32", of which only models of half precision are made again; "float16"; or None for any.
-        format: For the error.
+        input_signature: The argument of the caller. A `Signature` is converted to the new precision.
+        wanted: "float32" to rebuild models of half precision; "float16" to rebuild all other models; None to keep the
+            model.
+        format: The format, for the error.
 
     Raises:
-        UnsupportedError: If the model must be made again and cannot be.
+        UnsupportedError: If the model needs a rebuild and cannot be rebuilt.
     """
     layers = all_layers(model)
     found = half_dtypes(layers)
@@ -67,7 +68,7 @@ def in_export_precision(
 
 
 def _check_range(model: Any, rebuild: Any, format: Format) -> None:
-    """Raises UnsupportedError if a weight of a rebuild is infinite that the model has as a number."""
+    """Raises UnsupportedError if a finite weight of the model is infinite in the rebuild."""
     import keras
 
     for own, other in zip(model.weights, rebuild.weights, strict=True):
@@ -82,10 +83,10 @@ def _check_range(model: Any, rebuild: Any, format: Format) -> None:
 
 
 def in_float64(model: Any) -> Any:
-    """Returns a model made again in float64, with the same weights. It is to be called within `float64_allowed`.
+    """Returns a rebuild of the model in float64, with equal weights. Call the rebuild within `float64_allowed`.
 
     Raises:
-        ValueError: If the model cannot be made again.
+        ValueError: If the model cannot be rebuilt.
     """
     with float64_allowed():
         return with_dtype(model, "float64")
@@ -93,12 +94,13 @@ def in_float64(model: Any) -> Any:
 
 @contextlib.contextmanager
 def float64_allowed(rng: np.random.Generator | None = None) -> Iterator[None]:
-    """A context in which the backend computes in float64 where it is asked to, as none does by itself.
+    """A context in which the backend computes in float64 if the tensors are float64.
 
-    JAX has no float64 unless it is told to, Keras cuts it on JAX and PyTorch, and TensorFlow resizes no image so.
+    JAX has no float64 by default. Keras casts float64 to float32 on JAX and PyTorch. TensorFlow resizes images in
+    float32.
 
     Args:
-        rng: Nudges what of a model's values is neither an input nor a weight: see `exact_resizing`.
+        rng: The source of small random changes of the positions in resized images, see `exact_resizing`.
     """
     import keras
 
@@ -121,8 +123,9 @@ def exact_resizing(rng: np.random.Generator | None = None) -> contextlib.Abstrac
     """Returns a context in which `tf.image.resize` resizes float64 images in float64, in this thread.
 
     Args:
-        rng: Nudges the places between pixels by up to a unit in the last place of float32, each time anew: what is as
-            right as Keras' own places. Some runtimes round them where TensorFlow does not, at a ratio of 1.75 say.
+        rng: Changes the positions between pixels by up to a unit in the last place of float32, at each call anew. These
+            positions are as correct as Keras' own: some runtimes round them differently, for example at a ratio of
+            1.75.
     """
     import tensorflow as tf
 
@@ -135,7 +138,7 @@ def exact_resizing(rng: np.random.Generator | None = None) -> contextlib.Abstrac
 
 
 def _bilinear(images: Any, size: Any, rng: np.random.Generator | None) -> Any:
-    """Returns the mean of the two pixels around each place, by their distance, along one axis after the other."""
+    """Interpolates linearly between the two pixels around each position, along the height and then the width."""
     import tensorflow as tf
 
     for axis, new in ((_HEIGHT, size[0]), (_WIDTH, size[1])):
@@ -156,14 +159,14 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64", "mixed_float16", "mixed_
 
 
 def with_dtype(model: Any, dtype: str) -> Any:
-    """Returns the model in another precision: every layer's policy, every float input, the weights cast.
+    """Returns the model in another precision, which applies to the policies of layers, float inputs and weights.
 
     Args:
-        model: A built `keras.Model` that can be made again from its configuration.
+        model: A built `keras.Model` that can be rebuilt from its configuration.
         dtype: "float64", "float32" or "float16".
 
     Raises:
-        ValueError: If the model cannot be made again.
+        ValueError: If the model cannot be rebuilt.
     """
 
     def change(config: dict[str, Any]) -> None:
@@ -173,14 +176,14 @@ def with_dtype(model: Any, dtype: str) -> Any:
         elif isinstance(inner, dict) and isinstance(inner.get("dtype"), str) and inner["dtype"] in _FLOATS:
             inner["dtype"] = dtype
 
-    # A model takes its own policy from the global one: its configuration has none.
+    # The configuration of a model lacks the model's own policy, so Keras takes the global one for it.
     with _global_policy(dtype):
         return clone_with(model, change)
 
 
 @contextlib.contextmanager
 def _global_policy(dtype: str) -> Iterator[None]:
-    """Sets the policy of layers that are made without one; Keras keeps it for each thread."""
+    """Sets the default policy of new layers in this thread."""
     import keras
 
     before = keras.config.dtype_policy()
@@ -192,18 +195,18 @@ def _global_policy(dtype: str) -> Iterator[None]:
 
 
 def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
-    """Returns the model made again from its configuration, with the same weights.
+    """Returns a rebuild of the model from its configuration, with equal weights.
+
+    Warnings of the layers' constructors are ignored: the user has seen them when the model was made, and a test suite
+    may turn them into errors.
 
     Args:
         model: A built `keras.Model`.
-        change: Called with each serialized object in the configuration, a dict with "class_name" and "config", which it
-            may edit.
-
-    What the model's layers warn of when they are made, they have warned of before: a warning is no refusal, though a
-    suite of tests may make an error of it.
+        change: A function that may edit each serialized object of the configuration, a dict with "class_name" and
+            "config".
 
     Raises:
-        ValueError: If the model cannot be made again, or has other weights or outputs then.
+        ValueError: If the model cannot be rebuilt, or its rebuild has other weights or outputs.
     """
     import keras
 
@@ -223,36 +226,37 @@ def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
                 again.build_from_config(model.get_build_config())
             if is_converted(model):
                 convert_keras_hub(again)
-    except Exception as error:  # any layer's constructor may refuse
+    except Exception as error:  # the constructor of a layer may raise any error
         raise ValueError(f"{model.name!r} cannot be made again from its configuration: {first_line(error)}.") from error
     if [v.shape for v in again.variables] != [v.shape for v in model.variables]:
         raise ValueError(f"{model.name!r} has other weights when it is made again from its configuration.")
-    if _output_shapes(again) != _output_shapes(model):  # it holds an empty constant without its shape
+    if _output_shapes(again) != _output_shapes(model):  # a configuration stores an empty constant without its shape
         raise ValueError(f"{model.name!r} returns other shapes when it is made again from its configuration.")
     try:
         for mine, theirs in zip(again.variables, model.variables, strict=True):
             mine.assign(keras.ops.cast(theirs, mine.dtype))
-    except Exception as error:  # each backend has its own where memory ends
+    except Exception as error:  # each backend has its own error for exhausted memory
         raise ValueError(f"{model.name!r} cannot have its weights twice: {first_line(error)}.") from error
     return again
 
 
 def _output_shapes(model: Any) -> list[Any]:
-    """Returns the shapes of the outputs, none of a model whose code alone tells them."""
+    """Returns the shapes of the outputs; an empty list for a subclassed model."""
     return [tensor.shape for tensor in getattr(model, "outputs", None) or ()]
 
 
 def _own_classes(model: Any) -> dict[tuple[str, str], type]:
-    """Returns the classes of the layers that are not Keras' own, by their name and that of the layer.
+    """Returns the classes of layers outside Keras, by the names of the class and of the layer.
 
-    Keras finds its own by their modules: by name its layer `Add` would stand for its operation `Add` as well.
+    Classes of Keras are omitted. Keras finds them by module, and a name may be ambiguous: `Add` is a layer and an
+    operation.
     """
     own = (layer for layer in all_layers(model) if type(layer).__module__.partition(".")[0] != "keras")
     return {(type(layer).__name__, layer.name): type(layer) for layer in own}
 
 
 def _register(classes: Mapping[tuple[str, str], type], config: dict[str, Any]) -> None:
-    """Says whose class a layer is: a function that makes layers may make several classes of one name."""
+    """Stores the identity of the class of a layer in its configuration: several classes may have one name."""
     inner = config["config"]
     own = classes.get((config["class_name"], str(inner.get("name")))) if isinstance(inner, dict) else None
     if own is not None:
@@ -264,7 +268,7 @@ def _id(own: type) -> str:
 
 
 def _begin_at_zero(config: dict[str, Any]) -> None:
-    """Spares the random numbers that weights begin with: in float64 they take three times the memory of a weight."""
+    """Replaces random initializers by zeros: random float64 numbers take three times the memory of a weight."""
     if config.get("module") == "keras.initializers" and "seed" in config["config"]:
         config.update(class_name="Zeros", config={})
 

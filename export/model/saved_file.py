@@ -1,4 +1,4 @@
-"""A file that Keras saved a model to: what its name and content say, the loading, and the modules that it needs."""
+"""Model files of Keras: their format, the loading, and the modules that a file needs."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from keras_pe.export.model.foreign_file import describe_foreign, read_configurat
 from keras_pe.export.model.watch.keras_internals import loads_python_code
 
 KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
-"""What the names of files that Keras loads end in."""
+"""The suffixes of the files that Keras loads."""
 
 _OLD = KERAS_SUFFIXES[1:]
 _UNKNOWN = re.compile(
@@ -32,22 +32,22 @@ _OLDER = (
 
 
 class MissingCodeError(ValueError):
-    """A file needs Python code that this process does not have, or may not run. The file itself may be sound."""
+    """A file needs Python code that this process lacks or may not run. The file itself may be intact."""
 
 
 def is_in_old_format(path: Path) -> bool:
-    """Whether Keras saved a model to this path as HDF5, as it did before `.keras`. The file is not opened."""
+    """Whether a path has a suffix of the old HDF5 format. The file is not opened."""
     return path.suffix in _OLD
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """Returns the model of a file, not compiled. The layers of this package are registered.
+    """Returns the model of a file without compiling it. The layers of this package are registered.
 
-    The sizes that the file claims are checked before Keras reads its contents.
+    The sizes that the file claims are checked before Keras reads the file.
 
     Raises:
-        ValueError: If the file holds no whole model, or Keras cannot load it, whatever a foreign layer raises: a
-            `MissingCodeError` if its code is not here.
+        MissingCodeError: If this process lacks the code of a layer, or may not run it.
+        ValueError: If the file contains no complete model, or Keras cannot load it for any other reason.
     """
     check_saved_file(Path(path))
     import keras
@@ -62,7 +62,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
 
 def check_saved_file(path: Path) -> None:
-    """Raises ValueError if a file holds no whole model of Keras: the sentence names its content and the way out.
+    """Raises ValueError if a file contains no complete Keras model. The message names the content and the way out.
 
     Keras is not imported.
     """
@@ -72,22 +72,22 @@ def check_saved_file(path: Path) -> None:
         raise ValueError(f"`model` must be a {', '.join(KERAS_SUFFIXES)} file. Received: {path}.")
     try:
         read_configuration(path)
-    except Exception as error:  # whatever a damaged file raises
+    except Exception as error:  # a damaged file may raise any error
         raise ValueError(f"{path} could not be loaded: its content cannot be read ({first_line(error)}).") from error
 
 
 def _lacks_code(error: Exception, path: Path) -> bool:
-    """Whether Keras could not load a file for what it does not know of its code, or may not run of it."""
+    """Whether Keras failed to load a file because code is missing or may not run."""
     return (_holds_python_code(path) and not loads_python_code()) or _UNKNOWN.match(first_line(error)) is not None
 
 
 def why_not_loaded(error: BaseException | None, path: Path, for_unknown: str = _IMPORT_IT) -> str:
-    """Returns what kept Keras from loading a file, and the way out where one is known.
+    """Returns the reason why Keras could not load a file, and the way out if one is known.
 
     Args:
-        error: What Keras raised.
+        error: The error that Keras raised.
         path: The file.
-        for_unknown: The way out where a class or a function is not known.
+        for_unknown: The way out for an unknown class or function.
     """
     if _holds_python_code(path) and not loads_python_code():
         return (
@@ -97,13 +97,13 @@ def why_not_loaded(error: BaseException | None, path: Path, for_unknown: str = _
     said = first_line(error)
     version = saved_by(path)
     is_older = bool(version) and int(version.partition(".")[0]) < 3
-    if unknown := _UNKNOWN.match(said):  # a page of configuration follows
+    if unknown := _UNKNOWN.match(said):  # drop the rest of the message, a page of configuration
         return " ".join([f"{unknown[0]}. {for_unknown}".strip(), *([_OLDER.format(version)] if is_older else [])])
     if unread := _LAMBDA.match(said):
         return f"{unread[0]}: Keras saves a lambda there, which it cannot load. Give the function a name. {for_unknown}"
     if is_older:
         return f"{said}. {_OLDER.format(version)}"
-    if is_in_old_format(path) and not isinstance(error, OSError):  # an OSError says that the file is damaged
+    if is_in_old_format(path) and not isinstance(error, OSError):  # an OSError means that the file is damaged
         return (
             f"{said}. Keras cannot load all that it saves in the format .h5, such as a sum 'x + y' of two layers. Save "
             "the model as .keras where it was made."
@@ -116,9 +116,10 @@ def _holds_python_code(path: Path) -> bool:
 
 
 def registering_modules(path: Path) -> tuple[str, ...]:
-    """Returns the modules of this process that register what a file of a model names.
+    """Returns the modules of this process that have registered the custom objects of a model file.
 
-    Only what the caller has imported is imported elsewhere: a file does not say what is run.
+    A subprocess imports these modules. Only modules that the caller has imported count, so a file cannot choose the
+    code that runs.
     """
     if "keras" not in sys.modules:
         return ()
@@ -131,14 +132,14 @@ def registering_modules(path: Path) -> tuple[str, ...]:
 
 
 def _configuration(path: Path) -> str:
-    """Returns the JSON of a file's model, empty if the file is not whole; `load_model` raises an error for it."""
+    """Returns the JSON of a file's model; an empty text for a damaged file, which `load_model` reports."""
     with contextlib.suppress(Exception):
         return read_configuration(path)
     return ""
 
 
 def local_layer(layers: Iterable[Any]) -> Any:
-    """Returns the first layer whose class is known in this process only, None where there is none."""
+    """Returns the first layer whose class another process cannot import; None if all can be imported."""
     return next(
         (layer for layer in layers if type(layer).__module__ == "__main__" or "<locals>" in type(layer).__qualname__),
         None,

@@ -1,7 +1,8 @@
-"""How a file stores weights where that is not as Keras has them.
+"""The layouts in which a file stores weights, if they differ from Keras' layouts.
 
-An operator may want other axes or unsigned numbers; a normalization is at inference an affine map, which the weights of
-the layer before it can hold; and ONNX's LSTM, GRU and RNN take one row a unit, the gates in an order of their own.
+An operator may need permuted axes or unsigned numbers. A normalization is an affine map at inference, so its weights
+can be folded into those of the layer before it. ONNX's LSTM, GRU and RNN take one row for each unit, and order the
+gates differently.
 """
 
 import itertools
@@ -14,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 LAYOUTS_KEY = "keras_pe.layouts"
-"""Where a file says how it stores weights that it does not store as Keras does: JSON, a layout by the weight's name."""
+"""The metadata key of the layouts that differ from Keras': JSON, a layout by the name of the weight."""
 
 FOLDED_KEY = "keras_pe.folded"
-"""Where a file says what it stores as one: JSON, the path of a normalization by that of the layer before it."""
+"""The metadata key of folded normalizations: JSON, the path of a normalization by the path of the layer before it."""
 
 Step = tuple[str, tuple[int, ...]]
-"""The name of a function of NumPy's, "reshape" or "transpose", and the shape or the axes that it is given.
+"""A NumPy function, "reshape" or "transpose", and its shape or axes.
 
-"unsigned" and nothing: an int8 as the uint8 that is 128 more.
+The step "unsigned" has no argument. It adds 128 to an int8, which makes a uint8.
 """
 
 _SIGN = np.uint8(128)
@@ -30,16 +31,16 @@ _Array = npt.NDArray[np.float64]
 
 RECURRENT_OPERATORS = {"LSTMCell": "LSTM", "GRUCell": "GRU", "SimpleRNNCell": "RNN"}
 
-_GATES = {"LSTM": (0, 3, 1, 2), "GRU": (0, 1, 2), "RNN": (0,)}  # where Keras has ONNX's first, second, ...
+_GATES = {"LSTM": (0, 3, 1, 2), "GRU": (0, 1, 2), "RNN": (0,)}  # Keras' index of ONNX's first, second, ... gate
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What is done to a Keras weight before it is stored.
+    """The steps from a Keras weight to the stored array.
 
     Attributes:
         keras: The shape of the Keras variable.
-        steps: In the order in which they are done.
+        steps: The steps, in order.
     """
 
     keras: tuple[int, ...]
@@ -47,7 +48,7 @@ class Layout:
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """The shapes before the first step, between two, and after the last."""
+        """The shape before the first step, and the shape after each step."""
         return list(itertools.accumulate(self.steps, _shape_after, initial=self.keras))
 
     @property
@@ -56,11 +57,11 @@ class Layout:
         return any(function == "unsigned" for function, _ in self.steps)
 
     def then(self, function: str, argument: Sequence[int]) -> "Layout":
-        """Returns the layout with one step more."""
+        """Returns the layout with a further step."""
         return Layout(self.keras, (*self.steps, (function, tuple(int(number) for number in argument))))
 
     def store(self, weight: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Returns a Keras weight as the file stores it."""
+        """Returns the array that the file stores for a Keras weight."""
         for function, argument in self.steps:
             weight = (
                 weight.view(np.uint8) ^ _SIGN if function == "unsigned" else getattr(np, function)(weight, argument)
@@ -68,10 +69,10 @@ class Layout:
         return np.ascontiguousarray(weight)
 
     def restore(self, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Returns what a file stores as Keras has it, without a copy where that can be.
+        """Returns a stored array in Keras' layout, without a copy if possible.
 
         Raises:
-            ValueError: If it has another size than the weight.
+            ValueError: If the array and the weight differ in size.
         """
         shapes = self.shapes
         array = stored.reshape(shapes[-1])
@@ -84,13 +85,13 @@ class Layout:
 
 
 def layouts_to_json(layouts: Mapping[str, Layout]) -> str:
-    """Returns the metadata of a file, the same for equal layouts."""
+    """Returns the metadata of layouts. Equal layouts have equal texts."""
     values = {name: {"keras": layout.keras, "steps": layout.steps} for name, layout in layouts.items()}
     return json.dumps(values, sort_keys=True)
 
 
 def layouts_from_json(text: str) -> dict[str, Layout]:
-    """Reads what `layouts_to_json` returned; nothing where another program wrote something else under its key."""
+    """Returns the layouts from `layouts_to_json`; an empty dict for any other text, which another program may write."""
     try:
         return {
             name: Layout(
@@ -110,7 +111,7 @@ def _shape_after(shape: tuple[int, ...], step: Step) -> tuple[int, ...]:
 
 
 def is_linear(layer: Any) -> bool:
-    """Whether a layer is a product with its kernel and a sum, to which a normalization after it can be added."""
+    """Whether a layer is a linear map with a kernel, into which a normalization can be folded."""
     import keras
 
     layers = keras.layers
@@ -123,8 +124,11 @@ def is_linear(layer: Any) -> bool:
 
 
 def kernel_of(layer: Any) -> Any:
-    """Returns the variable under whose name the factors of a normalization are stored: of a linear layer the kernel
-    that it applies last, and of the normalization itself its own."""
+    """Returns the variable under whose name the factors of a normalization are stored.
+
+    A linear layer stores them in the kernel that it applies last. A normalization on its own stores them in its `gamma`
+    or its variance.
+    """
     import keras
 
     if isinstance(layer, keras.layers.BatchNormalization):
@@ -133,15 +137,20 @@ def kernel_of(layer: Any) -> Any:
 
 
 def is_foldable(layer: Any, after: Any) -> bool:
-    """Whether exporters fold the second layer into the weights of the first, which may be the same layer."""
+    """Whether exporters fold the layer `after` into the weights of `layer`. Both may be one normalization."""
     import keras
 
     return isinstance(after, keras.layers.BatchNormalization) and (layer is after or is_linear(layer))
 
 
 def affine_map(norm: Any, bias: Any = 0.0) -> tuple[_Array, _Array]:
-    """Returns what a normalization multiplies each channel by, and then adds to it, where the input lacks a bias."""
-    with np.errstate(invalid="ignore", divide="ignore"):  # a variance that is none makes NaN in Keras as well
+    """Returns the factor and the term of a normalization for each channel.
+
+    Args:
+        norm: The normalization.
+        bias: The bias of the layer before it, which the term includes.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):  # Keras also computes NaN from an invalid variance
         scale: _Array = 1.0 / np.sqrt(_array(norm.moving_variance) + norm.epsilon)
     scale = scale * _array(norm.gamma) if norm.scale else scale
     shift = (bias - _array(norm.moving_mean)) * scale
@@ -150,38 +159,40 @@ def affine_map(norm: Any, bias: Any = 0.0) -> tuple[_Array, _Array]:
 
 @dataclass(frozen=True)
 class Folding:
-    """A layer, and the normalization after it: those of `is_foldable`. One that stands by itself is both: its four
-    weights are stored as a factor and a term for each channel."""
+    """A layer and the normalization after it, for which `is_foldable` is True.
+
+    A normalization on its own is both. Its four weights are stored as a factor and a term for each channel.
+    """
 
     layer: Any
     norm: Any
 
     @property
     def bias_owner(self) -> Any:
-        """The variable under whose name the bias of both is stored."""
+        """The variable under whose name the combined bias is stored."""
         if (bias := getattr(self.layer, "bias", None)) is not None:
             return bias
         return self.norm.beta if self.norm.center else self.norm.moving_mean
 
     @property
     def gone(self) -> set[str]:
-        """The paths of the variables that are stored under no name of their own."""
+        """The paths of the variables that the file does not store under their own names."""
         return {v.path for v in self.norm.variables} - {kernel_of(self.layer).path, self.bias_owner.path}
 
     @property
     def own_bias(self) -> Any:
-        """What the layer adds itself."""
+        """The layer's own bias; 0 if the layer has no bias."""
         bias = getattr(self.layer, "bias", None)
         return 0.0 if bias is None else _array(bias)
 
     def kernel(self) -> npt.NDArray[np.float32]:
-        """Returns the kernel of both, as Keras lays it out, rounded once."""
+        """Returns the combined kernel in Keras' layout. It is computed in float64 and rounded once."""
         import keras
 
         layers, own = keras.layers, affine_map(self.norm)[0]
         if self.layer is self.norm:
             return own.astype(np.float32)
-        kernel = _array(kernel_of(self.layer))  # the channels that leave are last
+        kernel = _array(kernel_of(self.layer))  # the output channels are the last axis
         if isinstance(self.layer, layers.DepthwiseConv1D | layers.DepthwiseConv2D):
             own = own.reshape(kernel.shape[-2:])
         elif isinstance(self.layer, layers.Conv1DTranspose | layers.Conv2DTranspose | layers.Conv3DTranspose):
@@ -190,13 +201,13 @@ class Folding:
         return folded
 
     def bias(self) -> npt.NDArray[np.float32]:
-        """Returns what both add to each channel, rounded once."""
+        """Returns the combined bias of each channel. It is computed in float64 and rounded once."""
         return affine_map(self.norm, self.own_bias)[1].astype(np.float32)
 
 
 @dataclass(frozen=True)
 class ComputedWeight:
-    """A weight that is computed from others when it is read, with what a tensor of TensorFlow's has."""
+    """A weight that is computed from other weights when it is read. It has the attributes of a TensorFlow tensor."""
 
     shape: tuple[int, ...]
     numpy: Callable[[], npt.NDArray[Any]]
@@ -204,12 +215,12 @@ class ComputedWeight:
 
 
 def foldings_to_json(foldings: Mapping[str, str]) -> str:
-    """Returns the metadata of a file, the same for equal foldings."""
+    """Returns the metadata of foldings. Equal foldings have equal texts."""
     return json.dumps(foldings, sort_keys=True)
 
 
 def foldings_from_json(text: str) -> dict[str, str]:
-    """Reads what `foldings_to_json` returned; nothing where another program wrote something else under its key."""
+    """Returns the foldings from `foldings_to_json`; an empty dict for a text of another program."""
     try:
         return {str(layer): str(norm) for layer, norm in json.loads(text).items()}
     except (AttributeError, ValueError):
@@ -224,9 +235,12 @@ def _array(variable: Any) -> _Array:
 
 
 def packed_cell(cell: Any) -> Mapping[str, npt.NDArray[Any]]:
-    """Returns the operator's W, R and B of a cell of `RECURRENT_OPERATORS`, by the names of the cell's weights.
+    """Returns the inputs W, R and B of the ONNX operator of a cell, by the names of the cell's weights.
 
-    Those are "kernel", "recurrent_kernel" and "bias". A bias that the cell has not is zero.
+    The names are "kernel", "recurrent_kernel" and "bias". B is zero if the cell has no bias.
+
+    Args:
+        cell: A cell whose class is in `RECURRENT_OPERATORS`.
     """
     units, gates = cell.units, _GATES[RECURRENT_OPERATORS[type(cell).__name__]]
 
@@ -234,7 +248,7 @@ def packed_cell(cell: Any) -> Mapping[str, npt.NDArray[Any]]:
         return np.concatenate([columns[:, gate * units : (gate + 1) * units].T for gate in gates])
 
     kernel, recurrent = np.asarray(cell.kernel), np.asarray(cell.recurrent_kernel)
-    biases = np.zeros((2, kernel.shape[1]), kernel.dtype)  # of the inputs, of the state
+    biases = np.zeros((2, kernel.shape[1]), kernel.dtype)  # a row for the inputs, and a row for the state
     if cell.bias is not None:
         bias = np.atleast_2d(np.asarray(cell.bias))
         biases[: len(bias)] = bias

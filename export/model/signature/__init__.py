@@ -1,1 +1,1 @@
-"""What a model takes and returns: names, dtypes and dynamic dimensions."""
+"""The signature of a model: names, dtypes and dynamic dimensions of its inputs and outputs."""

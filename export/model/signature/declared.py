@@ -1,4 +1,4 @@
-"""Names, dtypes and structure of the inputs and outputs that a model or a signature declares."""
+"""The names, dtypes and structure of inputs and outputs that a model or an input signature declares."""
 
 import inspect
 from collections.abc import Collection, Mapping, Sequence
@@ -20,13 +20,13 @@ _NO_INPUTS = ("training", "mask", "args", "kwargs")
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a model declares of its inputs.
+    """The inputs that a model declares.
 
     Attributes:
         model: The Keras model.
-        structure: Its first argument with a spec at each leaf; None if it declares none.
-        names: Its own name of each leaf.
-        optional: The names of the inputs that it may be called without, as `keras.Input(optional=True)` makes.
+        structure: The model's first argument with a spec at each leaf; None if the model does not declare its inputs.
+        names: The model's own name of each leaf.
+        optional: The names of the optional inputs, which `keras.Input(optional=True)` makes.
     """
 
     model: Any
@@ -40,8 +40,11 @@ class Inputs:
         return self.structure is not None
 
     def without(self, absent: Collection[str]) -> Any | None:
-        """Returns the signature of a model that is called without some inputs, given by any of their names; None if it
-        has no such input."""
+        """Returns the input signature of a call without some optional inputs; None if the model has no such input.
+
+        Args:
+            absent: The model's or the artifact's names of the inputs to omit.
+        """
         left_out = [name for name in self.optional if name in absent or sanitize(name) in absent]
         return self._structure_without(left_out) if left_out else None
 
@@ -50,14 +53,14 @@ class Inputs:
         return with_leaves(self.structure, [None if name in left_out else spec for name, (_, spec) in pairs])
 
     def arguments(self, input_signature: Any) -> tuple[tuple[Any, ...], list[str]]:
-        """Returns the positional arguments, a spec at each leaf, and the model's own name of each.
+        """Returns the positional arguments with a spec at each leaf, and the model's own name of each leaf.
 
         Args:
             input_signature: See `model_signature`.
 
         Raises:
-            ValueError: If the signature is not known, or has not one entry for each input.
-            TypeError: If it has something else at a leaf.
+            ValueError: If the signature is unknown, or its number of entries differs from the number of inputs.
+            TypeError: If a leaf is not a spec.
         """
         import keras
 
@@ -90,15 +93,15 @@ class Inputs:
                 f"Received: {len(given)} entries."
             )
         specs = [spec for _, spec in leaves(arguments)]
-        # Keras calls an unnamed tensor keras_tensor_17: the name of its input layer says more.
+        # Ignore the names of Keras tensors, such as keras_tensor_17: the name of the input layer is more useful.
         own_names = [None if isinstance(spec, keras.KerasTensor) else getattr(spec, "name", None) for spec in specs]
         return arguments, [name or default for name, default in zip(own_names, names, strict=True)]
 
     def _without_absent(self, input_signature: Any) -> "Inputs":
-        """Returns the inputs without the optional ones for which a signature has None.
+        """Returns the inputs without those for which the input signature has None.
 
         Raises:
-            ValueError: If it has None for an input that is not optional.
+            ValueError: If the signature has None for an input that is not optional.
         """
         given = _with_nones(input_signature) if self.is_known else []
         if len(given) != len(self.names) or None not in given:
@@ -115,10 +118,10 @@ class Inputs:
 
 
 def declared(model: Any) -> Inputs:
-    """Returns what a model declares of its inputs."""
+    """Returns the inputs that a model declares."""
     import keras
 
-    structure, names = _declared(model)
+    structure, names = _read_structure(model)
     layers = getattr(functional_of(model), "layers", ())
     optional = {id(layer.output) for layer in layers if isinstance(layer, keras.layers.InputLayer) and layer.optional}
     specs = [] if structure is None else leaves(structure)
@@ -127,7 +130,7 @@ def declared(model: Any) -> Inputs:
 
 
 def _not_known(model: Any) -> str:
-    """Returns why the inputs of a model are not known, and the arguments to write."""
+    """Returns the reason why the inputs of a model are unknown, and the arguments that describe them."""
     wanted, shape = required_arguments(model), built_shapes(model)
     is_one = isinstance(shape, tuple) and all(dim is None or isinstance(dim, int) for dim in shape)
     met = f" Keras has noted of its call that {wanted[0]} had the shape {shape}." if wanted and is_one else ""
@@ -147,25 +150,25 @@ def _with_nones(structure: Any) -> list[Any]:
 
 
 def input_names(model: Any, input_signature: Any) -> list[str]:
-    """Returns what a model's inputs are called, as far as it or the signature declares them."""
+    """Returns the artifact's names of a model's inputs; an empty list if neither model nor signature declares them."""
     inputs = declared(model)
     is_known = getattr(model, "built", False) and (input_signature is not None or inputs.is_known)
     return [sanitize(name) for name in inputs.arguments(input_signature)[1]] if is_known else []
 
 
-def _declared(model: Any) -> tuple[Any, list[str]]:
-    """Returns the input structure the model was made with and its names, None for a subclassed model without one."""
+def _read_structure(model: Any) -> tuple[Any, list[str]]:
+    """Returns the input structure of a model with its names; None and an empty list if the model has no structure."""
     import keras
 
     if isinstance(model, keras.Sequential) and functional_of(model) is model:
-        return None, []  # Keras could not tell what its layers return
+        return None, []  # Keras could not infer the outputs of the layers, so the model has no graph
     if isinstance(model, keras.Sequential):
         return model.inputs[0], [_layer_names(model).get(id(model.inputs[0]), "inputs")]
     if isinstance(model, keras.Model) and hasattr(model, "output_names"):
         layers = _layer_names(model)
         return model.input, [path_name(path, layers.get(id(x), x.name)) for path, x in leaves(model.input)]
     spec = model.input_spec
-    if isinstance(spec, list | tuple) and len(spec) == 1:  # Keras compares specs and tensors flat: it is one tensor's
+    if isinstance(spec, list | tuple) and len(spec) == 1:  # a list of one spec describes one tensor
         (spec,) = spec
     if spec is not None and all(s.shape is not None and s.dtype is not None for _, s in leaves(spec)):
         return spec, [path_name(path, _parameter_names(model, 1)[0]) for path, _ in leaves(spec)]
@@ -173,7 +176,7 @@ def _declared(model: Any) -> tuple[Any, list[str]]:
 
 
 def _with_dtype(spec: Any, dtype: Any) -> Any:
-    """Returns the spec, with the model's own dtype if it has none."""
+    """Returns a spec, with the model's own dtype if the spec has none."""
     import keras
 
     if spec.dtype is not None or not isinstance(spec, keras.InputSpec):
@@ -198,7 +201,7 @@ def _positional_name(called: list[str], path: LeafPath) -> str:
 
 
 def output_names(model: Any, results: Any) -> list[str]:
-    """Returns the model's own names of what it returned, flat."""
+    """Returns the model's own names of its outputs, flat."""
     import keras
 
     found = leaves(results)
@@ -209,7 +212,7 @@ def output_names(model: Any, results: Any) -> list[str]:
         own = [by_tensor[id(x)] for _, x in leaves(model.output)]
     else:
         own = [f"output_{i}" for i in range(len(found))] if len(found) > 1 else ["output"]
-    if len(own) != len(found):  # a subclass of Functional with a call of its own
+    if len(own) != len(found):  # a subclass of Functional may override `call`
         own = [f"output_{i}" for i in range(len(found))]
     return [path_name(path, name) for (path, _), name in zip(found, own, strict=True)]
 
@@ -218,7 +221,7 @@ def spec_shape(spec: Any, name: str) -> tuple[int | str | None, ...]:
     """Returns the shape of an input.
 
     Raises:
-        ValueError: If it has none, or is not dense.
+        ValueError: If the spec has no shape, or is sparse or ragged.
     """
     if getattr(spec, "sparse", False) or getattr(spec, "ragged", False):
         raise ValueError(f"Input {name!r} must be dense. Received: a sparse or ragged input.")
@@ -231,7 +234,7 @@ def spec_dtype(spec: Any, name: str) -> str:
     """Returns the dtype of an input.
 
     Raises:
-        ValueError: If it has none.
+        ValueError: If the spec has no dtype.
     """
     import keras
 
@@ -241,14 +244,19 @@ def spec_dtype(spec: Any, name: str) -> str:
 
 
 def required_arguments(model: Any) -> list[str]:
-    """Returns the names of what the model's call must be given."""
+    """Returns the names of the required arguments of the model's call."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(model.call).parameters.values()
     return [each.name for each in parameters if each.kind in kinds and each.default is each.empty]
 
 
 def remarks_on_arguments(model: Any, count: int) -> list[str]:
-    """Returns a sentence on what the model's call takes besides its first arguments."""
+    """Returns a sentence on further arguments of the model's call, which are not inputs; empty without any.
+
+    Args:
+        model: The Keras model.
+        count: The number of arguments that are inputs.
+    """
     names = [name for name in inspect.signature(model.call).parameters if name not in _NO_INPUTS][count:]
     rest = ", ".join(map(repr, names))
     return [f"Its call also takes {rest}, which is no input: give `input_signature` to have it." for _ in names[:1]]

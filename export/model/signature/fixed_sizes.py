@@ -1,4 +1,4 @@
-"""The sizes of dynamic dimensions that an artifact fixes, why it fixes them, and how it records them."""
+"""The fixed sizes of an artifact: sizes of dynamic dimensions, their origins, and their record in the artifact."""
 
 import enum
 import json
@@ -11,7 +11,7 @@ from keras_pe.export.model.watch.nesting import Shape
 
 
 class Origin(enum.StrEnum):
-    """Where a fixed size comes from."""
+    """The origin of a fixed size."""
 
     GIVEN = "given"
     EXAMPLE = "example"
@@ -33,12 +33,12 @@ _PHRASES = {
 
 @dataclass(frozen=True)
 class FixedSize:
-    """One size.
+    """The fixed size of one dimension.
 
     Attributes:
-        name: The dimension's name.
-        size: Its size.
-        origin: Where the size comes from.
+        name: The name of the dimension.
+        size: The size.
+        origin: The origin of the size.
     """
 
     name: str
@@ -51,12 +51,12 @@ class FixedSize:
 
 @dataclass(frozen=True)
 class FixedSizes:
-    """The sizes that an artifact of a model takes alone, although the model declares them dynamic.
+    """The fixed sizes of an artifact whose model declares dynamic dimensions.
 
     Attributes:
-        sizes: One for each dimension that is fixed.
-        shapes: The shape of each input by its name, with these sizes and the names of the other dynamic dimensions.
-        cause: Why no trace with free sizes exists, in one sentence; empty if the model takes no other size.
+        sizes: One size for each fixed dimension.
+        shapes: The shape of each input by name, with the fixed sizes and the names of the other dynamic dimensions.
+        cause: The reason why the sizes cannot be free, in one sentence; empty if the model accepts no other size.
     """
 
     sizes: tuple[FixedSize, ...]
@@ -69,18 +69,18 @@ class FixedSizes:
         return {each.name: each.size for each in self.sizes}
 
     def __str__(self) -> str:
-        """Returns the note of an artifact."""
+        """Returns the note for the artifact."""
         said = f"The artifact takes {'; '.join(map(str, self.sizes))}."
         return f"{said} With a free size {self.cause}" if self.cause else said
 
     def of_inputs(self, inputs: Iterable[TensorInfo]) -> "FixedSizes":
-        """Returns the same sizes with the shapes of these inputs."""
+        """Returns a copy with the shapes of these inputs."""
         return replace(self, shapes=tuple((spec.name, spec.shape) for spec in inputs))
 
     def shape_of(self, name: str, shape: Shape) -> Shape:
-        """Returns the shape of an input with the recorded sizes and names in the place of what it leaves open.
+        """Returns the shape of an input, with its dynamic dimensions replaced by the recorded sizes and names.
 
-        A shape of other sizes or of another rank is returned as it is.
+        A shape that contradicts the recorded sizes or rank is returned unchanged.
         """
         own = dict(self.shapes).get(name, ())
         if len(own) != len(shape):
@@ -98,18 +98,24 @@ class FixedSizes:
         )
 
     def without_fixed(self, sizes: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
-        """Returns the sizes that a caller gives, without those that are equal to the fixed ones."""
+        """Returns the caller's sizes without the dimensions whose only size equals the fixed one."""
         known = {(name, (size,)) for name, size in self.by_name.items()}
         return {name: own for name, own in sizes.items() if (name, checked_sizes({name: own})[name]) not in known}
 
     def to_json(self) -> str:
-        """Returns the record that an artifact keeps in its metadata."""
+        """Returns the record for the metadata of the artifact."""
         sizes = {each.name: {"size": each.size, "origin": each.origin} for each in self.sizes}
         return json.dumps({"sizes": sizes, "inputs": dict(self.shapes), "cause": self.cause})
 
 
 def fixed_between(free: Sequence[Shape], shapes: Sequence[Shape], origin: Origin) -> list[FixedSize]:
-    """Returns the sizes in shapes whose dimensions may be free; equal sizes of one kind have one name."""
+    """Returns the fixed sizes of shapes. Equal sizes of one kind share a name.
+
+    Args:
+        free: The shapes with None for dynamic dimensions.
+        shapes: The shapes with sizes in place of some of these.
+        origin: The origin of the sizes.
+    """
     found: list[FixedSize] = []
     for may_be, shape in zip(free, shapes, strict=True):
         for axis, (dim, size) in enumerate(zip(may_be, shape, strict=True)):
@@ -125,25 +131,25 @@ def fixed_between(free: Sequence[Shape], shapes: Sequence[Shape], origin: Origin
 def fixed_as_given(
     names: Sequence[str], shapes: Sequence[Shape], given: Mapping[str, Sequence[int]]
 ) -> FixedSizes | None:
-    """Returns the sizes that a caller gives alone, in the place of all dynamic axes of their kind.
+    """Returns the fixed sizes of dimensions for which the caller passes exactly one size.
 
     Args:
         names: The names of the inputs.
-        shapes: Their shapes.
-        given: The sizes that a dimension takes, by its name.
+        shapes: The shapes of the inputs.
+        given: The caller's sizes of each dimension, by name. An unnamed axis has the name of its kind.
 
     Returns:
-        None if the caller gives no such size.
+        The fixed sizes; None if the caller passes no such size.
     """
     alone = {name: own[0] for name, own in given.items() if len(own) == 1}
 
-    def sized(shape: Shape) -> Shape:
+    def fix_axes(shape: Shape) -> Shape:
         kinds = (dim or (Kind.of_axis(shape, axis) if axis else Kind.BATCH) for axis, dim in enumerate(shape))
         return tuple(
             alone.get(kind, dim) if isinstance(kind, str) else dim for kind, dim in zip(kinds, shape, strict=True)
         )
 
-    cut = [*map(sized, shapes)]
+    cut = [*map(fix_axes, shapes)]
     found = fixed_between(shapes, cut, Origin.GIVEN)
     return FixedSizes(tuple(found), tuple(zip(names, cut, strict=True))) if found else None
 
@@ -152,7 +158,7 @@ def fixed_sizes_from_json(text: str) -> FixedSizes:
     """Returns the sizes and shapes that `FixedSizes.to_json` wrote.
 
     Raises:
-        ValueError: If the text is something else.
+        ValueError: If the text is not such a record.
     """
     try:
         content = json.loads(text)

@@ -1,4 +1,4 @@
-"""Which sizes an artifact fixes if a model has no trace with free sizes, and the signature with these sizes."""
+"""The sizes that an artifact fixes if Keras cannot trace the model with free sizes, and the signature with them."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
@@ -15,14 +15,14 @@ from keras_pe.export.model.watch.nesting import map_leaves
 
 
 def sizes_to_fix(model: Any, signature: Signature) -> dict[str, FixedSize]:
-    """Returns the one size that each dynamic dimension may be fixed at, by name.
+    """Returns the size at which each dynamic dimension may be fixed, by name.
 
-    The caller's size comes first, then that of the examples, of the call that Keras has noted, and a size that the
-    model takes. A dimension is left out if the caller gives it several sizes.
+    The first known size applies: the caller's, the size in the examples, the size in the call that Keras has recorded,
+    or a size that the model accepts. A dimension with several sizes from the caller or the examples is omitted.
 
     Args:
         model: The Keras model.
-        signature: Its signature.
+        signature: The model's signature.
     """
     names = [spec.name for spec in signature.inputs]
     shapes = ([np.shape(each[name]) for name in names] for each in signature.values.examples)
@@ -48,14 +48,14 @@ def sizes_to_fix(model: Any, signature: Signature) -> dict[str, FixedSize]:
 
 
 def names_to_fix(signature: Signature, is_traced: Callable[[Collection[str]], bool]) -> set[str]:
-    """Returns the names of the dimensions that a trace needs fixed, as few as possible and lengths before batches.
+    """Returns the names of the dimensions to fix. They are as few as possible, and lengths rather than batches.
 
     Args:
-        signature: The model's.
-        is_traced: Whether a trace exists in which these dimensions are fixed.
+        signature: The signature of the model.
+        is_traced: Returns whether Keras can trace the model with these dimensions fixed.
 
     Returns:
-        Nothing if no trace exists in which all dimensions are fixed.
+        The names; an empty set if Keras cannot trace the model even with all dimensions fixed.
     """
     batches = [name for name, own in signature.dimensions.items() if own.kind is Kind.BATCH]
     lengths = [name for name in signature.dimensions if name not in batches]
@@ -69,13 +69,13 @@ def names_to_fix(signature: Signature, is_traced: Callable[[Collection[str]], bo
 
 
 def with_fixed_sizes(model: Any, signature: Signature, sizes: Iterable[FixedSize], cause: str) -> Signature:
-    """Returns the signature with sizes in place of some dimensions, its outputs measured at these sizes.
+    """Returns the signature with some dimensions fixed. The outputs are measured at the fixed sizes.
 
     Args:
         model: The Keras model.
-        signature: Its signature.
-        sizes: The sizes.
-        cause: Why no trace with free sizes exists, in one sentence.
+        signature: The model's signature.
+        sizes: The sizes to fix.
+        cause: The reason why the sizes cannot be free, in one sentence.
 
     Raises:
         ValueError: If the model cannot be called at these sizes.
@@ -102,7 +102,7 @@ def with_fixed_sizes(model: Any, signature: Signature, sizes: Iterable[FixedSize
 
 
 def _sizes_in(signature: Signature, shapes: Iterable[tuple[int | None, ...]]) -> Mapping[str, set[int]]:
-    """Returns the sizes of each dimension in shapes of the first inputs, where these have the ranks of the inputs."""
+    """Returns the sizes of each dimension in the shapes of the first inputs. Shapes of another rank are ignored."""
     found: dict[str, set[int]] = {}
     for spec, shape in zip(signature.inputs, shapes, strict=False):
         if len(spec.shape) == len(shape):

@@ -1,4 +1,4 @@
-"""What a caller gives with a signature: names, ranges and examples, and the rules that they must keep."""
+"""The caller's arguments for a signature: names, ranges and examples, and the checks of their rules."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -12,15 +12,20 @@ Value = TypeVar("Value")
 
 
 def renamed(given: Mapping[str, Value], portable: Mapping[str, str]) -> dict[str, Value]:
-    """Returns what was given by names of inputs, the model's own or those of artifacts, by those of artifacts."""
+    """Returns the values by the artifact's names of inputs.
+
+    Args:
+        given: The values by names of inputs, the model's own or the artifact's.
+        portable: The artifact's name for each of the model's own names.
+    """
     return {name if name in portable.values() else portable.get(name, name): value for name, value in given.items()}
 
 
 def by_name(argument: str, values: Any) -> Mapping[str, Any]:
-    """Returns what was given by name; nothing where None was.
+    """Returns an argument that is a mapping from names; an empty mapping for None.
 
     Raises:
-        TypeError: If it is no mapping from texts.
+        TypeError: If the argument is not a mapping from texts.
     """
     if values is None:
         return {}
@@ -30,10 +35,11 @@ def by_name(argument: str, values: Any) -> Mapping[str, Any]:
 
 
 def checked_ranges(ranges: Mapping[str, tuple[float, float]], names: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Returns the ranges.
+    """Returns the ranges after checking them.
 
     Raises:
-        ValueError: If one is of no input, is empty, or is so wide that nothing can be drawn from it.
+        ValueError: If a range names no input, is empty, or is not finite.
+        TypeError: If a range is not a pair of numbers.
     """
     if unknown := ranges.keys() - set(names):
         raise ValueError(f"`ranges` must be of inputs: {', '.join(names)}. Received: {', '.join(sorted(unknown))}.")
@@ -51,10 +57,10 @@ def checked_ranges(ranges: Mapping[str, tuple[float, float]], names: Sequence[st
 
 
 def checked_examples(examples: Sequence[Mapping[str, Array]], model: FlatModel) -> tuple[Mapping[str, Array], ...]:
-    """Returns the examples.
+    """Returns the examples after checking them.
 
     Raises:
-        ValueError: If one has not an array for each input, of its dimensions.
+        ValueError: If an example lacks the array of an input, or an array has the wrong shape.
     """
     for example in examples:
         if set(example) != set(model.names):

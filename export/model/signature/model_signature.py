@@ -1,4 +1,4 @@
-"""`model_signature`: finds out what a model takes and returns."""
+"""`model_signature`: infers the inputs and outputs of a model."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -39,29 +39,26 @@ def model_signature(
 ) -> Signature:
     """Returns the signature of a Keras model.
 
-    Functional and Sequential models need not have been called. A model that was built by its own call tells neither the
-    dtypes nor the dynamic dimensions. They are taken from `model.input_spec`, or from the shapes of its first argument
-    when it was called or built, which Keras notes, and the layers that it reaches; or from an example.
+    Functional and Sequential models need not have been called. A subclassed model declares neither dtypes nor dynamic
+    dimensions. They follow from `model.input_spec`, from an example, or from the recorded shapes of the first argument
+    and the layers that this argument reaches.
 
     Args:
-        model: A built `keras.Model`. Its graph is asked which sizes it takes and which dimensions must agree, and it is
-            called on arrays of zeros of such sizes, its state left alone.
-        input_signature: The structure of the model's input with a `keras.InputSpec`, a `TensorInfo` of this package, a
-            `tf.TensorSpec` or a `keras.KerasTensor` at each leaf; as in `keras.Model.export`, a list or tuple holds the
-            positional arguments of a subclassed model's call. `None` is a dynamic dimension; this package's
-            `TensorInfo` may name it instead, and equal names are then taken to be equal sizes. An `InputSpec` without a
-            dtype has the model's. For an optional input, `None` stands for a call without it. A `Signature` is returned
-            as it is.
-        sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
-            `{"height": (64, 224)}`.
-        inputs: Examples of what the model takes, each an array for every input by name: the model's own, or the one
-            that an artifact has in its place.
-        ranges: The fair values of an input, by its name as in `inputs`: the least, and the first above that is not
-            fair.
+        model: A built `keras.Model`. The function infers the valid and the equal dimensions from the model's graph, and
+            calls the model on zeros of such sizes. The state of the model does not change.
+        input_signature: The structure of the model's input. Each leaf is a `keras.InputSpec`, a `TensorInfo` of this
+            package, a `tf.TensorSpec` or a `keras.KerasTensor`. A list or tuple contains the positional arguments of a
+            subclassed model's call, as in `keras.Model.export`. A dynamic dimension is `None`, or a name in a
+            `TensorInfo`; dimensions of one name are equal. An `InputSpec` without a dtype has the model's dtype. `None`
+            in place of a spec omits an optional input. A `Signature` is returned unchanged.
+        sizes: The sizes that a dynamic dimension takes, by its name, such as `{"height": (64, 224)}`. By default the
+            function searches for them.
+        inputs: Examples of the inputs. Each has an array for every input, by the model's or the artifact's name.
+        ranges: The valid range of an input, by name: the least value, and the end, which is not valid itself.
 
     Raises:
-        ValueError: If the signature is not known, does not fit, or if the model cannot be called with it.
-        TypeError: If `model` is not a Keras model, or another argument of a wrong type.
+        ValueError: If the signature is unknown or does not fit, or the model cannot be called with it.
+        TypeError: If `model` is not a Keras model, or another argument has a wrong type.
     """
     return find_signature(model, input_signature, sizes=sizes, inputs=inputs, ranges=ranges)
 
@@ -75,14 +72,14 @@ def find_signature(
     ranges: Mapping[str, tuple[float, float]] | None = None,
     fixed: FixedSizes | None = None,
 ) -> Signature:
-    """Returns the signature of a model, with the sizes that an artifact of it fixes.
+    """Returns the signature of a model, with fixed sizes.
 
     Args:
         model, input_signature, sizes, inputs, ranges: See `model_signature`.
         fixed: The fixed sizes, with the shapes of the inputs.
 
     Raises:
-        ValueError, TypeError: As `model_signature` does.
+        ValueError, TypeError: See `model_signature`.
     """
     import keras
 
@@ -105,7 +102,7 @@ def find_signature(
         absent = [name for name in own.optional if not {name, sanitize(name)} & given] if inputs else []
         return _signature(own, asked, own.without(absent), fixed, may_fix=fixed is None)
     refusal = None
-    for candidate, sizes_of_call in recorded_signatures(model, inputs):  # the freest first
+    for candidate, sizes_of_call in recorded_signatures(model, inputs):
         remarks = remarks_on_arguments(model, len(candidate))
         try:
             found = _signature(own, asked, candidate, fixed, may_fix=fixed is None and refusal is None)
@@ -123,7 +120,7 @@ def find_signature(
 
 @dataclass(frozen=True)
 class _Asked:
-    """The arguments of `model_signature` on sizes and values."""
+    """The arguments `sizes`, `inputs` and `ranges` of `model_signature`."""
 
     sizes: Mapping[str, Sequence[int]]
     inputs: Sequence[Mapping[str, Array]]
@@ -133,18 +130,18 @@ class _Asked:
 def _signature(
     own: Inputs, asked: _Asked, input_signature: Any, fixed: FixedSizes | None, *, may_fix: bool = False
 ) -> Signature:
-    """Returns the signature of a model whose inputs are declared or given.
+    """Returns the signature of a model whose inputs are declared by the model or by an input signature.
 
     Args:
-        own: What the model declares of its inputs.
-        asked: What the caller gives.
+        own: The inputs that the model declares.
+        asked: The caller's arguments.
         input_signature: See `model_signature`.
         fixed: The sizes that an artifact fixes.
-        may_fix: Whether the signature may fix the sizes that the caller gives alone, or the one size that a declared
-            dimension takes.
+        may_fix: Whether the signature may fix a dimension with one size from the caller, or a declared dimension that
+            takes only one size.
 
     Raises:
-        ValueError, TypeError: As `model_signature` does.
+        ValueError, TypeError: See `model_signature`.
     """
     model = own.model
     given = checked_sizes(asked.sizes if fixed is None else fixed.without_fixed(asked.sizes))
@@ -200,7 +197,7 @@ def _signature(
 
 
 def _rule(inputs: Sequence[Any], input_signature: Any, model: str) -> str:
-    """Returns the first words of the refusal of a model that cannot be called."""
+    """Returns the first words of the error for a model that cannot be called."""
     if inputs:
         return f"`inputs` must fit the model: {model!r} cannot be called on the arrays that were given for"
     rule = "`model` must take plain values" if input_signature is None else "`input_signature` must fit the model"
@@ -210,13 +207,13 @@ def _rule(inputs: Sequence[Any], input_signature: Any, model: str) -> str:
 def _ways_out(
     names: Sequence[str], shapes: Sequence[Shape], dtypes: Sequence[str], recorded: Sequence[tuple[int | None, ...]]
 ) -> str:
-    """Returns the arguments that give values and sizes, as they are written in Python, in two sentences.
+    """Returns two sentences with the Python code of arguments that pass values and sizes.
 
     Args:
         names: The model's own names of its inputs.
-        shapes: Their shapes.
-        dtypes: Their dtypes.
-        recorded: The shapes of the first inputs in a call of the model, whose sizes stand in the arguments.
+        shapes: The shapes of the inputs.
+        dtypes: The dtypes of the inputs.
+        recorded: The shapes of the first inputs in a recorded call. The arguments contain their sizes.
     """
     named = name_axes(shapes)
     sizes = {dim: 64 for shape in named for dim in shape if isinstance(dim, str)}
@@ -242,9 +239,9 @@ def _ways_out(
 
 
 def _only_size(model: Any, found: FoundSizes) -> list[FixedSize]:
-    """Returns the size of the one dimension that takes no other size, if a weight of the model has that size.
+    """Returns the size of the only dimension with a single valid size, if a weight of the model has this size.
 
-    Without such a weight, another size may exist that the search did not try.
+    Without such a weight, the model may accept other sizes, which the search did not try.
     """
     ranges = {name: own.sizes for name, own in found.dimensions.items()}
     alone = [name for name, own in ranges.items() if not own.step and not own.given]
@@ -256,7 +253,7 @@ def _only_size(model: Any, found: FoundSizes) -> list[FixedSize]:
 
 
 def _check_sizes(model: str, given: Mapping[str, Sequence[int]], found: FoundSizes, dtypes: Sequence[str]) -> None:
-    """Raises ValueError if a dimension is not dynamic at all, or none of the model."""
+    """Raises ValueError if `given` names an unknown dimension, or a dimension takes only one size."""
     dimensions = found.dimensions
     if unknown := given.keys() - dimensions:
         raise ValueError(
@@ -277,14 +274,14 @@ def _check_sizes(model: str, given: Mapping[str, Sequence[int]], found: FoundSiz
 def written_signature(
     shapes: Sequence[tuple[int | str, ...]], dtypes: Sequence[str], fixed: Mapping[str, int | None]
 ) -> str:
-    """Returns the argument of an export that fixes dimensions, as it is written in Python."""
+    """Returns the Python code of an `input_signature` that fixes dimensions."""
     static = [tuple(fixed.get(dim) if isinstance(dim, str) else dim for dim in shape) for shape in shapes]
     specs = (f"keras.InputSpec(shape={s}, dtype={d!r})" for s, d in zip(static, dtypes, strict=True))
     return f"input_signature=[{', '.join(specs)}]"
 
 
 def _outputs(model: Any, found: FoundSizes, inputs: list[str]) -> tuple[list[str], tuple[TensorInfo, ...], Any]:
-    """Returns the model's own names of its outputs, what they are, and the structure that it returns them in."""
+    """Returns the outputs: the own names, the descriptions, and the structure with the names of the artifact."""
     dtypes = [dtype for _, dtype in leaves(found.results)]
     own = output_names(model, found.results)
     plain = unique(map(sanitize, own), taken=inputs)

@@ -1,4 +1,4 @@
-"""What is recorded of a subclassed model's inputs: the shapes that it was called or built with, or an example."""
+"""The input signatures of a subclassed model that follow from recorded calls or from an example."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from keras_pe.export.results import Array
 
 @dataclass(frozen=True)
 class _Met:
-    """A shape, and the dtype where it is known."""
+    """A shape, and a dtype if it is known."""
 
     shape: tuple[int | None, ...]
     dtype: str | None = None
@@ -27,17 +27,17 @@ class _Met:
 def recorded_signatures(
     model: Any, examples: Sequence[Mapping[str, Array]]
 ) -> Iterator[tuple[list[Any], list[FixedSize]]]:
-    """Yields the input signatures that a model may have, the freest first, each with the sizes that it fixes.
+    """Yields the possible input signatures of a model, each with its fixed sizes; none if the inputs are unknown.
 
-    It yields nothing if nothing is known of the inputs.
+    The signature with most free sizes comes first.
 
     Args:
         model: The Keras model.
-        examples: What it takes, by the names of its arguments or of the keys of its one argument.
+        examples: Examples of the inputs, by the names of the model's arguments or of the keys of its only argument.
     """
     import keras
 
-    structure = _given(model, examples[0]) if examples else _built(model)
+    structure = _example_structure(model, examples[0]) if examples else _built(model)
     if structure is None:
         return
 
@@ -63,24 +63,24 @@ def recorded_signatures(
 
 
 def recorded_shapes(model: Any) -> list[tuple[int | None, ...]]:
-    """Returns the shapes, flat, of the first argument that a model was called or built with, as far as Keras notes."""
+    """Returns the shapes that Keras has recorded for a model's first argument, flat; an empty list without a record."""
     noted = built_shapes(model)
-    return [] if noted is None else [met.shape for _, met in leaves(_noted(noted))]
+    return [] if noted is None else [met.shape for _, met in leaves(_with_shape_leaves(noted))]
 
 
 def _free(met: _Met) -> tuple[int | None, ...]:
-    """Returns a shape with any sizes but that of features, which is the last of numbers that are no indices."""
+    """Returns a shape with free sizes. The last axis stays fixed unless the input contains indices."""
     shape = met.shape
     are_indices = is_integer(str(met.dtype)) and len(shape) < 4  # images have four axes
     return (None,) * len(shape) if are_indices or len(shape) < 2 else (*(None,) * (len(shape) - 1), shape[-1])
 
 
-def _given(model: Any, example: Mapping[str, Array]) -> list[Any] | None:
+def _example_structure(model: Any, example: Mapping[str, Array]) -> list[Any] | None:
     import keras
 
     def met(array: Array) -> _Met:
         array = np.asarray(array)
-        by_default = {"float64": keras.config.floatx(), "int64": "int32"}  # as NumPy makes them of Python's numbers
+        by_default = {"float64": keras.config.floatx(), "int64": "int32"}  # NumPy's dtypes for Python numbers
         dtype = "string" if array.dtype.kind in "OUS" else by_default.get(array.dtype.name, array.dtype.name)
         return _Met(array.shape, dtype)
 
@@ -91,14 +91,14 @@ def _given(model: Any, example: Mapping[str, Array]) -> list[Any] | None:
 
 
 def _built(model: Any) -> list[Any] | None:
-    """Returns what Keras has noted, which is the first argument's shapes alone. It notes no dtypes."""
+    """Returns the recorded shapes of a model's only argument, with inferred dtypes, since Keras records only shapes."""
     import keras
 
     noted = built_shapes(model)
     if noted is None or len(required_arguments(model)) > 1 or keras.backend.backend() != "tensorflow":
         return None
     float_dtype = str(model.input_dtype)
-    structure = _noted(noted)
+    structure = _with_shape_leaves(noted)
     met = [each for _, each in leaves(structure)]
     names = [f"input_{i}" for i in range(len(met))]
     shapes = [(None, *each.shape[1:]) for each in met]
@@ -107,16 +107,16 @@ def _built(model: Any) -> list[Any] | None:
     )
     try:
         whole = set(layers_reached(flat, (keras.layers.Embedding,)))
-    except Exception:  # what is computed of integers alone refuses all others
+    except Exception:  # a model for integers may raise any error on floats
         whole = {i for i, shape in enumerate(shapes) if len(shape) <= 2}
     dtypes = ("int32" if i in whole else float_dtype for i in range(len(met)))
     return [with_leaves(structure, [_Met(each.shape, dtype) for each, dtype in zip(met, dtypes, strict=True)])]
 
 
-def _noted(structure: Any) -> Any:
-    """Returns what Keras has noted with its shapes as leaves."""
+def _with_shape_leaves(structure: Any) -> Any:
+    """Returns the structure that Keras has recorded, with a `_Met` in place of each shape."""
     if isinstance(structure, Mapping):
-        return {key: _noted(value) for key, value in structure.items()}
+        return {key: _with_shape_leaves(value) for key, value in structure.items()}
     if all(dim is None or isinstance(dim, int) for dim in structure):
         return _Met(tuple(structure))
-    return type(structure)(_noted(value) for value in structure)
+    return type(structure)(_with_shape_leaves(value) for value in structure)

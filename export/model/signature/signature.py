@@ -1,4 +1,4 @@
-"""What a model takes and returns: names, dtypes, static and dynamic dimensions, and the structures that hold them."""
+"""The signature of a model: names, dtypes, shapes and structures of its inputs and outputs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,19 +17,19 @@ _NOT_TOLD = "The examples of its inputs are too large to be kept in the artifact
 
 @dataclass(frozen=True, repr=False)
 class Signature(Shown):
-    """The inputs and outputs of a model under the names that every artifact of it carries.
+    """The inputs and outputs of a model, with the names that its artifacts use.
 
     Attributes:
-        inputs: Flat, in the model's order.
-        outputs: Flat, in the model's order.
+        inputs: The inputs, flat and in the model's order.
+        outputs: The outputs, flat and in the model's order.
         arguments: The positional arguments of the model's call, with the names of `inputs` as leaves.
-        results: What the model returns, with the names of `outputs` as leaves.
-        sizes: Sizes of the inputs' dynamic dimensions that the model was called with.
-        dimensions: What each of these dimensions is, and the sizes that it takes.
-        renamed: The model's own name of each tensor whose name an artifact cannot carry.
-        values: What is known of the values that the model takes.
-        remarks: Sentences on what could not be found out.
-        fixed_sizes: The sizes that an artifact fixes although the model declares them dynamic; None if there are none.
+        results: The structure that the model returns, with the names of `outputs` as leaves.
+        sizes: Sizes of the dynamic dimensions at which the model was called.
+        dimensions: The kind and the valid sizes of each dynamic dimension, by name.
+        renamed: The model's own name of each tensor that has another name in artifacts.
+        values: The known constraints on the values of the inputs.
+        remarks: Sentences on properties that could not be inferred.
+        fixed_sizes: The sizes that an artifact fixes although the model declares them dynamic, or None.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -47,7 +47,7 @@ class Signature(Shown):
         return f"{self.details()['inputs']} -> {self.details()['outputs']}"
 
     def details(self) -> Mapping[str, str]:
-        """Returns what a notebook shows, by name."""
+        """Returns the rows of the table in a notebook, by name."""
         rows = {name: "; ".join(map(str, each)) for name, each in (("inputs", self.inputs), ("outputs", self.outputs))}
         fixed = map(str, self.fixed_sizes.sizes if self.fixed_sizes else ())
         sizes = "; ".join([*describe_dimensions(self.dimensions), *fixed])
@@ -55,14 +55,14 @@ class Signature(Shown):
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """What inputs are looked up in."""
+        """The vocabulary of each input that a layer looks up, by name."""
         return self.values.vocabularies
 
     def pack(self, arrays: Mapping[str, Any]) -> tuple[Any, ...]:
         """Returns the positional arguments of the model's call: `model(*signature.pack(arrays))`.
 
         Raises:
-            ValueError: If a name is missing or is none of the inputs.
+            ValueError: If a name is missing, or no input has a name.
         """
         names = [spec.name for spec in self.inputs]
         if set(names) != set(arrays):
@@ -73,21 +73,21 @@ class Signature(Shown):
         return packed
 
     def flattened(self) -> tuple[list[str], list[str]]:
-        """Returns the names of the inputs and of the outputs in the order in which Keras' own exporters number them."""
+        """Returns the names of the inputs and of the outputs, in the order of Keras' own exporters."""
         import keras
 
         flat = [keras.tree.flatten(structure) for structure in (self.arguments, self.results)]
         return [name for name in flat[0] if name is not None], [name for name in flat[1] if name is not None]
 
     def example(self, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
-        """Returns arrays by name that the model takes, of the given sizes or else of those that it was called with.
+        """Returns valid input arrays by name, of the given sizes, or by default of `sizes` of the signature.
 
-        They are zeros, unless something else is known, see `KnownValues`.
+        The arrays contain zeros unless other values are known to be valid, see `KnownValues`.
         """
         return self.values.plain(self._specs(sizes or self.sizes))
 
     def varied(self, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
-        """Returns the same with values of both signs, which not every model takes."""
+        """Returns input arrays with values of both signs, see `example`. Some models refuse such values."""
         return self.values.varied(self._specs(sizes or self.sizes))
 
     def _specs(self, sizes: Mapping[str, int]) -> dict[str, tuple[StaticShape, str]]:
@@ -97,11 +97,11 @@ class Signature(Shown):
         return {spec.name: (static(spec.shape), spec.dtype) for spec in self.inputs}
 
     def fitted(self, wanted: Mapping[str, int]) -> dict[str, int]:
-        """Returns sizes that the model takes, next to those that are wanted, and as different from each other."""
+        """Returns valid sizes that are close to the wanted sizes and as distinct as these."""
         return fitted(self.dimensions, {**self.sizes, **wanted})
 
     def other_sizes(self) -> dict[str, int]:
-        """Returns sizes that the model takes, all other than those that it was called with where the ranges allow."""
+        """Returns valid sizes that all differ from `sizes` of the signature, if the ranges allow."""
         found = spread(self.dimensions, batch=2, start=max([29, *(2 * size for size in self.sizes.values())]))
         alike = {
             name: self.dimensions[name].sizes.other(size) for name, size in self.sizes.items() if found[name] == size
@@ -109,15 +109,15 @@ class Signature(Shown):
         return found | {name: size for name, size in alike.items() if size is not None}
 
     def call(self, model: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what a model of this signature returns in inference, by name, as arrays by name come in.
+        """Calls a model in inference mode with arrays by name, and returns its outputs by name.
 
         Raises:
-            ValueError: If the names or the results are not those of the signature.
+            ValueError: If the names or the structure of the outputs differ from the signature.
         """
         return self.unpack(model(*self.pack(arrays), training=False))
 
     def with_dtype(self, dtype: str) -> "Signature":
-        """Returns the signature of the same model in another precision, as `with_dtype` of a model makes it."""
+        """Returns the signature of the model's rebuild in another precision, see `rebuild.with_dtype`."""
 
         def cast(specs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
             floats = ("float16", "bfloat16", "float32")
@@ -126,7 +126,7 @@ class Signature(Shown):
         return replace(self, inputs=cast(self.inputs), outputs=cast(self.outputs))
 
     def fixed(self, sizes: Mapping[str, int]) -> "Signature":
-        """Returns the signature of the same model with sizes in place of some dimensions."""
+        """Returns the signature with sizes in place of some dimensions."""
 
         def cut(specs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
             shapes = (tuple(sizes.get(d, d) if isinstance(d, str) else d for d in spec.shape) for spec in specs)
@@ -137,10 +137,10 @@ class Signature(Shown):
         return replace(self, inputs=cut(self.inputs), outputs=cut(self.outputs), sizes=left, dimensions=dimensions)
 
     def notes(self) -> list[str]:
-        """Returns the sentences that an artifact of the model has as notes.
+        """Returns the sentences that an artifact records as notes.
 
-        They are on names that it cannot carry, values that it does not refuse, sizes that it fixes, and on what could
-        not be found out.
+        They report renamed tensors, invalid values that the artifact accepts, fixed sizes, and properties that could
+        not be inferred.
         """
         renamed = [f"{old!r} of the model is called {name!r} in the artifact." for name, old in self.renamed.items()]
         closed = [name for name, vocabulary in self.vocabularies.items() if vocabulary.is_closed]
@@ -156,16 +156,16 @@ class Signature(Shown):
         )
 
     def unpack(self, structure: Any) -> dict[str, Any]:
-        """Returns what the model returned by name, in the order of `outputs`.
+        """Returns the outputs of the model by name, in the order of `outputs`.
 
         Raises:
-            ValueError: If the structure is not the one the model returns.
+            ValueError: If the structure differs from `results`.
         """
         return dict(align(self.results, structure))
 
 
 def input_specs(signature: Signature) -> list[Any]:
-    """Returns a `tf.TensorSpec` for each input, by its name."""
+    """Returns a `tf.TensorSpec` for each input, with the name of the input."""
     import tensorflow as tf
 
     shapes = [[None if isinstance(dim, str) else dim for dim in spec.shape] for spec in signature.inputs]
@@ -177,12 +177,12 @@ def confirmed_outputs(
     outputs: Sequence[TensorInfo],
     runs: Iterable[tuple[Mapping[str, Array], Mapping[str, Array]]],
 ) -> tuple[TensorInfo, ...]:
-    """Returns the outputs, with a dimension of its own where a size came back that is not the declared one.
+    """Returns the declared outputs, with a new dynamic dimension in place of each size that a run contradicts.
 
     Args:
-        inputs: What is declared of the inputs.
-        outputs: What is declared of the outputs.
-        runs: The inputs of each run, and the outputs that came back.
+        inputs: The declared inputs.
+        outputs: The declared outputs.
+        runs: The inputs and the outputs of each run.
     """
     outputs = tuple(outputs)
     for given, returned in runs:
@@ -194,7 +194,7 @@ def confirmed_outputs(
             if isinstance(dim, str)
         }
         outputs = tuple(
-            replace(spec, shape=tuple(_confirmed(spec, axis, size, sizes) for axis, size in enumerate(shape)))
+            replace(spec, shape=tuple(_confirm_size(spec, axis, size, sizes) for axis, size in enumerate(shape)))
             if spec.name in returned and len(shape := returned[spec.name].shape) == len(spec.shape)
             else spec
             for spec in outputs
@@ -202,7 +202,7 @@ def confirmed_outputs(
     return outputs
 
 
-def _confirmed(spec: TensorInfo, axis: int, size: int, sizes: dict[str, int]) -> int | str:
+def _confirm_size(spec: TensorInfo, axis: int, size: int, sizes: dict[str, int]) -> int | str:
     declared = spec.shape[axis]
     known = sizes.get(declared) if isinstance(declared, str) else declared
     return declared if known is None or known == size else f"{spec.name}_axis_{axis}"
