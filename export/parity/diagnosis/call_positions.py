@@ -25,7 +25,7 @@ def positions_given(fault: LayerFault) -> list[Float64Array]:
     lengths = _lengths(layer, tuple(first.shape))
     listed, starts = (per_axis(arguments.get(name), len(lengths), name) for name in ("positions", "start_index"))
     return [
-        np.atleast_2d(_counted(length, resolve_positions(values, start, length)))
+        np.atleast_2d(_count_positions(length, resolve_positions(values, start, length)))
         for values, start, length in zip(listed, starts, lengths, strict=True)
     ]
 
@@ -44,7 +44,7 @@ def _lengths(layer: Any, shape: tuple[int, ...]) -> list[int]:
     return lengths if len(lengths) > 1 else lengths * axes_of(layer)
 
 
-def _counted(length: Any, positions: Any) -> Float64Array:
+def _count_positions(length: Any, positions: Any) -> Float64Array:
     whole, start = getattr(positions, "whole", None), getattr(positions, "start", None)
     if whole is None:
         return np.arange(int(length), dtype=np.float64) + (0.0 if start is None else float(_plain(start)))

@@ -52,7 +52,7 @@ def captured_arrays(model: Any) -> Iterator[tuple[str, CapturedArray]]:
     known = {id(layer) for _, layer in paths} | {id(variable) for variable in model.variables}
     for path, layer in paths:
         number = 0
-        for array in _distinct(_of_layer(layer, known)):
+        for array in _distinct(_layer_arrays(layer, known)):
             if array.dtype.name in EPSILON and array.size >= _LEAST_VALUES:
                 # Keras layers cast a float64 table to their compute dtype.
                 value = array.astype(np.float32) if array.dtype == np.float64 else array
@@ -60,7 +60,7 @@ def captured_arrays(model: Any) -> Iterator[tuple[str, CapturedArray]]:
                 number += 1
 
 
-def _of_layer(layer: Any, known: set[int]) -> Iterator[Array]:
+def _layer_arrays(layer: Any, known: set[int]) -> Iterator[Array]:
     import keras
 
     for leaf in keras.tree.flatten(symbolic_arguments(layer)):
@@ -98,23 +98,23 @@ def _arrays(value: Any, known: set[int], depth: int) -> Iterator[Array]:
         for variable in value.weights:
             yield from _arrays(variable, known, depth + 1)
     elif isinstance(value, Mapping):
-        yield from _of_all(value.values(), known, depth)
+        yield from _arrays_in_all(value.values(), known, depth)
     elif isinstance(value, list | tuple):
-        yield from _of_all(value, known, depth)
+        yield from _arrays_in_all(value, known, depth)
     elif isinstance(value, functools.partial):
-        yield from _of_all([value.func, *value.args, *value.keywords.values()], known, depth)
+        yield from _arrays_in_all([value.func, *value.args, *value.keywords.values()], known, depth)
     elif isinstance(value, types.MethodType):
         yield from _arrays(value.__func__, known, depth)
     elif isinstance(value, types.FunctionType) and not _is_of_library(value):
-        yield from _of_all(_referenced(value), known, depth)
+        yield from _arrays_in_all(_references(value), known, depth)
 
 
-def _of_all(values: Iterable[Any], known: set[int], depth: int) -> Iterator[Array]:
+def _arrays_in_all(values: Iterable[Any], known: set[int], depth: int) -> Iterator[Array]:
     for value in values:
         yield from _arrays(value, known, depth + 1)
 
 
-def _referenced(function: types.FunctionType) -> Iterator[Any]:
+def _references(function: types.FunctionType) -> Iterator[Any]:
     """Yields the objects that a function refers to: closure cells, defaults, and named globals."""
     for cell in function.__closure__ or ():
         try:

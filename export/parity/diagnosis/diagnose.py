@@ -130,11 +130,11 @@ def _with_origins(trace: LayerTrace, findings: Sequence[Finding]) -> tuple[Layer
 
 def find_causes(probe: Probe) -> tuple[Finding, ...]:
     """Returns the causes, or a finding of an unknown cause that lists the attempts."""
-    findings = _found(probe, _OUTSIDE)
-    if probe.run.false_declarations and all(each.passed for each in _compared(probe.run)):
+    findings = _run_stage(probe, _OUTSIDE)
+    if probe.run.false_declarations and all(each.passed for each in _comparisons(probe.run)):
         return tuple(findings)  # all numbers are right
     for stage in _FIRST:
-        found = _found(probe, stage)
+        found = _run_stage(probe, stage)
         if found:
             return tuple(dict.fromkeys(findings + found))
     if findings and not probe.has_wrong_values:
@@ -151,19 +151,19 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
     for stage in _LAST:
         if findings:
             break
-        findings += _found(probe, stage)
+        findings += _run_stage(probe, stage)
     if not findings or (probe.faults and not _is_of_all(findings)):
         layers = {layer for each in findings for layer in (each.layer, *each.absent) if layer}
         is_quantized = any(each.cause.is_quantized for each in findings)
-        findings += _unexplained(probe, layers, located, has_findings=bool(findings), is_quantized=is_quantized)
+        findings += _unknown_findings(probe, layers, located, has_findings=bool(findings), is_quantized=is_quantized)
     return tuple(dict.fromkeys(findings))
 
 
-def _compared(run: Run) -> list[Comparison]:
+def _comparisons(run: Run) -> list[Comparison]:
     return [each for case in run.result.cases for each in case.comparisons]
 
 
-def _found(probe: Probe, stage: Sequence[Detector]) -> list[Finding]:
+def _run_stage(probe: Probe, stage: Sequence[Detector]) -> list[Finding]:
     """Returns the findings of the detectors of a stage."""
     return [each for search in stage for each in probe.attempt(search.__name__.replace("_", " "), search)]
 
@@ -173,7 +173,7 @@ def _is_of_all(findings: Sequence[Finding]) -> bool:
     return any(finding.layer is None or finding.cause is Cause.KERAS_ITSELF for finding in findings)
 
 
-def _unexplained(
+def _unknown_findings(
     probe: Probe, explained: set[str], located: Sequence[Finding], *, has_findings: bool, is_quantized: bool
 ) -> list[Finding]:
     """Returns a finding for each unexplained layer at fault, or one finding if there is nothing else.
@@ -194,7 +194,7 @@ def _unexplained(
             said = "The layers before it agree, and what it returns does not."
             plain = Finding(Cause.UNKNOWN, said, layer, absent=fault.absent)
             for each in [each for each in located if each.layer == layer] or [plain]:
-                evidence = f"{each.evidence}{probe.calls_at_fault(fault)}{_seen(fault)} {tried}"
+                evidence = f"{each.evidence}{probe.calls_at_fault(fault)}{_describe_values(fault)} {tried}"
                 found.append(replace(each, evidence=evidence))
         return found
     if has_findings:
@@ -209,7 +209,7 @@ def _is_rounded(fault: LayerFault) -> bool:
     return distance(fault.actual, fault.expected) <= _STEPS_OFF * float(np.ptp(fault.expected)) / 2**8
 
 
-def _seen(fault: LayerFault) -> str:
+def _describe_values(fault: LayerFault) -> str:
     """Returns a sentence on which values of an output differ; empty if the artifact shows no values."""
     if fault.actual is None:
         return ""

@@ -65,7 +65,7 @@ class OperationWalk:
     def suspects(self) -> Suspects:
         """Returns the operations that may be at fault."""
         tensors = self._case.run_inside(self._replaced)
-        first = held = self._held(tensors)
+        first = held = self._holders(tensors)
         suspicious = self._suspicious(held, tensors)
         located: dict[int, Arrays] = {}
         while len(located) < _MOST_OPERATIONS:
@@ -76,7 +76,7 @@ class OperationWalk:
             number, put, tensors = found
             located[number] = put
             self._replaced |= put
-            held = self._held(tensors)
+            held = self._holders(tensors)
         unseen = self._unseen_before(located, first) if located else suspicious
         names = {number: name for number, name in enumerate(first) if isinstance(name, str)}
         return Suspects(tuple(located), tuple(located.values()), tuple(unseen), tuple(suspicious), names)
@@ -92,7 +92,7 @@ class OperationWalk:
                 todo += [source for source, _ in self._tape.sources(number)]
         return sorted(found)
 
-    def _held(self, tensors: Tensors) -> _Held:
+    def _holders(self, tensors: Tensors) -> _Held:
         return [self._holder(number, tensors) for number in range(self._count)]
 
     def _holder(self, number: int, tensors: Tensors) -> str | bool | None:
@@ -149,7 +149,7 @@ class OperationWalk:
                     after = self._case.run_inside({**self._replaced, **put})
                 except RuntimeFailedError:
                     continue
-                now = self._held(after)
+                now = self._holders(after)
                 if any(isinstance(was, str) and one is False for was, one in zip(held, now, strict=True)):
                     continue
                 mends = any(held[each] is False and isinstance(now[each], str) for each in self._telling_after(number))

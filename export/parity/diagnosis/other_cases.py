@@ -68,10 +68,10 @@ class OtherCase(RecordedCase):
     def _tensors(self, before: Sequence[LayerFault]) -> Tensors:
         """Returns the artifact's tensors after replacing those of the earlier faults by Keras' outputs."""
         if len(before) not in self._runs:
-            self._runs[len(before)] = self.run_inside(self._replaced(before) if before else {})
+            self._runs[len(before)] = self.run_inside(self._replacements(before) if before else {})
         return self._runs[len(before)]
 
-    def _replaced(self, faults: Sequence[LayerFault]) -> Arrays:
+    def _replacements(self, faults: Sequence[LayerFault]) -> Arrays:
         plain, replaced = self._tensors(()), dict[str, Array]()
         for fault in faults:
             shown = fault.through or fault

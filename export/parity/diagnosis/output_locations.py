@@ -106,12 +106,12 @@ class OutputLocations:
             if location is not None and location.is_mended:
                 break
         if len(together) > _FEW_TOGETHER and ways and not (best is not None and best.is_mended):
-            best = self._exchanged(together, held, best.way if best is not None else ways[0])
+            best = self._exchange(together, held, best.way if best is not None else ways[0])
         if best is not None:
             self._guessed |= {each.number: match for each, match in zip(together, best.way, strict=True)}
         return best
 
-    def _exchanged(
+    def _exchange(
         self, outputs: Sequence[RecordedOutput], held: Sequence[Sequence[TensorMatch]], way: tuple[TensorMatch, ...]
     ) -> Location | None:
         """Returns a location after exchanging one tensor at a time, as long as the model's outputs come nearer."""

@@ -147,7 +147,7 @@ class _Search:
         return begun if begun is not None and begun.apart > begun.tolerance else None
 
     def _begins(self, edit: Edit | NumericEdit, begun: _Difference) -> bool:
-        edits = [edit] if isinstance(edit, Edit) else [edit.edit(numbers) for numbers in self._found(edit, begun)]
+        edits = [edit] if isinstance(edit, Edit) else [edit.edit(numbers) for numbers in self._solve(edit, begun)]
         return any(self._left(each, begun) <= begun.allowed for each in edits)
 
     def _try(self, edit: Edit) -> bool:
@@ -191,7 +191,7 @@ class _Search:
 
     def _fit(self, edit: NumericEdit) -> Iterator[Edit]:
         """Yields the edit with numbers that fit the first case, or else with numbers that depend on a size."""
-        fits = list(self._found(edit, self.first))
+        fits = list(self._solve(edit, self.first))
         yield from map(edit.edit, fits)
         if len(edit.start) == 1 and fits:
             fitting = edit.edit(fits[-1])
@@ -202,7 +202,7 @@ class _Search:
         """Yields the edit with a number proportional to a dimension or its inverse, whose size the artifact fixes."""
         (name,) = edit.start
         fits = [
-            (each, [found[name] for found in self._found(edit, each)][-1:]) for each in (self.first, *self.others())
+            (each, [found[name] for found in self._solve(edit, each)][-1:]) for each in (self.first, *self.others())
         ]
         known = [(each.fault.around.sizes, numbers[0]) for each, numbers in fits if numbers]
         for dimension in self.first.fault.around.sizes:
@@ -217,7 +217,7 @@ class _Search:
                     values = (OtherValue(dimension, None, size),)
                     yield Edit(Cause.FROZEN_LENGTH, said, compute, edit.is_output, parameters=values)
 
-    def _found(self, edit: NumericEdit, difference: _Difference) -> Iterator[dict[str, float]]:
+    def _solve(self, edit: NumericEdit, difference: _Difference) -> Iterator[dict[str, float]]:
         """Yields the fitted numbers that have changed, first rounded to two digits, as a person would write them."""
         names, seen = list(edit.start), difference.seen
 

@@ -60,7 +60,7 @@ class Tensors:
 
     def _holding(self, output: Array, tolerance: float, names: Container[str]) -> Iterator[TensorMatch]:
         """Yields those of some tensors that have an output within the tolerance, in any layout."""
-        for axes, values in _flattened(output, _layouts(output.shape)):
+        for axes, values in _flatten(output, _layouts(output.shape)):
             for name in self._near(values, tolerance):
                 if name in names and (match := self._compare(name, values, axes)).difference <= tolerance:
                     yield match
@@ -78,18 +78,18 @@ class Tensors:
 
     def holds(self, values: Array, tolerance: float) -> bool:
         """Whether a tensor has the values in any order, since tensors between layers may be transposed."""
-        return any(True for _ in self._rearranged(values, tolerance))
+        return any(True for _ in self._permutations_of(values, tolerance))
 
     def reordered(self, values: Array, tolerance: float) -> dict[str, Array]:
         """Returns tensors with equal values in another order, reshaped to `values`, by their names.
 
         A tensor with several possible layouts has several entries.
         """
-        same = self.sized(self._rearranged(values, tolerance), values)
+        same = self.sized(self._permutations_of(values, tolerance), values)
         matches = (match for match in same if match.difference > tolerance)
         return {f"{match.tensor} {match.axes}": self.in_shape(match, values.shape) for match in matches}
 
-    def _rearranged(self, values: Array, tolerance: float) -> Iterator[str]:
+    def _permutations_of(self, values: Array, tolerance: float) -> Iterator[str]:
         """Yields the tensors with equal values in any order."""
         ordered = np.sort(values.astype(np.float64), axis=None)
         for name in self._by_size.get(values.size, ()):
@@ -109,7 +109,7 @@ class Tensors:
         for name in names:
             if name in self.arrays and self.arrays[name].size == output.size:
                 told = _layouts_told(self.arrays[name].shape, output.shape)
-                layouts = _flattened(output, told or _layouts(output.shape))
+                layouts = _flatten(output, told or _layouts(output.shape))
                 found = (self._compare(name, values, axes) for axes, values in layouts)
                 fitting = sorted(found, key=lambda match: match.difference)
                 matches += fitting if told else fitting[:1]
@@ -181,7 +181,7 @@ def _layouts(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     return orders
 
 
-def _flattened(output: Array, layouts: Iterable[tuple[int, ...]]) -> list[tuple[tuple[int, ...], Array]]:
+def _flatten(output: Array, layouts: Iterable[tuple[int, ...]]) -> list[tuple[tuple[int, ...], Array]]:
     """Returns an output's values in each order of its axes."""
     values = output.astype(np.float64)
     return [(axes, values.transpose(axes).ravel()) for axes in layouts]

@@ -122,7 +122,7 @@ def positions_shown(turns: Turns, rates: Rates) -> Float64Array | None:
     return found if away <= _SHOWN * rates.radius else None
 
 
-def _of_rotary(fault: LayerFault, output: Array) -> Turns | None:
+def _rotary_turns(fault: LayerFault, output: Array) -> Turns | None:
     """Returns the factor of each pair of a rotary layer's queries, over all heads."""
     layer, queries = fault.call.layer, fault.call.inputs[min(fault.index, len(fault.call.inputs) - 1)]
     if queries.shape != output.shape:
@@ -172,19 +172,19 @@ def signal_of(fault: LayerFault, output: Array) -> Array:
     return np.asarray(signal)
 
 
-def _of_signal(fault: LayerFault, output: Array) -> Turns | None:
+def _signal_turns(fault: LayerFault, output: Array) -> Turns | None:
     layer, signal, positions = fault.call.layer, signal_of(fault, output), positions_given(fault)
     start = layer.start_index
     starts = list(start) if isinstance(start, list | tuple) else [start] * len(positions)
     if layer.grid_shape is not None or layer.coordinates is not None:
         return None
     if len(positions) > 1:
-        return _of_grid(layer, signal, [each + start for each, start in zip(positions, starts, strict=True)])
+        return _grid_turns(layer, signal, [each + start for each, start in zip(positions, starts, strict=True)])
     shown = signal if len(positions[0]) > 1 or not np.allclose(signal, signal[:1], atol=1e-4) else signal[:1]
     return Turns(_circles(shown, layer.layout), (positions[0] + starts[0],))
 
 
-def _of_grid(layer: Any, signal: Array, positions: list[Float64Array]) -> Turns | None:
+def _grid_turns(layer: Any, signal: Array, positions: list[Float64Array]) -> Turns | None:
     """Returns the points of a signal of several axes, with the pairs of one axis after the other."""
     axes, block = len(positions), _block_width(layer)
     if signal.ndim != axes + 2 or block < 2:
@@ -198,7 +198,7 @@ def _of_grid(layer: Any, signal: Array, positions: list[Float64Array]) -> Turns 
     return Turns(np.concatenate(points, axis=-1), tuple(own))
 
 
-def _of_timesteps(fault: LayerFault, output: Array) -> Turns:
+def _timestep_turns(fault: LayerFault, output: Array) -> Turns:
     layer = fault.call.layer
     layout = "cosine_first" if layer.flip_sin_to_cos else "concatenated"
     return Turns(_circles(output.reshape(1, -1, output.shape[-1]), layout), tuple(positions_given(fault)))
@@ -251,9 +251,9 @@ def _rates_of_timesteps(layer: Any, config: Mapping[str, Any]) -> Rates:
 
 # The tables use class names, since this module is imported without Keras.
 _TURNS: Mapping[str, Callable[[LayerFault, Array], Turns | None]] = {
-    "RotaryPositionEncoding": _of_rotary,
-    "SinusoidalPositionEncoding": _of_signal,
-    "TimestepEmbedding": _of_timesteps,
+    "RotaryPositionEncoding": _rotary_turns,
+    "SinusoidalPositionEncoding": _signal_turns,
+    "TimestepEmbedding": _timestep_turns,
 }
 _RATES: Mapping[str, Callable[[Any, Mapping[str, Any]], Rates]] = {
     "RotaryPositionEncoding": _rates_of_rotary,

@@ -44,7 +44,7 @@ def changes_by_content(
         forms = [form for form in (packed.get(path), array) if form is not None and form.size == constant.size]
         forms = [form for form in forms if form.shape == constant.shape] or forms
         if path not in computed and all(_is_reordered(form, constant) for form in forms):
-            yield path, _reordered(forms, constant), None
+            yield path, _reordering(forms, constant), None
         elif any(_is_turned(form, constant) for form in forms):
             yield path, None, None
     lost = {path: (packed if path in packed else weights)[path].shape for path in weights if path not in same}
@@ -53,7 +53,7 @@ def changes_by_content(
             continue
         array = packed[path] if path in packed else weights[path]
         names = unused.get(array.size, [])
-        change, stored = _quantized(array, constants, names), None
+        change, stored = _quantization(array, constants, names), None
         if change is None:
             is_alone = list(lost.values()).count(shape) == 1
             stored = _nearest(array, constants, names)
@@ -182,7 +182,7 @@ def _orders(one: Array, other: Array) -> Iterator[tuple[int, ...]]:
     return (axes for axes in orders if np.array_equal(one, other.transpose(axes)))
 
 
-def _reordered(forms: Iterable[Array], constant: Array) -> Change:
+def _reordering(forms: Iterable[Array], constant: Array) -> Change:
     """Returns the change of a weight whose values are all present: shifted, reversed, or only reordered."""
     changes = (find_change(form, turned) for form in forms for turned in forms_of(constant, form.shape))
     told = next((each for each in changes if each is not None and each.cause in _REORDERED), None)
@@ -217,7 +217,7 @@ def _content(pieces: Iterable[Array]) -> tuple[int, int]:
     return size, total % 2**64
 
 
-def _quantized(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> Change | None:
+def _quantization(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> Change | None:
     """Returns the change of a weight that a constant stores in integers; None if no constant does."""
     stored = (constants[name] for name in names if constants[name].dtype.kind in "iu")
     forms = (turned for constant in stored for turned in forms_of(constant, array.shape))

@@ -180,7 +180,7 @@ def stored_weights(
             found.add(path)
             continue
         names = [known] if known else [name for size in {form.size for form in forms} for name in unused.get(size, ())]
-        held = _held(forms, map(stored.__getitem__, names), is_named)
+        held = _stored_pair(forms, map(stored.__getitem__, names), is_named)
         if held is None:
             if not may_be_cut and (cut := _cut(weight, stored, named.get(path), free)) is not None:
                 found.add(path)
@@ -215,7 +215,7 @@ def _cut(weight: Array, constants: LazyArrays, name: str | None, free: Iterable[
     return None
 
 
-def _held(forms: Sequence[Array], constants: Iterable[Array], is_named: bool) -> tuple[Array, Array] | None:
+def _stored_pair(forms: Sequence[Array], constants: Iterable[Array], is_named: bool) -> tuple[Array, Array] | None:
     """Returns a weight and its constant, equal in at least most values, in equal layouts; None if there is none."""
     for constant in constants:
         fitting = [form for form in forms if form.size == constant.size]  # empty for folded weights

@@ -90,11 +90,11 @@ def cast_out_of_range(probe: Probe) -> Iterator[Finding]:
     if decisions is None or not decisions.casts or not rows:
         return
     beyond = [decisions.overflowing(expectation.case.inputs) for _, expectation, _ in rows]
-    ranges = {name: each for name in rows[0][1].case.inputs if (each := _held(probe, name))}
+    ranges = {name: each for name in rows[0][1].case.inputs if (each := _valid_range(probe, name))}
     if not all(beyond) or not ranges:
         return
     for _, expectation, _ in rows:
-        fair = {name: _folded(array, ranges.get(name)) for name, array in expectation.case.inputs.items()}
+        fair = {name: _fold(array, ranges.get(name)) for name, array in expectation.case.inputs.items()}
         actual, expected = probe.ask(fair), probe.expect(fair)
         if actual is None or expected is None or not all(map(is_close, compare_outputs(expected, actual))):
             return
@@ -107,7 +107,7 @@ def cast_out_of_range(probe: Probe) -> Iterator[Finding]:
     yield Finding(Cause.CAST_OUT_OF_RANGE, text)
 
 
-def _held(probe: Probe, name: str) -> tuple[float, float] | None:
+def _valid_range(probe: Probe, name: str) -> tuple[float, float] | None:
     """Returns the range of an input that the model's casts can represent; None if it is not limited.
 
     The ends are rounded inwards to six digits.
@@ -124,7 +124,7 @@ def _cut(number: float) -> float:
     return rounded if rounded <= number else float(f"{number - abs(number) * 5e-6:.6g}")
 
 
-def _folded(array: Array, ends: tuple[float, float] | None) -> Array:
+def _fold(array: Array, ends: tuple[float, float] | None) -> Array:
     """Returns values folded into a range, so that different values stay different."""
     if ends is None:
         return array

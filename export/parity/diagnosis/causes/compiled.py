@@ -35,7 +35,7 @@ def compiled_otherwise(probe: Probe) -> Iterator[Finding]:
     _, expectation, actual = failing[0]
     for is_free in (False, True):
         try:
-            outputs, layers = _compiled(probe.reference, expectation.case.inputs, is_free=is_free)
+            outputs, layers = _compile(probe.reference, expectation.case.inputs, is_free=is_free)
         except Exception as error:  # a layer may raise any error on symbolic values
             probe.note("the compiled model", error)
             continue
@@ -55,7 +55,7 @@ def _is_compiled_by_tensorflow() -> bool:
     return bool(keras.backend.backend() == "tensorflow")
 
 
-def _compiled(reference: Any, inputs: Mapping[str, Array], *, is_free: bool) -> tuple[Arrays, dict[str, list[Array]]]:
+def _compile(reference: Any, inputs: Mapping[str, Array], *, is_free: bool) -> tuple[Arrays, dict[str, list[Array]]]:
     """Returns the compiled model's outputs, with dynamic or fixed sizes, and those of each layer call by path."""
     import tensorflow as tf
 

@@ -72,8 +72,8 @@ class _Code:
         if whole is not None and (whole.is_exact or len(located) == 1):
             return Inside((whole.finding,), whole.is_exact)
         if len(located) > 1 and self._fault.location is not None:
-            return self._explained_apart()
-        return Inside(tuple(self._unexplained()))
+            return self._explain_separately()
+        return Inside(tuple(self._located_findings()))
 
     def _place(self, number: int) -> CodePlace:
         return self._tape.operations[number].place
@@ -88,7 +88,7 @@ class _Code:
                 replaced |= plain.in_place_of(shown.location, shown.expected)
         return replaced
 
-    def _explained_apart(self) -> Inside:
+    def _explain_separately(self) -> Inside:
         """Returns the explanation of each of several operations, with Keras' results at the others."""
         found, is_exact = dict[CodePlace, Finding](), True
         alone = replace(self._probe, others=lambda fault: ())
@@ -112,7 +112,7 @@ class _Code:
     def _unknown(self, place: CodePlace) -> Finding:
         return Finding(Cause.UNKNOWN, f"In {place} {_AGREES}", self._fault.layer, **place.fields)
 
-    def _unexplained(self) -> Iterator[Finding]:
+    def _located_findings(self) -> Iterator[Finding]:
         """Yields the operation that is certainly at fault, or the two operations that enclose the fault."""
         located = [self._place(number) for number in self._suspects.located]
         unseen = [self._place(number) for number in self._suspects.unseen]

@@ -184,9 +184,9 @@ def find_change(
         return Change(Cause.NOT_A_NUMBER, text, {}, facts)
     forms = finite_forms(one, other)
     if all(is_same(*form, tolerance) for form in forms) and not np.isfinite(one).all():
-        return _unexplained(one, other)  # the finite values agree, so no relation of values explains the others
+        return _unexplained_change(one, other)  # the finite values agree, so no relation of values explains the others
     found = (relation(*form, tolerance) for relation in relations for form in forms)
-    return next((change for change in found if change is not None), None) or _unexplained(one, other)
+    return next((change for change in found if change is not None), None) or _unexplained_change(one, other)
 
 
 def finite_forms(one: Array, other: Array) -> list[tuple[Array, Array]]:
@@ -223,7 +223,7 @@ def holds(change: Change, expected: Array, actual: Array, tolerance: float, rela
     return any(change.agrees(relation(*form, tolerance)) for relation in relations for form in forms)
 
 
-def _unexplained(one: Array, other: Array) -> Change:
+def _unexplained_change(one: Array, other: Array) -> Change:
     difference = absolute_difference(one, other)
     out = difference > 0
     worst = np.unravel_index(int(difference.argmax()), one.shape)

@@ -46,24 +46,24 @@ def other_masks(fault: LayerFault) -> Edits:
         said = f"without {' and '.join(f'`{name}`' for name in dropped)}"
         yield _with(Cause.DROPPED_MASK, said, partial(_without_masks, dropped))
     for name in names:
-        yield _with(Cause.INVERTED_MASK, f"with `{name}` inverted", partial(_inverted, name))
+        yield _with(Cause.INVERTED_MASK, f"with `{name}` inverted", partial(_invert, name))
     parameters = inspect.signature(fault.call.layer.call).parameters
     if {"query_mask", "value_mask"} <= set(names) and "attention_mask" in parameters:
         yield _with(Cause.INVERTED_MASK, "with its masks of padding inverted together", _inverted_padding)
-    yield from _shifted(arguments, names)
+    yield from _shifted_masks(arguments, names)
     if "use_causal_mask" in parameters:
         causal = not arguments.get("use_causal_mask", False)
         cause = Cause.ADDED_CAUSAL_MASK if causal else Cause.DROPPED_CAUSAL_MASK
         yield _with(cause, f"with use_causal_mask={causal}", lambda _: {"use_causal_mask": causal})
 
 
-def _shifted(arguments: Mapping[str, Any], names: list[str]) -> Edits:
+def _shifted_masks(arguments: Mapping[str, Any], names: list[str]) -> Edits:
     """Yields masks, including the causal one, that are shifted by one step."""
     import keras
 
     tensors = [name for name in names if keras.ops.is_tensor(arguments[name]) and len(arguments[name].shape) > 2]
     for name, step in itertools.product(tensors, (-1, 1)):
-        rolled = partial(_rolled, name=name, step=step)
+        rolled = partial(_roll, name=name, step=step)
         yield _with(Cause.SHIFTED_MASK, f"with `{name}` shifted by {step}", rolled)
     if arguments.get("use_causal_mask") and {"query", "value"} <= set(arguments):
         for step in (-1, 1):
@@ -105,7 +105,7 @@ def _without_masks(names: Sequence[str], arguments: Mapping[str, Any]) -> dict[s
     return {**keras.tree.map_structure(plain, dict(arguments)), **dict.fromkeys(names)}
 
 
-def _inverted(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _invert(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     import keras
 
     return {name: keras.ops.logical_not(arguments[name])}
@@ -117,7 +117,7 @@ def _inverted_padding(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"query_mask": None, "value_mask": None, "attention_mask": as_tensor(mask)}
 
 
-def _rolled(arguments: Mapping[str, Any], name: str, step: int) -> dict[str, Any]:
+def _roll(arguments: Mapping[str, Any], name: str, step: int) -> dict[str, Any]:
     mask = np.roll(as_array(arguments[name]), step, -1)
     mask[..., -1 if step < 0 else 0] = step > 0
     return {name: as_tensor(mask)}
@@ -141,7 +141,7 @@ def other_softmax(fault: LayerFault) -> Edits:
     yield _inside(Cause.ADDED_CAUSAL_MASK, "with a causal mask before its softmax", own, _hiding_what_follows)
     for size, (said, hidden) in itertools.product(_WEAK, _HIDDEN.items()):
         said = f"with {said.format(f'{-size:g}')} a score that a mask hides"
-        yield _inside(Cause.WEAK_MASK, said, own, partial(_weakened, size, hidden))
+        yield _inside(Cause.WEAK_MASK, said, own, partial(_weaken, size, hidden))
     if layer not in own:  # for the layer itself, the axis is an attribute
         for axis in _AXES:
             yield _inside(Cause.OTHER_AXIS, f"with its softmax over axis={axis}", own, partial(_over, axis))
@@ -174,7 +174,7 @@ def _hiding_what_follows(usual: Callable[..., Any], scores: Any, mask: Any = Non
     return usual(keras.ops.where(past, scores, -1e9), mask)
 
 
-def _weakened(
+def _weaken(
     size: float, hidden: Callable[[Any, float], Any], usual: Callable[..., Any], scores: Any, mask: Any = None
 ) -> Any:
     import keras
@@ -195,16 +195,16 @@ def several_layers(fault: LayerFault) -> Edits:
     layers = all_layers(fault.call.layer.model)
     masking = [each for each in layers if getattr(each, "mask_zero", False) or isinstance(each, keras.layers.Masking)]
     if masking:
-        masked, said = [each for each in layers if _masks(each.call)], f"without the masks of {_named(masking)}"
+        masked, said = [each for each in layers if _masks(each.call)], f"without the masks of {_list_names(masking)}"
         yield _inside(Cause.DROPPED_MASK, said, masked, _called_without_masks, of="the model")
     normalizations = [layer for layer in layers if hasattr(layer, "moving_mean")]
     if len(normalizations) > 1:
-        said = f"with {_named(normalizations)} as in training, by the statistics of the batch,"
-        called = partial(_called, _in_training)
+        said = f"with {_list_names(normalizations)} as in training, by the statistics of the batch,"
+        called = partial(_call_with, _in_training)
         yield _inside(Cause.TRAINING_MODE, said, normalizations, called, of="the model")
 
 
-def _named(layers: Sequence[Any]) -> str:
+def _list_names(layers: Sequence[Any]) -> str:
     return ", ".join(repr(layer.name) for layer in layers)
 
 
@@ -235,11 +235,11 @@ def _inside(
     return Edit(cause, said, compute, of=of)
 
 
-def _called(change: _Change, usual: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+def _call_with(change: _Change, usual: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     bound = inspect.signature(usual).bind(*args, **keywords)
     bound.arguments.update(change(bound.arguments))
     return usual(*bound.args, **bound.kwargs)
 
 
 def _called_without_masks(usual: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    return _called(partial(_without_masks, _masks(usual)), usual, *args, **keywords)
+    return _call_with(partial(_without_masks, _masks(usual)), usual, *args, **keywords)

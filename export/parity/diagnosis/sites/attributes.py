@@ -54,7 +54,7 @@ def other_attributes(fault: LayerFault) -> Edits:
     config = _config_of(layer)
     for name, value in sorted(config.items(), key=lambda item: item[0].endswith("activation")):
         for said, other in itertools.chain(_stored_lists(fault, name, value), _other_values(name, value)):
-            own = "its own" if _is_of_numbers(value) else _said(value)
+            own = "its own" if _is_of_numbers(value) else _text_of(value)
             text = f"with {name}={said} instead of {own}"
             parameters = (OtherValue(name, _plain(value), said if callable(other) else _plain(other)),)
             yield Edit(cause_of([name]), text, partial(with_attributes, change={name: other}), parameters=parameters)
@@ -84,7 +84,7 @@ def _within(config: Mapping[str, Any]) -> Edits:
         first = next(iter(of_each.values()))
         for said, other in _other_values(name, first):
             change = {key: {**held[key], "config": {**held[key]["config"], name: other}} for key in of_each}
-            text = f"holding layers of {name}={said} instead of {_said(first)}"
+            text = f"holding layers of {name}={said} instead of {_text_of(first)}"
             yield Edit(cause_of([name]), text, partial(with_attributes, change=change))
 
 
@@ -165,14 +165,14 @@ def _plain(value: Any) -> Any:
         return tuple(map(_plain, list(value)[:_MOST_REPORTED]))
     if isinstance(value, np.generic):
         return value.item()
-    return value if _is_plain(value) else _said(value)
+    return value if _is_plain(value) else _text_of(value)
 
 
 def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
-def _said(value: Any) -> str:
+def _text_of(value: Any) -> str:
     """Returns an attribute as text. A serialized function gives its name."""
     described = isinstance(value, dict) and isinstance(value.get("config"), str)
     return repr(value["config"]) if described else repr(value)
@@ -244,7 +244,7 @@ def _plain_values(name: str, value: Any) -> Iterator[Any]:
         yield not value
     elif name in ("padding", "cropping") and isinstance(value, list | tuple):
         yield from _on_other_sides(value)
-        yield from _of_other_widths(value)
+        yield from _other_widths(value)
     elif name == "axis" and isinstance(value, list | tuple):
         yield from other_axes(value)
     elif name in _OF_EVERY_AXIS and isinstance(value, list | tuple):
@@ -276,7 +276,7 @@ def _on_other_sides(widths: Any) -> Iterator[Any]:
         yield from (other for other in others if other != (tuple(widths) if flat else tuple(pairs)))
 
 
-def _of_other_widths(widths: Any) -> Iterator[Any]:
+def _other_widths(widths: Any) -> Iterator[Any]:
     """Yields other widths of a padding or cropping: on all sides, along one axis, and on one side."""
     own = np.asarray(widths)
     places = [np.ones_like(own), *np.eye(own.size, dtype=own.dtype).reshape(own.size, *own.shape)]

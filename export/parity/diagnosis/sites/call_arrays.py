@@ -34,7 +34,7 @@ def altered_inputs(fault: LayerFault) -> Edits:
             yield place.scaled(Cause.SCALED_INPUT)
         yield from place.edits(_input_proposals(fault, array))
         for tensor in itertools.islice(fault.around.reordered(number), _MOST_REORDERED):
-            said, other = f"given {name} in another order", partial(_reordered, number, tensor)
+            said, other = f"given {name} in another order", partial(_reordered_input, number, tensor)
             yield place.edit(Cause.REORDERED_INPUT, said, other)
         yield from _taken_instead(place, fault, array)
 
@@ -94,7 +94,7 @@ def _input_proposals(fault: LayerFault, array: Array) -> Iterator[Proposal]:
             yield from edits.through(activations(), Cause.OTHER_ACTIVATION)
 
 
-def _reordered(number: int, tensor: str, fault: LayerFault) -> Array:
+def _reordered_input(number: int, tensor: str, fault: LayerFault) -> Array:
     return fault.around.reordered(number)[tensor]
 
 

@@ -62,7 +62,7 @@ def _hypotheses(layer: Any, config: Config, shown: ShownRates | None) -> Iterato
         yield from other_scalings(layer, config, shown)
     if "query_scaling" in config:
         yield from _other_query_scalings(config["query_scaling"], shown)
-    yield from _of_pairs(layer, config, shown)
+    yield from _other_pairs(layer, config, shown)
 
 
 def _choices(kind: type, config: Config) -> Iterator[tuple[str, Any]]:
@@ -99,11 +99,11 @@ def _query_scaling_hypothesis(own: Config | None, other: Config) -> Hypothesis:
         found = of_one("query_scaling", None, tuple(other.items()))
         return replace(found, change={"query_scaling": dict(other)})
     changed = {name: value for name, value in other.items() if value != own[name]}
-    found = of_several({f"query_scaling.{name}": own[name] for name in changed}, _prefixed(changed))
+    found = of_several({f"query_scaling.{name}": own[name] for name in changed}, _with_prefix(changed))
     return replace(found, change={"query_scaling": dict(other)}, cause=Cause.attribute(*changed))
 
 
-def _prefixed(entries: Config) -> Config:
+def _with_prefix(entries: Config) -> Config:
     return {f"query_scaling.{name}": value for name, value in entries.items()}
 
 
@@ -127,7 +127,7 @@ def _shown_query_scalings(shown: ShownRates | None) -> Iterator[Config]:
             yield QueryScaling(float(f"{scale:.4g}"), length, first, stepwise).arguments()
 
 
-def _of_pairs(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hypothesis]:
+def _other_pairs(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hypothesis]:
     """Yields other numbers of rotated channels, and other divisions of the pairs among several axes of positions."""
     if "rotary_dim" in config:
         channels = layer.input_spec.axes[layer.feature_axis]

@@ -41,12 +41,12 @@ def other_indices(fault: LayerFault) -> Edits:
             continue  # the indices agree, or all are shifted alike, which a change of the input explains
         name = _PARAMETERS.get(type(maker.layer).__name__, "indices")
         argument = _argument_of_hash(maker, shown)
-        parameters = (argument,) if argument else tuple(dict.fromkeys(_changed(maker.inputs[0], own, shown)))
+        parameters = (argument,) if argument else tuple(dict.fromkeys(_changed_values(maker.inputs[0], own, shown)))
         name = argument.name if argument else name
         said = ", ".join(f"{each.name} is {each.artifact} instead of {each.model}" for each in parameters)
         text = f"the rows of other indices: the {said}"
         path = maker.path.partition("#")[0]
-        yield Edit(Cause.attribute(name), text, _of_rows, is_output=True, layer=path, parameters=parameters)
+        yield Edit(Cause.attribute(name), text, _table_rows, is_output=True, layer=path, parameters=parameters)
 
 
 def _argument_of_hash(maker: LayerCall, shown: Array) -> OtherValue | None:
@@ -111,7 +111,7 @@ def _vocabulary_edits(
 
         def compute(fault: LayerFault, places: Array = places) -> Array:
             own = get(fault)
-            return put(fault, own, _moved(own, places, mode))
+            return put(fault, own, _move(own, places, mode))
 
         yield Edit(Cause.attribute("vocabulary"), said, compute, parameters=changed)
 
@@ -124,7 +124,7 @@ def _with_input(fault: LayerFault, own: Array, other: Array) -> Array:
     return with_inputs(fault, [(own, other)])
 
 
-def _moved(own: Array, places: Array, mode: str) -> Array:
+def _move(own: Array, places: Array, mode: str) -> Array:
     """Returns indices mapped to other indices, or counts with their columns moved."""
     if mode == "int":
         inside = np.clip(own, 0, len(places) - 1)
@@ -164,7 +164,7 @@ def _said_of_words(
     return said, tuple(values), places
 
 
-def _changed(values: Array, own: Array, shown: Array) -> Iterator[OtherValue]:
+def _changed_values(values: Array, own: Array, shown: Array) -> Iterator[OtherValue]:
     """Yields the first values with another index."""
     for place in np.argwhere(own != shown)[:_MOST_SHOWN]:
         at = tuple(place)
@@ -179,7 +179,7 @@ def _plain(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def _of_rows(fault: LayerFault) -> Array | None:
+def _table_rows(fault: LayerFault) -> Array | None:
     """Returns the artifact's values, if each of its rows is a row of the table; else None."""
     return None if _rows_shown(fault) is None else fault.actual
 

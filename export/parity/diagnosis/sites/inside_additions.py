@@ -50,11 +50,11 @@ def added(edited: EditedOperation) -> Edits:
             yield edited.given(Cause.OPERATION_ADDED, said, partial(changed_operand, number, function))
     for number in floats:
         for said, name in _JOINED.items() if fits(operands[number], result) else ():
-            change = partial(_joined, getattr(keras.ops, name), number)
+            change = partial(_join, getattr(keras.ops, name), number)
             yield edited.edit(Cause.OPERATION_ADDED, f"{said} its operand {number + 1}", change)
 
 
-def _joined(function: Callable[..., Any], number: int, operation: Operation, arguments: Any, names: Any) -> Any:
+def _join(function: Callable[..., Any], number: int, operation: Operation, arguments: Any, names: Any) -> Any:
     return function(again(operation, arguments, names), tensors_in((arguments, dict(names)))[number])
 
 

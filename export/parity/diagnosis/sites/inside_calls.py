@@ -84,14 +84,14 @@ def _left_out(edited: EditedOperation) -> Edits:
             yield edited.edit(Cause.OPERATION_LEFT_OUT, said, partial(_operand_alone, number))
 
 
-def _of_operands(edited: EditedOperation) -> Edits:
+def _other_operands(edited: EditedOperation) -> Edits:
     """Yields exchanged operands, and operands replaced by another tensor or weight."""
     operation, tape = edited.operation, edited.tape
     for one, other in itertools.combinations(range(len(operation.operands)), 2):
         order = list(range(len(operation.operands)))
         order[one], order[other] = other, one
         said = f"given its operands {one + 1} and {other + 1} exchanged"
-        yield edited.given(Cause.EXCHANGED_INPUTS, said, partial(_ordered, order))
+        yield edited.given(Cause.EXCHANGED_INPUTS, said, partial(_in_order, order))
     values = _values(operation)
     for one, other in itertools.combinations(values, 2):
         if any(is_number(operation.arguments[each]) for each in (one, other)):
@@ -101,10 +101,10 @@ def _of_operands(edited: EditedOperation) -> Edits:
         for source in _sources_like(tape, edited.number, operand):
             said = f"given {tape.name(source)} as its operand {number + 1}"
             yield edited.given_other(source, number, said)
-    yield from _of_variables(edited)
+    yield from _other_variables(edited)
 
 
-def _of_variables(edited: EditedOperation) -> Edits:
+def _other_variables(edited: EditedOperation) -> Edits:
     """Yields a weight replaced by another weight of the layer, or transposed."""
     import keras
 
@@ -119,7 +119,7 @@ def _of_variables(edited: EditedOperation) -> Edits:
             yield edited.edit(Cause.TRANSPOSED_AXES, f"given {used.path!r} transposed", turned)
 
 
-def _of_constants(edited: EditedOperation) -> Edits:
+def _other_constants(edited: EditedOperation) -> Edits:
     """Yields other numbers, booleans and orders of numbers among the arguments."""
     for key, name, value in named_arguments(edited.operation):
         cause = _cause_of_constant(name, value)
@@ -167,7 +167,7 @@ def _subscripts_beside(subscripts: str) -> Iterator[str]:
             yield ",".join([*parts[:number], "".join(letters), *parts[number + 1 :]]) + arrow + result
 
 
-def _of_functions(edited: EditedOperation) -> Edits:
+def _other_functions(edited: EditedOperation) -> Edits:
     """Yields other functions of the same operands."""
     import keras
 
@@ -193,7 +193,7 @@ def _of_functions(edited: EditedOperation) -> Edits:
             yield edited.edit(Cause.OTHER_OPERATION, f"as {name.replace('_', ' ')}", change)
 
 
-def _of_sequences(edited: EditedOperation) -> Edits:
+def _other_sequences(edited: EditedOperation) -> Edits:
     """Yields the operation after the next one instead of before it, each with its other operands unchanged."""
     tape, first, result = edited.tape, edited.operation, edited.result
     after = tape.consumers(edited.number)
@@ -225,12 +225,12 @@ def _after_next(edited: EditedOperation, first: CodePlace, second: CodePlace, nu
 
 _OTHERS: tuple[Callable[[EditedOperation], Edits], ...] = (
     of_axes,
-    _of_functions,
+    _other_functions,
     of_slices,
-    _of_operands,
+    _other_operands,
     of_orders,
-    _of_constants,
-    _of_sequences,
+    _other_constants,
+    _other_sequences,
     of_turned_operands,
 )
 
@@ -272,7 +272,7 @@ def _through(
     return function(*operands, **options)
 
 
-def _ordered(order: Sequence[int], operands: list[Any]) -> list[Any]:
+def _in_order(order: Sequence[int], operands: list[Any]) -> list[Any]:
     return [operands[each] for each in order]
 
 

@@ -41,7 +41,7 @@ def of_turned_operands(edited: EditedOperation) -> Edits:
     for number, operand in enumerate(edited.operation.operands):
         for one, other in _alike_axes(operand):
             said = f"given its operand {number + 1} with the axes {one} and {other} exchanged"
-            swapped = partial(_swapped, one, other)
+            swapped = partial(_swap, one, other)
             yield edited.given(Cause.TRANSPOSED_AXES, said, partial(changed_operand, number, swapped))
 
 
@@ -64,39 +64,39 @@ def of_orders(edited: EditedOperation) -> Edits:
     """Yields the values of a result in another order: by other reshapes, concatenations, splits or transpositions."""
     operation, result, operands = edited.operation, edited.result, edited.operation.operands
     if result is None:
-        yield from _of_pieces(edited)
+        yield from _other_pieces(edited)
         return
     if len(operands) == 1 and np.prod(tuple(operands[0].shape)) == np.prod(tuple(result.shape)):
-        yield from _of_shapes(edited, len(operands[0].shape), len(result.shape))
+        yield from _other_shapes(edited, len(operands[0].shape), len(result.shape))
     if len(operands) > 1 and any(isinstance(each, list | tuple) and tensors_in(each) for each in operation.arguments):
         for order in itertools.islice(itertools.permutations(range(len(operands))), 1, _MOST_ORDERS):
             said = f"given its operands in the order {[each + 1 for each in order]}"
-            yield edited.given(Cause.OTHER_ORDER, said, partial(_ordered, order))
+            yield edited.given(Cause.OTHER_ORDER, said, partial(_in_order, order))
     for axis, size in enumerate(map(int, result.shape)):
         if size < 2:
             continue
-        yield edited.returned(Cause.REVERSED_VALUES, f"reversed along axis {axis}", partial(_flipped, axis))
+        yield edited.returned(Cause.REVERSED_VALUES, f"reversed along axis {axis}", partial(_flip, axis))
         for shift in (1, -1) if size > 2 else ():
             said = f"rolled by {shift} along axis {axis}"
-            yield edited.returned(Cause.SHIFTED_ROWS, said, partial(_rolled, axis, shift))
+            yield edited.returned(Cause.SHIFTED_ROWS, said, partial(_roll, axis, shift))
         for count in (each for each in range(2, size) if size % each == 0):
             said = f"in {count} blocks along axis {axis} instead of every {count}th together"
             yield edited.returned(Cause.OTHER_ORDER, said, partial(_in_blocks, axis, count))
     for one, other in _alike_axes(result):
         said = f"with the axes {one} and {other} of its result exchanged"
-        yield edited.returned(Cause.TRANSPOSED_AXES, said, partial(_swapped, one, other))
+        yield edited.returned(Cause.TRANSPOSED_AXES, said, partial(_swap, one, other))
 
 
-def _of_shapes(edited: EditedOperation, before: int, after: int) -> Edits:
+def _other_shapes(edited: EditedOperation, before: int, after: int) -> Edits:
     for order in _orders(after):
         said = f"filled with its axes in the order {list(order)}"
-        yield edited.edit(Cause.OTHER_ORDER, said, partial(_filled, order))
+        yield edited.edit(Cause.OTHER_ORDER, said, partial(_fill, order))
     for order in _orders(before):
         said = f"given its operand with the axes in the order {list(order)}"
         yield edited.given(Cause.OTHER_ORDER, said, partial(_read_in_order, order))
 
 
-def _of_pieces(edited: EditedOperation) -> Edits:
+def _other_pieces(edited: EditedOperation) -> Edits:
     """Yields several results in another order, or strided slices of the operand as the results."""
     operation = edited.operation
     count = len(operation.outputs)
@@ -165,19 +165,19 @@ def _slice_text(part: Any) -> str:
     return f"{start}:{stop}" + (f":{step}" if step not in ("", "1") else "")
 
 
-def _swapped(one: int, other: int, tensor: Any) -> Any:
+def _swap(one: int, other: int, tensor: Any) -> Any:
     import keras
 
     return keras.ops.swapaxes(tensor, one, other)
 
 
-def _flipped(axis: int, tensor: Any) -> Any:
+def _flip(axis: int, tensor: Any) -> Any:
     import keras
 
     return keras.ops.flip(tensor, axis)
 
 
-def _rolled(axis: int, shift: int, tensor: Any) -> Any:
+def _roll(axis: int, shift: int, tensor: Any) -> Any:
     import keras
 
     return keras.ops.roll(tensor, shift, axis)
@@ -192,7 +192,7 @@ def _in_blocks(axis: int, count: int, tensor: Any) -> Any:
     return keras.ops.reshape(keras.ops.swapaxes(cut, axis, axis + 1), shape)
 
 
-def _ordered(order: Sequence[int], operands: list[Any]) -> list[Any]:
+def _in_order(order: Sequence[int], operands: list[Any]) -> list[Any]:
     return [operands[each] for each in order]
 
 
@@ -201,7 +201,7 @@ def _results_in_order(order: Sequence[int], operation: Operation, arguments: Any
     return [made[each] for each in order]
 
 
-def _filled(order: Sequence[int], operation: Operation, arguments: Any, names: Any) -> Any:
+def _fill(order: Sequence[int], operation: Operation, arguments: Any, names: Any) -> Any:
     """Returns the values reshaped in another order of the result's axes."""
     import keras
 

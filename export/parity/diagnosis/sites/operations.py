@@ -52,7 +52,7 @@ def other_operations(fault: LayerFault) -> Edits:
     yield from _other_orders(inputs, fault.expected.shape)
     if len(inputs) == 2 and all(array.dtype.kind == "f" for array in inputs):
         for said, function in _OF_TWO.items():
-            yield _edit(Cause.OTHER_OPERATION, f"{said} of the two inputs", partial(_of_two, function))
+            yield _edit(Cause.OTHER_OPERATION, f"{said} of the two inputs", partial(_combine_two, function))
 
 
 def _alone(fault: LayerFault, number: int) -> str:
@@ -130,12 +130,12 @@ def _other_orders(inputs: Sequence[Array], shape: tuple[int, ...]) -> Edits:
     if len(inputs) == 1 and inputs[0].shape != shape and inputs[0].size == np.prod(shape):
         for order in list(itertools.permutations(range(1, inputs[0].ndim)))[1:]:
             said = f"what it is given, reshaped with its axes as {[0, *order]}"
-            yield Edit(Cause.OTHER_ORDER, said, partial(_reshaped, order=order), is_output=True)
+            yield Edit(Cause.OTHER_ORDER, said, partial(_reshape, order=order), is_output=True)
     if 1 < len(inputs) <= _MOST_JOINED and all(array.ndim == len(shape) for array in inputs):
         for axis in (axis for axis in range(1, len(shape)) if sum(x.shape[axis] for x in inputs) == shape[axis]):
             for order in list(itertools.permutations(range(len(inputs))))[1:]:
                 said = f"the inputs in the order {list(order)} along axis {axis}"
-                yield _edit(Cause.OTHER_ORDER, said, partial(_joined, order=order, axis=axis))
+                yield _edit(Cause.OTHER_ORDER, said, partial(_join, order=order, axis=axis))
 
 
 def _edit(cause: Cause, said: str, function: Callable[[Sequence[Array]], Array]) -> Edit:
@@ -143,15 +143,15 @@ def _edit(cause: Cause, said: str, function: Callable[[Sequence[Array]], Array])
     return Edit(cause, said, lambda fault: _as_output(function(fault.call.inputs), fault), is_output=True)
 
 
-def _of_two(function: Callable[[Array, Array], Array], inputs: Sequence[Array]) -> Array:
+def _combine_two(function: Callable[[Array, Array], Array], inputs: Sequence[Array]) -> Array:
     return function(*(array.astype(np.float64) for array in inputs))
 
 
-def _reshaped(fault: LayerFault, order: tuple[int, ...]) -> Array:
+def _reshape(fault: LayerFault, order: tuple[int, ...]) -> Array:
     return fault.call.inputs[0].transpose(0, *order).reshape(fault.expected.shape)
 
 
-def _joined(inputs: Sequence[Array], order: tuple[int, ...], axis: int) -> Array:
+def _join(inputs: Sequence[Array], order: tuple[int, ...], axis: int) -> Array:
     return np.concatenate([inputs[i] for i in order], axis)
 
 
@@ -214,7 +214,7 @@ def other_directions(fault: LayerFault) -> Edits:
         """Returns the backward steps in their order of computation, the last of the sequence first."""
         return call(back, given(fault), fault)
 
-    def turned(steps: Array) -> Array:
+    def flip_steps(steps: Array) -> Array:
         return np.flip(steps, 1) if layer.return_sequences else steps
 
     def not_reversed(fault: LayerFault) -> Array:
@@ -222,7 +222,7 @@ def other_directions(fault: LayerFault) -> Edits:
 
     changes: dict[str, Compute] = {
         "with the backward steps in the order in which they are made": lambda f: merge(forwards(f), backwards(f)),
-        "with the backward output before the forward one": lambda f: merge(turned(backwards(f)), forwards(f)),
+        "with the backward output before the forward one": lambda f: merge(flip_steps(backwards(f)), forwards(f)),
         "with the forward output twice": lambda f: merge(forwards(f), forwards(f)),
         "with both layers reading forwards": lambda f: merge(forwards(f), not_reversed(f)),
     }

@@ -49,28 +49,28 @@ def other_paddings(fault: LayerFault) -> Edits:
     reach = [(size - 1) * step for size, step in zip(sizes, dilations, strict=True)]
     for where, before in _SIDES.items():
         if is_padded and not is_transposed:
-            padded = partial(_padded, widths=[(before(r), r - before(r)) for r in reach], mode="constant")
+            padded = partial(_pad, widths=[(before(r), r - before(r)) for r in reach], mode="constant")
             yield Edit(Cause.OTHER_PADDING, f"padded with zeros, {where},", padded)
         if is_padded:
-            fitted = partial(_fitted, change={"padding": "valid"}, before=before)
+            fitted = partial(_fit_size, change={"padding": "valid"}, before=before)
             how = "with what its output has too much cut off" if is_transposed else "with zeros around its output"
             yield Edit(Cause.OTHER_PADDING, f"{how}, {where},", fitted)
         for rate in _DILATIONS if max(dilations) > 1 else ():
-            fitted = partial(_fitted, change={"dilation_rate": (rate,) * len(sizes)}, before=before)
+            fitted = partial(_fit_size, change={"dilation_rate": (rate,) * len(sizes)}, before=before)
             said = f"with dilation_rate={rate} and its output cut to size, {where},"
             yield Edit(Cause.attribute("dilation_rate"), said, fitted)
     for mode in _MODES if is_padded and not is_transposed else ():
-        padded = partial(_padded, widths=[(r // 2, r - r // 2) for r in reach], mode=mode)
+        padded = partial(_pad, widths=[(r // 2, r - r // 2) for r in reach], mode=mode)
         yield Edit(Cause.OTHER_PADDING, f"padded by {mode!r}", padded)
 
 
-def _padded(fault: LayerFault, widths: Sequence[tuple[int, int]], mode: str) -> Array:
+def _pad(fault: LayerFault, widths: Sequence[tuple[int, int]], mode: str) -> Array:
     padded = np.pad(fault.call.inputs[0], [(0, 0), *widths, (0, 0)], mode)  # type: ignore[call-overload]
     call = replace(fault.call, arguments=(as_tensor(padded), *fault.call.arguments[1:]))
     return with_attributes(replace(fault, call=call), {"padding": "valid"})
 
 
-def _fitted(fault: LayerFault, change: Mapping[str, Any], before: Callable[[int], int]) -> Array:
+def _fit_size(fault: LayerFault, change: Mapping[str, Any], before: Callable[[int], int]) -> Array:
     """Returns the layer's output with other attributes, cropped or zero-padded to the expected size.
 
     Args:
@@ -99,14 +99,14 @@ def other_places(fault: LayerFault) -> Edits:
     if not resizes or images.ndim < 3 or images.ndim != len(shape):
         return
     for name, places in _PLACES.items():
-        linear = partial(_resized, places=places)
+        linear = partial(_resize, places=places)
         yield Edit(Cause.OTHER_PLACES, f"with places by {name!r} and linear weights", linear)
         for rounding, rounded in _ROUNDED.items():
-            nearest = partial(_resized, places=places, rounded=rounded)
+            nearest = partial(_resize, places=places, rounded=rounded)
             yield Edit(Cause.OTHER_PLACES, f"with places by {name!r}, each {rounding!r} to a pixel,", nearest)
 
 
-def _resized(fault: LayerFault, places: _Places, rounded: Callable[[Array], Array] | None = None) -> Array:
+def _resize(fault: LayerFault, places: _Places, rounded: Callable[[Array], Array] | None = None) -> Array:
     """Returns images resized along one axis after the other."""
     images = fault.call.inputs[0]
     resized = images.astype(np.float64)

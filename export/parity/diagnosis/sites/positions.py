@@ -37,14 +37,14 @@ def other_positions(fault: LayerFault) -> Edits:
     if _argument(fault) is None:
         yield from _other_starts(fault, NEAR)
         return
-    ours, theirs = _given(fault), _shown(fault)
+    ours, theirs = _positions_of_call(fault), _shown(fault)
     if ours is None:
         yield from _other_starts(fault, NEAR)
         yield from _exchanged_axes(fault)
         return
     for rule in POSITION_RULES:
         for number in rule.tried if theirs is None else _numbers(rule, ours, theirs):
-            changed = partial(_moved, rule, number)
+            changed = partial(_move, rule, number)
             parameters = _parameters(fault, ours, changed(ours))
             if parameters:
                 cause, said = _CAUSES[rule.kind], rule.said.format(number)
@@ -59,7 +59,7 @@ def any_positions(fault: LayerFault) -> Edits:
     """Yields this package's layer at the positions that the artifact shows."""
     if _argument(fault) is None:
         return
-    ours, theirs = _given(fault), _shown(fault)
+    ours, theirs = _positions_of_call(fault), _shown(fault)
     if ours is None or theirs is None:
         return
     for each in _parameters(fault, ours, theirs):
@@ -94,7 +94,7 @@ def _numbers(rule: PositionRule, ours: Float64Array, theirs: Float64Array) -> li
     return [number] if np.allclose(led, theirs, rtol=1e-5, atol=1e-2) else []
 
 
-def _moved(rule: PositionRule, number: float, positions: Float64Array) -> Float64Array:
+def _move(rule: PositionRule, number: float, positions: Float64Array) -> Float64Array:
     return rule.apply(positions, number)
 
 
@@ -123,7 +123,7 @@ def _argument(fault: LayerFault) -> str | None:
     return "positions" if is_own and "positions" in inspect.signature(layer.call).parameters else None
 
 
-def _given(fault: LayerFault) -> Float64Array | None:
+def _positions_of_call(fault: LayerFault) -> Float64Array | None:
     """Returns the positions of a call, `(batch or 1, length)`; None for a layer with several axes of positions."""
     positions = positions_given(fault)
     return positions[0] if len(positions) == 1 else None
@@ -169,7 +169,7 @@ def _exchanged_axes(fault: LayerFault) -> Edits:
         yield Edit(_OTHER, said, partial(_on_axes, order=order), parameters=parameters)
     for rule in POSITION_RULES:
         for number in rule.tried[:2]:
-            changed = partial(_moved, rule, number)
+            changed = partial(_move, rule, number)
             yield Edit(_CAUSES[rule.kind], rule.said.format(number), partial(_on_axes, change=changed))
 
 
@@ -184,7 +184,7 @@ def _on_axes(
 
 def _elsewhere(change: Callable[[Float64Array], Float64Array], fault: LayerFault) -> Array | None:
     """Returns the layer's output at other positions, which `change` makes of its own."""
-    name, ours = _argument(fault), _given(fault)
+    name, ours = _argument(fault), _positions_of_call(fault)
     if ours is None:
         return None
     moved = _tensor(change(ours))

@@ -44,26 +44,26 @@ def other_scalings(layer: Any, config: Config, shown: ShownRates | None) -> Iter
     """Yields other scalings: none, other numbers of the rule, or another rule."""
     own = dict(config["scaling"] or {"rope_type": "default"})
     if config["scaling"] is not None:
-        yield _unscaled(own)
+        yield _without_scaling(own)
         rates = own_rates(layer)
         if rates is not None and rates.radius != 1.0:
             said = f"without the factor {rates.radius:.6g} of its scaling"
             changed = (OtherValue("scaling.attention_factor", rates.radius, 1.0),)
             yield Hypothesis({"scaling": {**own, "attention_factor": 1.0}}, changed, Cause.MISSING_SCALING, said)
     if shown is None or shown.own.axes.any():
-        yield from (_scaled(own, each) for each in (*_same_rule(own), *_usual_numbers(own), *_other_rules(own)))
+        yield from (_with_scaling(own, each) for each in (*_same_rule(own), *_usual_numbers(own), *_other_rules(own)))
         return
-    distance = partial(_apart, layer, shown, config)
-    yield from (_scaled(own, scaling) for scaling in _same_rule(own) if distance(scaling) < FITS)
+    distance = partial(_distance_to, layer, shown, config)
+    yield from (_with_scaling(own, scaling) for scaling in _same_rule(own) if distance(scaling) < FITS)
     numbers = {name: value for name, value in _numbers(own).items() if value is not None}
 
-    def of_number(name: str, value: float) -> float:
+    def distance_of_number(name: str, value: float) -> float:
         return distance({**own, name: value})
 
-    for name, number, others in by_digits(numbers, of_number):
-        yield _scaled(own, {**own, name: number}, others)
+    for name, number, others in by_digits(numbers, distance_of_number):
+        yield _with_scaling(own, {**own, name: number}, others)
     for rule in _other_rules(own):
-        yield from (_scaled(own, each) for each in _fitting(rule, distance))
+        yield from (_with_scaling(own, each) for each in _fitting(rule, distance))
 
 
 def _fitting(rule: Config, distance: Callable[[Config], float]) -> list[Config]:
@@ -75,18 +75,18 @@ def _fitting(rule: Config, distance: Callable[[Config], float]) -> list[Config]:
     return [{**rule, "factor": value} for value in factors if value >= 1]
 
 
-def _apart(layer: Any, shown: ShownRates, config: Config, scaling: Config) -> float:
+def _distance_to(layer: Any, shown: ShownRates, config: Config, scaling: Config) -> float:
     return distance_of(layer, shown, {**config, "scaling": scaling})
 
 
-def _unscaled(own: Config) -> Hypothesis:
+def _without_scaling(own: Config) -> Hypothesis:
     factor = "" if own.get("factor") is None else f", factor {own['factor']:g},"
     said = f"without its scaling {own['rope_type']!r}{factor}"
     changed = (OtherValue("scaling.rope_type", own["rope_type"], None),)
     return Hypothesis({"scaling": None}, changed, Cause.MISSING_SCALING, said)
 
 
-def _scaled(own: Config, scaling: Config, others: str = "") -> Hypothesis:
+def _with_scaling(own: Config, scaling: Config, others: str = "") -> Hypothesis:
     """Returns the hypothesis of another scaling, with its changed entries, and with text on alternatives."""
     names = [name for name in dict.fromkeys([*own, *scaling]) if scaling.get(name) != own.get(name)]
     defaults = {name: each.default for name, each in _entries(own["rope_type"]).items()}
@@ -181,7 +181,7 @@ def any_rates(fault: LayerFault) -> Edits:
     for base, rule, factor in itertools.product(others, _other_rules(own), _FACTORS):
         scaling = {**rule, "factor": factor} if "factor" in rule else rule
         if distance_of(layer, shown, {**config, "base": base, "scaling": scaling}) < FITS:
-            found = _scaled(own, scaling)
+            found = _with_scaling(own, scaling)
             both = (OtherValue("base", config["base"], base), *found.parameters)
             said = f"{found.said}, and with base={base:g} instead of {config['base']:g},"
             yield Hypothesis({"base": base, **found.change}, both, found.cause, said).edit

@@ -20,12 +20,12 @@ def told_values(fault: LayerFault) -> Edits:
     """Yields the change of an output, or of a summand of it, if the values show the change."""
     if fault.actual is None:
         return
-    yield from _told(fault, "other values", _output)
+    yield from _value_edits(fault, "other values", _output)
     yield output_called("what it should").scaled(Cause.SCALED_VALUES)
     for number, array in enumerate(fault.call.inputs):
         if array.shape == fault.expected.shape and array.dtype.kind == "f":
             name = "its input" if len(fault.call.inputs) == 1 else f"input {number}"
-            yield from _told(fault, f"something else added to {name}", partial(_added, number))
+            yield from _value_edits(fault, f"something else added to {name}", partial(_summands, number))
 
 
 def _output(fault: LayerFault) -> tuple[Array, Array]:
@@ -33,7 +33,7 @@ def _output(fault: LayerFault) -> tuple[Array, Array]:
     return fault.expected, fault.actual
 
 
-def _added(number: int, fault: LayerFault) -> tuple[Array, Array]:
+def _summands(number: int, fault: LayerFault) -> tuple[Array, Array]:
     """Returns the expected and the actual summand of an input.
 
     A summand that is equal for the whole batch, such as a table of positions, is returned once.
@@ -44,7 +44,7 @@ def _added(number: int, fault: LayerFault) -> tuple[Array, Array]:
     return expected, actual
 
 
-def _told(first: LayerFault, said: str, seen: Callable[[LayerFault], tuple[Array, Array]]) -> Edits:
+def _value_edits(first: LayerFault, said: str, seen: Callable[[LayerFault], tuple[Array, Array]]) -> Edits:
     """Yields the edit for a change of some values in one case, which must recur in other cases.
 
     Args:
@@ -53,17 +53,17 @@ def _told(first: LayerFault, said: str, seen: Callable[[LayerFault], tuple[Array
         seen: Returns the compared values, expected and actual.
     """
 
-    def found(fault: LayerFault) -> Change | None:
+    def find(fault: LayerFault) -> Change | None:
         return find_change(*seen(fault), fault.tolerance, OF_OUTPUTS)
 
-    change = found(first)
+    change = find(first)
     if change is None or change.cause in UNEXPLAINED:
         return
 
     def same(fault: LayerFault) -> Array | None:
         if fault.actual is None or distance(fault.actual, fault.expected) <= fault.tolerance:
             return fault.actual
-        other = found(fault)
+        other = find(fault)
         # Fewer values may not suffice to show the change.
         is_fewer = seen(fault)[0].size < seen(first)[0].size
         is_silent = is_fewer and (other is None or other.cause in UNEXPLAINED)
