@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.operations import CodePlace
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, of_arrays
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, on_arrays
 from keras_pe.export.parity.diagnosis.relations.scaling import cause_of_factor
 from keras_pe.export.results import Array, Cause, OtherValue
 
@@ -151,20 +151,20 @@ def powers(array: Array) -> Iterator[Proposal]:
         yield Proposal(Cause.CHANGED_VALUES, "the square of {}", np.square)
 
 
-def stepped(last: int) -> Iterator[Proposal]:
+def integer_steps(last: int) -> Iterator[Proposal]:
     """Yields integers that are one larger or smaller, limited to 0 and a last value."""
     for step, said in ((1, "plus"), (-1, "minus")):
-        change = partial(_stepped, step=step, last=last)
+        change = partial(_step_integers, step=step, last=last)
         yield Proposal(Cause.SHIFTED_INPUT, f"{{}} {said} 1", change, {"step": step})
 
 
 def through(functions: Mapping[str, Callable[[Any], Any]], cause: Cause) -> Iterator[Proposal]:
     """Yields an array after each of some functions of tensors."""
     for name, function in functions.items():
-        yield Proposal(cause, f"{{}} through {name}", of_arrays(function), {"function": name})
+        yield Proposal(cause, f"{{}} through {name}", on_arrays(function), {"function": name})
 
 
-def _stepped(array: Array, step: int, last: int) -> Array:
+def _step_integers(array: Array, step: int, last: int) -> Array:
     return (array.astype(np.int64) + step).clip(0, last)
 
 

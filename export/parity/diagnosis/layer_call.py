@@ -262,7 +262,7 @@ def as_array(tensor: Any) -> Array:
     return array
 
 
-def of_arrays(function: Callable[[Any], Any]) -> Callable[[Array], Array]:
+def on_arrays(function: Callable[[Any], Any]) -> Callable[[Array], Array]:
     """Returns a function of Keras tensors as a function of arrays."""
     return lambda array: as_array(function(as_tensor(array)))
 

@@ -35,7 +35,7 @@ class Turns(NamedTuple):
     points: Points
     positions: tuple[Float64Array, ...]
 
-    def thinned(self) -> "Turns":
+    def sample(self) -> "Turns":
         """Returns a few evenly spaced points, `(rows, pairs)`, with their positions."""
         rows = self.points.reshape(-1, self.points.shape[-1])
         some = np.unique(np.linspace(0, len(rows) - 1, _FEW_ROWS).astype(int))
@@ -57,7 +57,7 @@ class Rates(NamedTuple):
     axes: npt.NDArray[np.intp]
 
     @classmethod
-    def of_one_axis(cls, timescales: npt.ArrayLike, radius: float = 1.0) -> "Rates":
+    def on_one_axis(cls, timescales: npt.ArrayLike, radius: float = 1.0) -> "Rates":
         """Returns the rates of timescales whose pairs rotate by one sequence of positions."""
         rates = 1.0 / np.asarray(timescales, np.float64)
         return cls(rates, radius, np.zeros(len(rates), np.intp))
@@ -246,7 +246,7 @@ def _rates_of_signal(layer: Any, config: Mapping[str, Any]) -> Rates:
 def _rates_of_timesteps(layer: Any, config: Mapping[str, Any]) -> Rates:
     count = config["num_channels"] // 2
     growth = config["max_period"] ** (1.0 / (count - config["downscale_freq_shift"]))
-    return Rates.of_one_axis(growth ** np.arange(count) / config["scale"])
+    return Rates.on_one_axis(growth ** np.arange(count) / config["scale"])
 
 
 # The tables use class names, since this module is imported without Keras.

@@ -16,7 +16,7 @@ from keras_pe.export.parity.diagnosis.relations.placement import (
     turned_axes,
 )
 from keras_pe.export.parity.diagnosis.relations.quantization import (
-    of_another_scale,
+    rescaled_integers,
     to_decimals,
     to_integers,
     to_short_float,
@@ -120,7 +120,7 @@ OF_WEIGHTS: tuple[Relation, ...] = (
     to_decimals,
     to_integers,
     with_scales_of_others,
-    of_another_scale,
+    rescaled_integers,
     turned_axes,
     reversed_axes,
     shifted_rows,
@@ -133,7 +133,7 @@ OF_WEIGHTS: tuple[Relation, ...] = (
 )
 """Relations of a weight. Each is simpler than the later ones."""
 
-_ROUNDING = (to_short_float, to_decimals, to_integers, with_scales_of_others, of_another_scale)
+_ROUNDING = (to_short_float, to_decimals, to_integers, with_scales_of_others, rescaled_integers)
 
 OF_ROUNDED: tuple[Relation, ...] = tuple(each for each in OF_WEIGHTS if each not in _ROUNDING)
 """Relations of a weight that is also rounded."""

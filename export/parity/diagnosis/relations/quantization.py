@@ -72,7 +72,7 @@ def to_integers(one: Array, other: Array, _: float) -> Change | None:
     return None
 
 
-def of_another_scale(one: Array, other: Array, _: float) -> Change | None:
+def rescaled_integers(one: Array, other: Array, _: float) -> Change | None:
     """Detects a weight on a grid of 8 bits that equals the model's only with another scale or zero point."""
     for axis in (None, *range(one.ndim)):
         lines = [other.ravel()] if axis is None else list(np.moveaxis(other, axis, 0).reshape(other.shape[axis], -1))

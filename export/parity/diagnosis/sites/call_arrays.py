@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_pe.export.parity.diagnosis import edits
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, Place, Proposal
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, of_arrays, with_inputs, with_weights
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, on_arrays, with_inputs, with_weights
 from keras_pe.export.parity.diagnosis.sites.attributes import activations
 from keras_pe.export.results import Array, Cause
 
@@ -70,7 +70,7 @@ def other_inputs(fault: LayerFault) -> Edits:
             said = f"the output of {path!r} in the place of {place.name},"
             yield place.edit(Cause.OPERATION_LEFT_OUT, f"given {said}", partial(_before, path))
             for name, function in activations().items():
-                other = partial(_before, path, part=of_arrays(function))
+                other = partial(_before, path, part=on_arrays(function))
                 yield place.edit(Cause.OTHER_ACTIVATION, f"given {name} of {said}", other)
 
 
@@ -85,7 +85,7 @@ def _input_place(arrays: Callable[[LayerFault], Sequence[Array]], number: int, n
 
 def _input_proposals(fault: LayerFault, array: Array) -> Iterator[Proposal]:
     if array.dtype.kind in "iu":
-        yield from edits.stepped(getattr(fault.call.layer, "input_dim", 2**31) - 1)
+        yield from edits.integer_steps(getattr(fault.call.layer, "input_dim", 2**31) - 1)
     elif array.dtype.kind == "f":
         yield from edits.backwards(array, first_axis=1, cause=Cause.REVERSED_INPUT)
         yield from edits.CLIPPED

@@ -17,10 +17,10 @@ from keras_pe.export.parity.diagnosis.sites.hypotheses import (
     Hypothesis,
     ShownRates,
     by_digits,
+    change_one,
+    change_several,
     distance_of,
     fitted,
-    of_one,
-    of_several,
     own_rates,
     shown_rates,
 )
@@ -53,7 +53,7 @@ def other_configurations(fault: LayerFault) -> Edits:
 
 def _hypotheses(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hypothesis]:
     for name, other in _choices(type(layer), config):
-        yield of_one(name, config[name], other)
+        yield change_one(name, config[name], other)
     if "scaling" in config:
         yield from rounded_rates(own_rates(layer))
     if shown is not None:
@@ -90,16 +90,16 @@ def _other_query_scalings(own: Config | None, shown: ShownRates | None) -> Itera
         for other in (not value,) if isinstance(value, bool) else (1 - value,) if name == "first_position" else lengths:
             yield _query_scaling_hypothesis(own, {**(own or {}), name: other})
     if own is not None:
-        yield replace(of_one("query_scaling", tuple(own.items()), None), cause=Cause.MISSING_SCALING)
+        yield replace(change_one("query_scaling", tuple(own.items()), None), cause=Cause.MISSING_SCALING)
     yield from (_query_scaling_hypothesis(own, each) for each in _shown_query_scalings(shown))
 
 
 def _query_scaling_hypothesis(own: Config | None, other: Config) -> Hypothesis:
     if own is None:
-        found = of_one("query_scaling", None, tuple(other.items()))
+        found = change_one("query_scaling", None, tuple(other.items()))
         return replace(found, change={"query_scaling": dict(other)})
     changed = {name: value for name, value in other.items() if value != own[name]}
-    found = of_several({f"query_scaling.{name}": own[name] for name in changed}, _with_prefix(changed))
+    found = change_several({f"query_scaling.{name}": own[name] for name in changed}, _with_prefix(changed))
     return replace(found, change={"query_scaling": dict(other)}, cause=Cause.attribute(*changed))
 
 
@@ -134,19 +134,19 @@ def _other_pairs(layer: Any, config: Config, shown: ShownRates | None) -> Iterat
         own = config["rotary_dim"] or channels
         nearest_first = sorted(range(2, channels + 1, 2), key=lambda width: abs(width - own))
         for width in [width for width in nearest_first if width != own][:_MOST_WIDTHS]:
-            yield of_one("rotary_dim", own, width)
+            yield change_one("rotary_dim", own, width)
     for name in ("sequence_axis", "max_length", "start_index", "grid_shape"):
         value = config.get(name)
         if isinstance(value, list | tuple) and 1 < len(value) <= _MOST_PERMUTED:
             for other in list(dict.fromkeys(itertools.permutations(value)))[1:]:
-                yield of_one(name, tuple(value), other)
+                yield change_one(name, tuple(value), other)
     if config.get("axis_of_pair") is not None:
         own = tuple(config["axis_of_pair"])
         labels = itertools.permutations(range(axes_of(layer)))
         others = [tuple(label[axis] for axis in own) for label in labels]
         for other in dict.fromkeys((*others, tuple(sorted(own)), own[::-1])):
             if other != own:
-                yield of_one("axis_of_pair", own, other)
+                yield change_one("axis_of_pair", own, other)
     elif "sections" in config and axes_of(layer) > 1:
         yield from _dealt(layer, config, shown)
 
@@ -158,7 +158,7 @@ def _dealt(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hyp
     own = tuple(config["sections"] or [pairs // axes] * axes)
     is_shown = shown is not None and comb(pairs - 1, axes - 1) <= _MOST_SECTIONS
     ways = _compositions(pairs, axes) if is_shown else list(dict.fromkeys(itertools.permutations(own)))
-    turns, found = None if shown is None else shown.turns.thinned(), []
+    turns, found = None if shown is None else shown.turns.sample(), []
     for sections, interleaved, is_shared in itertools.product(ways, (False, True), (False, True)):
         change = {"sections": sections, "interleave_sections": interleaved, "shared_rates": is_shared}
         now = {"sections": own, **{name: config[name] for name in ("interleave_sections", "shared_rates")}}
@@ -173,7 +173,7 @@ def _dealt(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hyp
         found.append((distance > FITS, len(moved), distance, moved, now))
     for is_far, *_, moved, now in sorted(found, key=lambda each: each[:3])[: _MOST_DEALT if shown else None]:
         if not is_far:
-            yield of_several({name: now[name] for name in moved}, moved)
+            yield change_several({name: now[name] for name in moved}, moved)
 
 
 def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
@@ -186,7 +186,7 @@ def _fitted_arguments(layer: Any, config: Config, shown: ShownRates) -> Iterator
     """Yields each number of a layer's configuration with a value that fits the artifact's rates."""
     numbers = {name: value for name, value in config.items() if isinstance(value, float)}
     for name, value, said in by_digits(numbers, lambda name, value: distance_of(layer, shown, {**config, name: value})):
-        found = of_one(name, config[name], value)
+        found = change_one(name, config[name], value)
         yield replace(found, said=found.said + said)
 
 
@@ -203,4 +203,4 @@ def _other_slopes(fault: LayerFault, config: Config) -> Edits:
         return float(np.abs(alibi_slopes(config["num_heads"], config["rule"], value) / slopes - 1).max())
 
     for value in fitted(distance, config["bias_max"]):
-        yield of_one("bias_max", config["bias_max"], value).edit
+        yield change_one("bias_max", config["bias_max"], value).edit

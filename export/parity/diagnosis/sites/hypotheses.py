@@ -84,7 +84,7 @@ def own_rates(layer: Any) -> Rates | None:
         return None
 
 
-def of_one(name: str, model: Any, artifact: Any) -> Hypothesis:
+def change_one(name: str, model: Any, artifact: Any) -> Hypothesis:
     said = f"with {name}={artifact!r} instead of {model!r}"
     return Hypothesis({name: artifact}, (OtherValue(name, plain(model), plain(artifact)),), cause_of([name]), said)
 
@@ -93,7 +93,7 @@ def plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, list | tuple) else value
 
 
-def of_several(model: Config, artifact: Config) -> Hypothesis:
+def change_several(model: Config, artifact: Config) -> Hypothesis:
     said = ", ".join(f"{name}={value!r} instead of {model[name]!r}" for name, value in artifact.items())
     parameters = tuple(OtherValue(name, plain(model[name]), plain(value)) for name, value in artifact.items())
     return Hypothesis(artifact, parameters, cause_of(list(artifact)), f"with {said}")

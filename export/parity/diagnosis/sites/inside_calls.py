@@ -24,7 +24,13 @@ from keras_pe.export.parity.diagnosis.operation_edits import (
     with_operands,
 )
 from keras_pe.export.parity.diagnosis.sites.inside_additions import UNARY, added
-from keras_pe.export.parity.diagnosis.sites.inside_orders import AXES, of_axes, of_orders, of_slices, of_turned_operands
+from keras_pe.export.parity.diagnosis.sites.inside_orders import (
+    AXES,
+    other_operation_axes,
+    other_orders,
+    other_slices,
+    transposed_operands,
+)
 from keras_pe.export.results import Array, Cause
 
 _MOST_SOURCES = 12  # tensors to try as an operand, the nearest earlier ones
@@ -224,14 +230,14 @@ def _after_next(edited: EditedOperation, first: CodePlace, second: CodePlace, nu
 
 
 _OTHERS: tuple[Callable[[EditedOperation], Edits], ...] = (
-    of_axes,
+    other_operation_axes,
     _other_functions,
-    of_slices,
+    other_slices,
     _other_operands,
-    of_orders,
+    other_orders,
     _other_constants,
     _other_sequences,
-    of_turned_operands,
+    transposed_operands,
 )
 
 

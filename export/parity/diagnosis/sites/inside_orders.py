@@ -26,7 +26,7 @@ _MOST_AXES = 5  # largest rank to permute, in 120 orders
 _MOST_ORDERS = 24
 
 
-def of_axes(edited: EditedOperation) -> Edits:
+def other_operation_axes(edited: EditedOperation) -> Edits:
     """Yields the operation over other axes."""
     operation = edited.operation
     rank = max((len(each.shape) for each in (*operation.operands, *operation.outputs)), default=0)
@@ -36,7 +36,7 @@ def of_axes(edited: EditedOperation) -> Edits:
             yield edited.edit(Cause.OTHER_AXIS, said, partial(with_argument, key, other))
 
 
-def of_turned_operands(edited: EditedOperation) -> Edits:
+def transposed_operands(edited: EditedOperation) -> Edits:
     """Yields operands with two axes exchanged."""
     for number, operand in enumerate(edited.operation.operands):
         for one, other in _alike_axes(operand):
@@ -45,7 +45,7 @@ def of_turned_operands(edited: EditedOperation) -> Edits:
             yield edited.given(Cause.TRANSPOSED_AXES, said, partial(changed_operand, number, swapped))
 
 
-def of_slices(edited: EditedOperation) -> Edits:
+def other_slices(edited: EditedOperation) -> Edits:
     """Yields other slices of an operand."""
     operation = edited.operation
     for key, name, value in named_arguments(operation):
@@ -60,7 +60,7 @@ def of_slices(edited: EditedOperation) -> Edits:
                 yield edited.edit(Cause.SHIFTED_ROWS, said, partial(with_argument, key, changed))
 
 
-def of_orders(edited: EditedOperation) -> Edits:
+def other_orders(edited: EditedOperation) -> Edits:
     """Yields the values of a result in another order: by other reshapes, concatenations, splits or transpositions."""
     operation, result, operands = edited.operation, edited.result, edited.operation.operands
     if result is None:

@@ -14,7 +14,7 @@ from keras_pe.export.parity.diagnosis.layer_call import (
     as_array,
     call,
     given,
-    of_arrays,
+    on_arrays,
     with_attributes,
     with_inputs,
 )
@@ -104,7 +104,7 @@ def _once_more(fault: LayerFault) -> dict[str, Compute]:
     layer = fault.call.layer
     own = getattr(layer, "activation", None)
     if callable(own):
-        return {"through its own activation once more": lambda fault: of_arrays(own)(fault.expected)}
+        return {"through its own activation once more": lambda fault: on_arrays(own)(fault.expected)}
     is_activation = type(layer).__module__.startswith("keras.src.layers.activations.")
     whole = _layer_once_more(fault) if is_activation else None
     return {} if whole is None else {"through the layer once more": whole}
