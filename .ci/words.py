@@ -29,7 +29,7 @@ DONE = (
         f"export/{name}"
         for name in ("artifacts", "comparison", "connectors", "processes", "publishing", "results", "runtimes")
     ),
-    *(f"export/parity/{name}" for name in ("data", "dataset", "presentation", "reports", "statistics", "work")),
+    "export/parity",
     *(
         f"tests/{name}"
         for name in ("benchmarks", "cli", "conventions", "demo", "golden", "layers", "rotations", "signal")

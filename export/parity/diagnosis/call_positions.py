@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, given
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, arguments_of, as_array
 from keras_pe.signal.formula import Float64Array
 
 
@@ -14,7 +14,7 @@ def positions_given(fault: LayerFault) -> list[Float64Array]:
     from keras_pe.layers.call_arguments import per_axis  # Keras is imported with it
     from keras_pe.layers.positions import resolve_positions
 
-    arguments, layer = given(fault), fault.call.layer
+    arguments, layer = arguments_of(fault), fault.call.layer
     if "timesteps" in arguments:
         return [_plain(arguments["timesteps"]).reshape(1, -1)]
     first = next(iter(arguments.values()))

@@ -191,16 +191,16 @@ class Place:
         for proposal in proposals:
             said = f"{self.how} {proposal.template.format(self.name)}".lstrip()
             parameters = tuple(OtherValue(name, None, value) for name, value in proposal.numbers.items())
-            yield replace(self.edit(proposal.cause, said, partial(self._changed, proposal)), parameters=parameters)
+            yield replace(self.edit(proposal.cause, said, partial(self._change_array, proposal)), parameters=parameters)
 
-    def _changed(self, proposal: Proposal, fault: LayerFault) -> Array:
+    def _change_array(self, proposal: Proposal, fault: LayerFault) -> Array:
         return proposal.change(self.get(fault))
 
     def edit(self, cause: Cause, said: str, other: Callable[[LayerFault], Array]) -> Edit:
         """Returns the edit that replaces the array."""
         return Edit(cause, said, lambda fault: self.put(fault, other(fault)), self.is_output)
 
-    def scaled(self, cause: Cause) -> NumericEdit:
+    def scaling_edit(self, cause: Cause) -> NumericEdit:
         """Returns the edit that multiplies the array by a number. A factor of -1 has its own cause."""
         return NumericEdit(
             {"factor": 1.0},

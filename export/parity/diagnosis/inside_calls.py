@@ -5,7 +5,7 @@ from typing import Any
 
 from keras_pe.export.model.watch.operations import CodePlace, Operation, recorded_operations, tensors_in
 from keras_pe.export.model.watch.recording import state_left_alone
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, given
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, arguments_of, as_array
 from keras_pe.export.results import Array
 
 Change = Callable[[Operation, tuple[Any, ...], Mapping[str, Any]], Any]
@@ -38,7 +38,7 @@ class Tape:
         """Makes a call again, and returns its tape."""
         import inspect
 
-        arguments = given(fault)
+        arguments = arguments_of(fault)
         bound = inspect.BoundArguments(inspect.signature(fault.call.layer.call), arguments)
         with state_left_alone(), recorded_operations() as operations:
             result = fault.call.layer.call(*bound.args, **bound.kwargs)

@@ -88,7 +88,7 @@ class LayerFault:
     unsure: "tuple[LayerFault, ...]" = ()
     absent: tuple[str, ...] = ()
 
-    def seen(self, **changes: Any) -> "LayerFault":
+    def with_sighting(self, **changes: Any) -> "LayerFault":
         """Returns the fault with changed fields of its sighting: `location`, `actual`, `through`, ..."""
         return replace(self, sighting=replace(self.sighting, **changes))
 
@@ -150,7 +150,7 @@ def with_attributes(fault: LayerFault, change: Mapping[str, Any], kind: Any = No
     configured = {name: value for name, value in change.items() if name not in kept}
     with replaced_attributes(layer, kept):
         again = _made_again(layer, configured, kind or type(layer)) if configured or kind else layer
-        return call(again, given(fault), fault)
+        return call(again, arguments_of(fault), fault)
 
 
 def _made_again(layer: Any, change: Mapping[str, Any], kind: Any) -> Any:
@@ -195,7 +195,7 @@ def with_weights(fault: LayerFault, values: Iterable[tuple[Any, Array]]) -> Arra
     """Returns the layer's output with other values of some of its weights."""
     others = [(variable, as_tensor(array.astype(variable.dtype))) for variable, array in values]
     with state_left_alone(others):
-        return call(fault.call.layer, given(fault), fault)
+        return call(fault.call.layer, arguments_of(fault), fault)
 
 
 def with_inputs(fault: LayerFault, pairs: Iterable[tuple[Array, Array]]) -> Array:
@@ -210,7 +210,7 @@ def with_inputs(fault: LayerFault, pairs: Iterable[tuple[Array, Array]]) -> Arra
         new = next(fitting, None)
         return leaf if new is None else as_tensor(new.astype(array.dtype))
 
-    return call(fault.call.layer, keras.tree.map_structure(put, given(fault)), fault)
+    return call(fault.call.layer, keras.tree.map_structure(put, arguments_of(fault)), fault)
 
 
 def shown(fault: LayerFault, result: Array | None) -> Array | None:
@@ -231,14 +231,14 @@ def first_steps(fault: LayerFault) -> LayerFault | None:
     is_forward = isinstance(layer, keras.layers.RNN) and layer.return_sequences and not layer.go_backwards
     if not is_forward or fault.actual is None or fault.through is not None or not inputs:
         return None
-    if given(fault).get("mask") is not None or fault.index > 0 or fault.actual.shape[1] <= _STEPS:
+    if arguments_of(fault).get("mask") is not None or fault.index > 0 or fault.actual.shape[1] <= _STEPS:
         return None
     outputs = (fault.expected[:, :_STEPS],)
     begun = replace(fault.call, arguments=(inputs[0][:, :_STEPS], *inputs[1:]), outputs=outputs)
-    return replace(fault, call=begun).seen(actual=fault.actual[:, :_STEPS])
+    return replace(fault, call=begun).with_sighting(actual=fault.actual[:, :_STEPS])
 
 
-def given(fault: LayerFault) -> dict[str, Any]:
+def arguments_of(fault: LayerFault) -> dict[str, Any]:
     """Returns the arguments of the recorded call by name."""
     signature = inspect.signature(fault.call.layer.call)
     return dict(signature.bind(*fault.call.arguments, **fault.call.keywords).arguments)

@@ -109,7 +109,7 @@ class _Walk:
         """Whether a layer without its own tensor is a part of one that differs. One operator may compute both."""
         differing = [self._outputs[number].call.path for number in self._artifact.differing]
         whole = next((path for path in differing if output.call.path.startswith(f"{path}/")), None)
-        if whole is None or self._artifact.named(output):
+        if whole is None or self._artifact.names_of(output):
             return False
         location = self._artifact.locate(output)
         parts = [each.number for each in self._outputs if each.call.path.startswith(f"{whole}/")]
@@ -137,7 +137,7 @@ class _Walk:
         mends_more = found is not None and found.mends_more_than([output.number])
         if not mends_more and self._is_foldable(output) and self._replace_next(output, is_folded=True):
             return True
-        tensors, named = self._artifact.tensors, self._artifact.named(output)
+        tensors, named = self._artifact.tensors, self._artifact.names_of(output)
         if found is not None and not mends_more and not named and self._is_input(found.match, output):
             found = None  # The artifact uses this input directly; the output of the layer has another size there.
         if found is None:
@@ -145,12 +145,12 @@ class _Walk:
                 return True
             if named:
                 (name,) = named
-                self._add(output, self._fault(output).seen(held_in=name, held=tensors.arrays[name]))
+                self._add(output, self._fault(output).with_sighting(held_in=name, held=tensors.arrays[name]))
                 return False
             self._absent.append(output)
             return True
         actual = tensors.in_shape(found.match, output.array.shape)
-        fault = self._fault(output, found.match).seen(actual=actual)
+        fault = self._fault(output, found.match).with_sighting(actual=actual)
         fault = replace(fault, unsure=self._unsure(output, found.match))
         fault = with_surroundings(fault, output, self._case, tensors)
         return self._put(output, fault, output.array, found.match)
@@ -185,9 +185,9 @@ class _Walk:
         if location is None or not location.mends_more_than([after[0].number]):
             return False
         actual = self._artifact.tensors.in_shape(location.match, after[0].array.shape)
-        through = self._fault(after[0], location.match).seen(actual=actual)
+        through = self._fault(after[0], location.match).with_sighting(actual=actual)
         fault = self._fault(output, location.match if is_folded else None)
-        fault = fault.seen(kind="folded" if is_folded else "downstream", through=through)
+        fault = fault.with_sighting(kind="folded" if is_folded else "downstream", through=through)
         return self._put(output, fault, after[0].array, location.match)
 
     def _put(self, output: RecordedOutput, fault: LayerFault, array: Array, match: TensorMatch) -> bool:
@@ -219,12 +219,12 @@ class _Walk:
         Tensors with equal values may be off the path of the computation.
         """
         after = (self._artifact.matches[each.number] for each in self._artifact.consumers(output))
-        return bool(self._artifact.named(output)) or any(match is not None for match in after)
+        return bool(self._artifact.names_of(output)) or any(match is not None for match in after)
 
     def _is_foldable(self, output: RecordedOutput) -> bool:
         """Whether an exporter may have folded the normalization after a layer into the layer's weights."""
         after = [each for each in self._artifact.consumers(output) if self._artifact.matches[each.number] is None]
-        return not self._artifact.named(output) and any(
+        return not self._artifact.names_of(output) and any(
             is_foldable(output.call.layer, each.call.layer) for each in after
         )
 
@@ -245,8 +245,8 @@ class _Walk:
         if fault is None and not differs:
             return LayerResult(path, None, float("inf"), output.tolerance, differs=False)
         known = fault.tensor if fault is not None else None if mended is None else mended.tensor
-        named = {known} if known else self._artifact.named(output)
+        named = {known} if known else self._artifact.names_of(output)
         expected = fault.folded.expected if fault is not None and fault.folded is not None else output.array
-        held = next(iter(self._before.sized(named, expected)), None)
+        held = next(iter(self._before.with_size(named, expected)), None)
         tensor, difference = (None, float("inf")) if held is None else (held.tensor, held.difference)
         return LayerResult(path, tensor, difference, output.tolerance, True, originates_here=fault is not None)

@@ -50,13 +50,13 @@ class EditedOperation:
     def edit(self, cause: Cause, said: str, change: Change) -> Edit:
         """Returns the edit that replaces the operation."""
         place = self.operation.place
-        return Edit(cause, said, partial(self._replayed, {place: change}), place=place)
+        return Edit(cause, said, partial(self._replay, {place: change}), place=place)
 
-    def given(self, cause: Cause, said: str, change: Callable[[list[Any]], Sequence[Any]]) -> Edit:
+    def change_operands(self, cause: Cause, said: str, change: Callable[[list[Any]], Sequence[Any]]) -> Edit:
         """Returns the edit that changes the operands of the operation."""
         return self.edit(cause, said, partial(with_operands, change))
 
-    def returned(self, cause: Cause, said: str, function: Callable[[Any], Any]) -> Edit:
+    def change_result(self, cause: Cause, said: str, function: Callable[[Any], Any]) -> Edit:
         """Returns the edit that applies a function to the result."""
         return self.edit(cause, said, lambda op, args, names: function(again(op, args, names)))
 
@@ -65,7 +65,7 @@ class EditedOperation:
         place = self.operation.place
 
         def compute(fault: LayerFault, numbers: Mapping[str, float]) -> Array:
-            return self._replayed({place: change(numbers["number"])}, fault)
+            return self._replay({place: change(numbers["number"])}, fault)
 
         return NumericEdit(
             {"number": start},
@@ -94,7 +94,7 @@ class EditedOperation:
 
         return Edit(Cause.OTHER_INPUT, said, compute, place=place)
 
-    def exchanged(self, one: Source, other: Source, place: CodePlace) -> Edit:
+    def exchange(self, one: Source, other: Source, place: CodePlace) -> Edit:
         """Returns the edit that exchanges two tensors of the call for all their readers."""
 
         def compute(fault: LayerFault) -> Array:
@@ -105,7 +105,7 @@ class EditedOperation:
         said = f"and what follows, with {' and '.join(texts)} exchanged,"
         return Edit(Cause.EXCHANGED_INPUTS, said, compute, place=place)
 
-    def _replayed(self, changes: Mapping[CodePlace, Change], fault: LayerFault) -> Array:
+    def _replay(self, changes: Mapping[CodePlace, Change], fault: LayerFault) -> Array:
         return self.tapes.of(fault).replay(changes, fault.index)
 
 

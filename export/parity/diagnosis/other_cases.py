@@ -62,7 +62,7 @@ class OtherCase(RecordedCase):
         named = fault.sighting.held_in
         held = None if named is None else tensors.arrays.get(named)
         found = replace(fault, call=output.call, tolerance=output.tolerance, unsure=())
-        found = found.seen(actual=actual, held=held, through=through).amid(sizes=self.probe.sizes(self.inputs))
+        found = found.with_sighting(actual=actual, held=held, through=through).amid(sizes=self.probe.sizes(self.inputs))
         return with_surroundings(found, output, self, tensors)
 
     def _tensors(self, before: Sequence[LayerFault]) -> Tensors:
@@ -103,7 +103,7 @@ def with_surroundings(fault: LayerFault, output: RecordedOutput, case: RecordedC
     def reordered(number: int) -> Mapping[str, Array]:
         array = output.call.inputs[number]
         is_telling = is_float(array.dtype) and array.size > 1
-        return tensors.reordered(array, _SLACK * STRICT.flat_tolerance(array)) if is_telling else {}
+        return tensors.find_reordered(array, _SLACK * STRICT.flat_tolerance(array)) if is_telling else {}
 
     nearest = dict(itertools.islice(before, MOST_BEFORE))
     makers = {number: case.makers.get(content_key(array)) for number, array in enumerate(output.call.inputs)}

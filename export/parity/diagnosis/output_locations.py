@@ -94,7 +94,11 @@ class OutputLocations:
         """
         if self.is_gone(output):
             return None
-        others = [] if self.named(output) else [each for each in self._differing_beside(output) if not self.named(each)]
+        others = (
+            []
+            if self.names_of(output)
+            else [each for each in self._differing_beside(output) if not self.names_of(each)]
+        )
         together = [output, *others]
         held = [self._candidates_with_copies(each) for each in together]
         best: Location | None = None
@@ -143,7 +147,7 @@ class OutputLocations:
         off, _, is_mended = self.outputs_pass(tensors)
         location = Location(tuple(way), frozenset(gained), is_mended, off)
         # A replacement that breaks a right output belongs to another layer's tensor.
-        is_wrong = not is_mended and not self.named(outputs[0]) and self._breaks(put, tensors)
+        is_wrong = not is_mended and not self.names_of(outputs[0]) and self._breaks(put, tensors)
         return None if is_wrong else location
 
     def _differing_beside(self, output: RecordedOutput) -> list[RecordedOutput]:
@@ -169,12 +173,12 @@ class OutputLocations:
         Tensors with equal values may be off the path of the computation. Tensors that are named for other outputs are
         therefore excluded, and so are all others if the named tensor exists.
         """
-        named = self.named(output)
-        if named and tensors.sized(named, output.array):
+        named = self.names_of(output)
+        if named and tensors.with_size(named, output.array):
             return tensors.find(output.array, output.tolerance, named)
         return tensors.find(output.array, output.tolerance, set(tensors.names) - self._claimed)
 
-    def named(self, output: RecordedOutput) -> set[str]:
+    def names_of(self, output: RecordedOutput) -> set[str]:
         """Returns the tensor that the exporter has named for a layer's output, if it exists."""
         return {self._name(output) or ""} & self.tensors.arrays.keys()
 
@@ -192,15 +196,15 @@ class OutputLocations:
 
         A guess from another output of the call and the tensors of the layer's inputs come first.
         """
-        if named := self.named(output):
-            return self.tensors.sized(named, output.array)  # empty if it has another size
+        if named := self.names_of(output):
+            return self.tensors.with_size(named, output.array)  # empty if it has another size
         layer = re.escape(output.call.layer.name)
         scope = re.compile(rf"(^|/){layer}(_\d+)?(/|:|$)")
-        scoped = self.tensors.sized([name for name in self.tensors.names if scope.search(name)], output.array)
+        scoped = self.tensors.with_size([name for name in self.tensors.names if scope.search(name)], output.array)
         others = (match for number, match in self.matches.items() if number not in output.sources)
         taken = {match.tensor for match in others if match is not None} | set(self.replaced)
         sources = [match.tensor for number in output.sources if (match := self.matches[number]) is not None]
-        given = self.tensors.sized(sources, output.array)
+        given = self.tensors.with_size(sources, output.array)
         nearest = (match for match in self.tensors.nearest(output.array) if not self._is_within_another(match, output))
         guessed = [self._guessed[output.number]] if output.number in self._guessed else []
         free = [match for match in [*guessed, *reversed(scoped), *given, *nearest] if match.tensor not in taken]
@@ -252,7 +256,7 @@ class OutputLocations:
         for output in reversed(self.outputs):
             if self.matches[output.number] is not None:
                 continue
-            named = self.tensors.sized(self.named(output), output.array)
+            named = self.tensors.with_size(self.names_of(output), output.array)
             after = self._consumers.get(output.number, [])
             if named or not after or any(number in differing for number in after):
                 differing.add(output.number)

@@ -118,7 +118,7 @@ class _OutsideCase(RecordedCase):
         makers = {number: self.makers.get(content_key(array)) for number, array in enumerate(call.inputs)}
         made_by = {number: maker for number, maker in makers.items() if maker is not None}
         before, sizes = self._nearest(call), self.model.around.sizes
-        found = replace(fault, call=call).seen(kind="downstream", through=through)
+        found = replace(fault, call=call).with_sighting(kind="downstream", through=through)
         return found.amid(sizes=sizes, before=before, made_by=made_by)
 
     def _nearest(self, call: LayerCall) -> dict[str, Array]:

@@ -121,7 +121,7 @@ def rounded_weights(
     variables, layer_of = float_variables(model)
     weights, packs = as_stored(variables, told), packed_weights(model)
     stored = _Constants(LazyArrays.of(constants), *dequantized)
-    named = stored.named(weights)
+    named = stored.find_by_name(weights)
     free = [name for name in stored.names if name not in named.values()]
     is_folded = any(path.endswith("moving_variance") and path not in named for path in weights)
     found, faults = set[str](), list[WeightFault]()
@@ -162,7 +162,7 @@ class _Constants:
         self._constants, self._numbers, self._steps = constants, numbers, steps
         self.names = [*(name for name in constants if name not in numbers), *numbers]
 
-    def named(self, weights: Mapping[str, Any]) -> dict[str, str]:
+    def find_by_name(self, weights: Mapping[str, Any]) -> dict[str, str]:
         """Returns the constants with the name of a weight, by the weight's path.
 
         Quantizers append a suffix such as `_quantized` or `_Q4` to the name.

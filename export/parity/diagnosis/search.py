@@ -232,7 +232,7 @@ class _Search:
                 warnings.simplefilter("ignore")
                 if seen.actual is None:
                     return
-                values = fitted(compute, tuple(edit.start.values()), seen.expected, seen.actual)
+                values = fit_numbers(compute, tuple(edit.start.values()), seen.expected, seen.actual)
         except OutOfTimeError:
             raise
         except Exception:  # a layer may raise any error for numbers that it does not accept
@@ -254,7 +254,7 @@ def _with_share(
     return edit.compute(fault, {name: (fault.around.sizes[dimension] / size) ** power})
 
 
-def fitted(
+def fit_numbers(
     compute: Callable[..., Array], values: Sequence[float], expected: Array, actual: Array
 ) -> tuple[float, ...] | None:
     """Returns the numbers for which a layer comes nearest to the artifact; None if they have no effect.

@@ -80,12 +80,12 @@ class Tensors:
         """Whether a tensor has the values in any order, since tensors between layers may be transposed."""
         return any(True for _ in self._permutations_of(values, tolerance))
 
-    def reordered(self, values: Array, tolerance: float) -> dict[str, Array]:
+    def find_reordered(self, values: Array, tolerance: float) -> dict[str, Array]:
         """Returns tensors with equal values in another order, reshaped to `values`, by their names.
 
         A tensor with several possible layouts has several entries.
         """
-        same = self.sized(self._permutations_of(values, tolerance), values)
+        same = self.with_size(self._permutations_of(values, tolerance), values)
         matches = (match for match in same if match.difference > tolerance)
         return {f"{match.tensor} {match.axes}": self.in_shape(match, values.shape) for match in matches}
 
@@ -98,9 +98,9 @@ class Tensors:
 
     def nearest(self, output: Array) -> list[TensorMatch]:
         """Returns the tensors of an output's size, the nearest first."""
-        return sorted(self.sized(self._by_size.get(output.size, ()), output), key=lambda match: match.difference)
+        return sorted(self.with_size(self._by_size.get(output.size, ()), output), key=lambda match: match.difference)
 
-    def sized(self, names: Iterable[str], output: Array) -> list[TensorMatch]:
+    def with_size(self, names: Iterable[str], output: Array) -> list[TensorMatch]:
         """Returns matches of the named tensors with the size of an output, in order.
 
         A tensor whose shape shows no layout has its best layout. A tensor whose shape shows several has all of them.

@@ -90,7 +90,7 @@ def rates_of(layer: Any, config: Mapping[str, Any]) -> Rates | None:
     return None if kind is None else _RATES[kind.__name__](layer, config)
 
 
-def measured(turns: Turns) -> Rates | None:
+def uniform_rates(turns: Turns) -> Rates | None:
     """Returns the rates that points show; None unless all rotate uniformly by a single axis."""
     if len(turns.positions) > 1:
         return None

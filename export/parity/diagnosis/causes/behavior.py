@@ -186,7 +186,7 @@ def frozen_size(probe: Probe) -> Iterator[Finding]:
             continue
         others = dimension.neighbors(size)
         if others and not any(map(dimension.agrees_at, others)):
-            text = f"It agrees at {dimension.said(size)}, and not at {' and '.join(map(str, others))}."
+            text = f"It agrees at {dimension.size_text(size)}, and not at {' and '.join(map(str, others))}."
             yield Finding(Cause.FROZEN_LENGTH, text, probe.layer)
             return
 
@@ -200,11 +200,11 @@ def clamped_size(probe: Probe) -> Iterator[Finding]:
         low, high = ends
         answer, expected = (each(dimension.draw(high)) for each in (probe.ask, probe.expect))
         if answer is None and low >= _LEAST_LIMIT:
-            text = f"It agrees up to {dimension.said(low)} and refuses {high}."
+            text = f"It agrees up to {dimension.size_text(low)} and refuses {high}."
             yield Finding(Cause.LENGTH_LIMIT, text, probe.layer)
         elif _have_same_shapes(answer, expected) and low >= _LEAST_ROWS and not probe.faults:
             # With known layers at fault, their rows have been compared already.
-            text = f"It agrees up to {dimension.said(low)}, and not from {high} on."
+            text = f"It agrees up to {dimension.size_text(low)}, and not from {high} on."
             yield Finding(Cause.CLAMPED_TABLE, text, probe.layer)
 
 

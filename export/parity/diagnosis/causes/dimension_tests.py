@@ -29,7 +29,7 @@ class Dimension:
         known = probe.reference.dimensions.get(name)
         self.taken = known.sizes if known else SizeRange()
 
-    def said(self, size: int) -> str:
+    def size_text(self, size: int) -> str:
         """Returns a size as text."""
         return sizes_in_words({self._name: size})
 

@@ -186,7 +186,7 @@ def _explain_whole(fault: LayerFault, probe: Probe) -> Explanation | None:
     The search tries the layer itself, then uncertain layers before it, then the values of the output alone, and then
     the inputs of the layer.
     """
-    before = [each.seen(kind="downstream", through=fault) for each in fault.unsure]
+    before = [each.with_sighting(kind="downstream", through=fault) for each in fault.unsure]
     own = {getattr(layer, "compute_dtype", None) for layer in all_layers(probe.reference.model)}
     halves = [name for name in probe.runner.float_dtypes() if name in HALF] if own.isdisjoint(HALF) else []
     of_layer, of_inputs = sites_seen(Seen.LAYER), sites_seen(Seen.INPUTS)

@@ -48,7 +48,7 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
         return Inside()
     if fault.index >= len(tape.outputs) or tape.source(tape.outputs[fault.index]) is None or not tape.operations:
         return Inside()
-    return _Code(probe, RecordedCase(probe, probe.reference, expectation), fault, tapes).explained()
+    return _Code(probe, RecordedCase(probe, probe.reference, expectation), fault, tapes).explain_layer()
 
 
 class _Code:
@@ -60,7 +60,7 @@ class _Code:
         self._before = self._replaced_before()
         self._suspects: Suspects = OperationWalk(case, fault, self._tape, self._before).suspects()
 
-    def explained(self) -> Inside:
+    def explain_layer(self) -> Inside:
         """Returns the explanation of the layer by one operation, or else by several separate operations."""
         located, unseen = self._suspects.located, self._suspects.unseen
         before = list(self._right_before())
@@ -97,7 +97,7 @@ class _Code:
             others = (each for each in self._suspects.puts if each is not put)
             actual = self._with({name: array for each in others for name, array in each.items()})
             site = operations_at([place], self._tapes)
-            explained = explain(alone, self._fault.seen(actual=actual), (site,))
+            explained = explain(alone, self._fault.with_sighting(actual=actual), (site,))
             is_exact &= explained is not None and explained.is_exact
             found.setdefault(place, self._unknown(place) if explained is None else explained.finding)
         by_line = {(each.file, each.line): each for each in reversed(found.values())}

@@ -12,7 +12,7 @@ from keras_pe.export.parity.diagnosis.relations.placement import (
     reordered_rows,
     reversed_axes,
     shifted_rows,
-    turned,
+    transpositions,
     turned_axes,
 )
 from keras_pe.export.parity.diagnosis.relations.quantization import (
@@ -24,8 +24,8 @@ from keras_pe.export.parity.diagnosis.relations.quantization import (
 )
 from keras_pe.export.parity.diagnosis.relations.scaling import (
     all_one_value,
+    multiple,
     said_rows,
-    scaled,
     scaled_by_index,
     scaled_within_rows,
     values_out,
@@ -53,7 +53,7 @@ def offset(one: Array, other: Array, tolerance: float) -> Change | None:
     return None
 
 
-def clipped(one: Array, other: Array, tolerance: float) -> Change | None:
+def clipping(one: Array, other: Array, tolerance: float) -> Change | None:
     """Detects an array clipped at a limit that several of its values exceed."""
     low, high = other.min(initial=np.inf), other.max(initial=-np.inf)
     slack = max(tolerance, ROUNDING * np.abs(one).max(initial=0.0))
@@ -111,12 +111,12 @@ def rows_of(out: Array) -> tuple[int, Array] | None:
     return best
 
 
-_OF_ROWS: tuple[Relation, ...] = (all_one_value, scaled, offset)
+_OF_ROWS: tuple[Relation, ...] = (all_one_value, multiple, offset)
 
 OF_WEIGHTS: tuple[Relation, ...] = (
     all_one_value,
     to_short_float,
-    scaled,
+    multiple,
     to_decimals,
     to_integers,
     with_scales_of_others,
@@ -125,7 +125,7 @@ OF_WEIGHTS: tuple[Relation, ...] = (
     reversed_axes,
     shifted_rows,
     reordered_rows,
-    clipped,
+    clipping,
     few_rows,
     scaled_by_index,
     few_values,
@@ -240,7 +240,7 @@ def _change_of_large(one: Array, other: Array) -> Change | None:
     """Returns the change of an array that is too large for float64, from the first rows that differ."""
     if len(one) == 1:
         return find_change(one[0], other[0])
-    for change, array in turned(one, other, 0.0):
+    for change, array in transpositions(one, other, 0.0):
         if np.array_equal(array, other, equal_nan=True):
             return change
     count = max(1, _AT_ONCE * len(one) // one.size)

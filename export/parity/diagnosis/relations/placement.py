@@ -20,7 +20,7 @@ def orders(ndim: int) -> list[tuple[int, ...]]:
     return list(itertools.permutations(range(ndim)))[1:] if ndim <= 5 else []
 
 
-def turned(one: Array, other: Array, allowed: float) -> Iterator[tuple[Change, Array]]:
+def transpositions(one: Array, other: Array, allowed: float) -> Iterator[tuple[Change, Array]]:
     """Yields each transposition of an array whose first values agree with another, reshaped to it, and its change."""
     for axes in orders(one.ndim if one.size == other.size else 0):
         found = one.transpose(axes)
@@ -32,7 +32,7 @@ def turned(one: Array, other: Array, allowed: float) -> Iterator[tuple[Change, A
 def turned_axes(one: Array, other: Array, tolerance: float) -> Change | None:
     """Detects an array with permuted axes, whatever its shape."""
     allowed = max(tolerance, ROUNDING * largest(one, 0.0))
-    found = turned(one, other, allowed)
+    found = transpositions(one, other, allowed)
     return next((change for change, array in found if is_same(array, other, tolerance)), None)
 
 

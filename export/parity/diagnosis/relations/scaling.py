@@ -21,7 +21,7 @@ def all_one_value(one: Array, other: Array, _: float) -> Change | None:
     return None
 
 
-def scaled(one: Array, other: Array, tolerance: float) -> Change | None:
+def multiple(one: Array, other: Array, tolerance: float) -> Change | None:
     """Detects an array multiplied by a number, such as -1."""
     factor = factors(one, other, all_but(None, one)).item()
     if np.count_nonzero(one) < 2 or factor == 0 or not is_same(factor * one, other, tolerance):

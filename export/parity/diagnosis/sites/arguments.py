@@ -11,7 +11,7 @@ import numpy as np
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.replaced import replaced_functions
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as_tensor, call, given
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, arguments_of, as_array, as_tensor, call
 from keras_pe.export.results import Array, Cause
 
 _AXES = (1, 2, 3)
@@ -27,7 +27,7 @@ _Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 def other_arguments(fault: LayerFault) -> Edits:
     """Yields the layer without each optional argument, and in training mode."""
     parameters = inspect.signature(fault.call.layer.call).parameters
-    for name, value in given(fault).items():
+    for name, value in arguments_of(fault).items():
         if parameters[name].default is None and "mask" not in name and _has_tensors(value):
             yield _with(Cause.DROPPED_INPUT, f"without `{name}`", partial(_without, name))
     if "training" in parameters:
@@ -38,7 +38,7 @@ def other_arguments(fault: LayerFault) -> Edits:
 def other_masks(fault: LayerFault) -> Edits:
     """Yields the layer without its masks, with changed masks, and with and without a causal mask."""
     try:
-        arguments = given(fault)
+        arguments = arguments_of(fault)
     except TypeError:
         return
     names = [name for name, value in arguments.items() if "mask" in name and value is not None and _has_tensors(value)]
@@ -75,7 +75,7 @@ def _with(cause: Cause, said: str, change: _Change) -> Edit:
     """Returns the edit that changes arguments of a call by a function of its own arguments."""
 
     def compute(fault: LayerFault) -> Array:
-        arguments = given(fault)
+        arguments = arguments_of(fault)
         return call(fault.call.layer, {**arguments, **change(arguments)}, fault)
 
     return Edit(cause, said, compute)
@@ -226,7 +226,7 @@ def _inside(
     replaced = [(layer, "call", function) for layer in layers]
 
     def compute(fault: LayerFault) -> Array:
-        layer, arguments = fault.call.layer, given(fault)
+        layer, arguments = fault.call.layer, arguments_of(fault)
         if "return_attention_scores" in inspect.signature(layer.call).parameters:
             arguments["return_attention_scores"] = True  # attention goes through its softmax only then
         with replaced_functions(replaced):

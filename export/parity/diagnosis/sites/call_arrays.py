@@ -31,7 +31,7 @@ def altered_inputs(fault: LayerFault) -> Edits:
         name = "its input" if len(fault.call.inputs) == 1 else f"input {number}"
         place = _input_place(lambda fault: fault.call.inputs, number, name)
         if array.dtype.kind == "f":
-            yield place.scaled(Cause.SCALED_INPUT)
+            yield place.scaling_edit(Cause.SCALED_INPUT)
         yield from place.edits(_input_proposals(fault, array))
         for tensor in itertools.islice(fault.around.reordered(number), _MOST_REORDERED):
             said, other = f"given {name} in another order", partial(_reordered_input, number, tensor)
@@ -55,11 +55,11 @@ def exchanged_inputs(fault: LayerFault) -> Edits:
         first, second = fault.call.inputs[one], fault.call.inputs[other]
         if (first.shape, first.dtype) == (second.shape, second.dtype) and not np.array_equal(first, second):
 
-            def exchanged(fault: LayerFault, one: int = one, other: int = other) -> Array:
+            def exchange(fault: LayerFault, one: int = one, other: int = other) -> Array:
                 inputs = fault.call.inputs
                 return with_inputs(fault, [(inputs[one], inputs[other]), (inputs[other], inputs[one])])
 
-            yield Edit(Cause.EXCHANGED_INPUTS, f"given inputs {one} and {other} in each other's places", exchanged)
+            yield Edit(Cause.EXCHANGED_INPUTS, f"given inputs {one} and {other} in each other's places", exchange)
 
 
 def other_inputs(fault: LayerFault) -> Edits:
@@ -142,7 +142,7 @@ def _others(fault: LayerFault, variables: Iterable[Any]) -> Edits:
         )  # an apparent change of a correctly stored weight is a change of its factor
         yield from place.edits(_weight_proposals(variable.path, values, is_sound))
         if not is_sound:
-            yield place.scaled(Cause.SCALED_VALUES)
+            yield place.scaling_edit(Cause.SCALED_VALUES)
 
 
 def weights_together(fault: LayerFault) -> Edits:

@@ -20,7 +20,7 @@ from keras_pe.export.parity.diagnosis.sites.hypotheses import (
     change_one,
     change_several,
     distance_of,
-    fitted,
+    fit_number,
     own_rates,
     shown_rates,
 )
@@ -202,5 +202,5 @@ def _other_slopes(fault: LayerFault, config: Config) -> Edits:
     def distance(value: float) -> float:
         return float(np.abs(alibi_slopes(config["num_heads"], config["rule"], value) / slopes - 1).max())
 
-    for value in fitted(distance, config["bias_max"]):
+    for value in fit_number(distance, config["bias_max"]):
         yield change_one("bias_max", config["bias_max"], value).edit

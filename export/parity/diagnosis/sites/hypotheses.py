@@ -10,7 +10,7 @@ import numpy as np
 from keras_pe.export.parity.diagnosis.edits import Edit
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_attributes
 from keras_pe.export.parity.diagnosis.sites.attributes import cause_of
-from keras_pe.export.parity.diagnosis.turns import Rates, Turns, measured, rates_of, turns_of
+from keras_pe.export.parity.diagnosis.turns import Rates, Turns, rates_of, turns_of, uniform_rates
 from keras_pe.export.results import Cause, OtherValue
 
 Config = Mapping[str, Any]
@@ -73,7 +73,7 @@ class ShownRates(NamedTuple):
 def shown_rates(fault: LayerFault) -> ShownRates | None:
     """Returns the artifact's rates of a layer, as far as its output shows them; None if it does not."""
     turns, own = turns_of(fault, fault.actual), own_rates(fault.call.layer)
-    return None if turns is None or own is None else ShownRates(turns, own, measured(turns))
+    return None if turns is None or own is None else ShownRates(turns, own, uniform_rates(turns))
 
 
 def own_rates(layer: Any) -> Rates | None:
@@ -113,7 +113,7 @@ def by_digits(
     numbers: Mapping[str, float], distance: Callable[[str, float], float]
 ) -> Iterator[tuple[str, float, str]]:
     """Yields the name, the fitted value and the text of alternatives for each number that fits; few digits first."""
-    fits = [(name, value) for name, own in numbers.items() for value in fitted(partial(distance, name), own)]
+    fits = [(name, value) for name, own in numbers.items() for value in fit_number(partial(distance, name), own)]
     fits.sort(
         key=lambda fit: (abs(fit[1]) < 1 <= abs(numbers[fit[0]]) and fit[1] != 0, len(f"{fit[1]:.6g}".strip("0.")))
     )
@@ -122,7 +122,7 @@ def by_digits(
         yield name, value, f" (or {' or '.join(others)})" if others else ""
 
 
-def fitted(distance: Callable[[float], float], value: float) -> list[float]:
+def fit_number(distance: Callable[[float], float], value: float) -> list[float]:
     """Returns the number that fits best in place of another, with few digits; empty unless it fits well."""
     middle, step = float(np.log(abs(value) or 1.0)), 2 * _SPAN * float(np.log(10.0)) / (_STEPS - 1)
     grid = np.exp(middle + step * (np.arange(_STEPS) - _STEPS // 2)).tolist()

@@ -22,7 +22,7 @@ UNARY = (
 _JOINED = {"plus": "add", "times": "multiply", "minus": "subtract"}
 
 
-def added(edited: EditedOperation) -> Edits:
+def additions(edited: EditedOperation) -> Edits:
     """Yields an additional operation on the result or on an operand."""
     import keras
 
@@ -31,10 +31,10 @@ def added(edited: EditedOperation) -> Edits:
         return
     if not _is_float(result):
         if as_array(result).dtype.kind == "b":
-            yield edited.returned(Cause.INVERTED_MASK, "inverted", keras.ops.logical_not)
+            yield edited.change_result(Cause.INVERTED_MASK, "inverted", keras.ops.logical_not)
         else:
             for step in (1, -1):
-                yield edited.returned(Cause.SHIFTED_INPUT, f"plus {step}", partial(_plus, step))
+                yield edited.change_result(Cause.SHIFTED_INPUT, f"plus {step}", partial(_plus, step))
         return
     floats = [number for number, operand in enumerate(operands) if _is_float(operand)]
     for function, start, said in ((_times, 1.0, "times {}"), (_plus, 0.0, "plus {}")):
@@ -44,10 +44,10 @@ def added(edited: EditedOperation) -> Edits:
             yield edited.numeric(start, f"given its operand {number + 1} {said}", change, _cause_of_number(start))
     for name in UNARY:
         function, text = getattr(keras.ops, name), f"through {name.replace('_', ' ')}"
-        yield edited.returned(Cause.OPERATION_ADDED, text, function)
+        yield edited.change_result(Cause.OPERATION_ADDED, text, function)
         for number in floats:
             said = f"given its operand {number + 1} {text}"
-            yield edited.given(Cause.OPERATION_ADDED, said, partial(changed_operand, number, function))
+            yield edited.change_operands(Cause.OPERATION_ADDED, said, partial(changed_operand, number, function))
     for number in floats:
         for said, name in _JOINED.items() if fits(operands[number], result) else ():
             change = partial(_join, getattr(keras.ops, name), number)

@@ -23,7 +23,7 @@ from keras_pe.export.parity.diagnosis.operation_edits import (
     with_leaf,
     with_operands,
 )
-from keras_pe.export.parity.diagnosis.sites.inside_additions import UNARY, added
+from keras_pe.export.parity.diagnosis.sites.inside_additions import UNARY, additions
 from keras_pe.export.parity.diagnosis.sites.inside_orders import (
     AXES,
     other_operation_axes,
@@ -71,9 +71,9 @@ def operations_at(
         for each in edited:
             yield from _left_out(each)
         for one, other, place in exchanged if edited else ():
-            yield edited[0].exchanged(one, other, place)
+            yield edited[0].exchange(one, other, place)
         tried = itertools.product(_OTHERS, edited), itertools.product(_OTHERS, earlier)
-        for family, each in itertools.chain(*tried, itertools.product([added], [*edited, *earlier])):
+        for family, each in itertools.chain(*tried, itertools.product([additions], [*edited, *earlier])):
             with contextlib.suppress(ValueError, TypeError, ArithmeticError, LookupError):
                 yield from family(each)  # operations of other libraries may have arguments that a family cannot handle
 
@@ -97,7 +97,7 @@ def _other_operands(edited: EditedOperation) -> Edits:
         order = list(range(len(operation.operands)))
         order[one], order[other] = other, one
         said = f"given its operands {one + 1} and {other + 1} exchanged"
-        yield edited.given(Cause.EXCHANGED_INPUTS, said, partial(_in_order, order))
+        yield edited.change_operands(Cause.EXCHANGED_INPUTS, said, partial(_in_order, order))
     values = _values(operation)
     for one, other in itertools.combinations(values, 2):
         if any(is_number(operation.arguments[each]) for each in (one, other)):

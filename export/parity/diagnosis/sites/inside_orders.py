@@ -42,7 +42,7 @@ def transposed_operands(edited: EditedOperation) -> Edits:
         for one, other in _alike_axes(operand):
             said = f"given its operand {number + 1} with the axes {one} and {other} exchanged"
             swapped = partial(_swap, one, other)
-            yield edited.given(Cause.TRANSPOSED_AXES, said, partial(changed_operand, number, swapped))
+            yield edited.change_operands(Cause.TRANSPOSED_AXES, said, partial(changed_operand, number, swapped))
 
 
 def other_slices(edited: EditedOperation) -> Edits:
@@ -71,20 +71,20 @@ def other_orders(edited: EditedOperation) -> Edits:
     if len(operands) > 1 and any(isinstance(each, list | tuple) and tensors_in(each) for each in operation.arguments):
         for order in itertools.islice(itertools.permutations(range(len(operands))), 1, _MOST_ORDERS):
             said = f"given its operands in the order {[each + 1 for each in order]}"
-            yield edited.given(Cause.OTHER_ORDER, said, partial(_in_order, order))
+            yield edited.change_operands(Cause.OTHER_ORDER, said, partial(_in_order, order))
     for axis, size in enumerate(map(int, result.shape)):
         if size < 2:
             continue
-        yield edited.returned(Cause.REVERSED_VALUES, f"reversed along axis {axis}", partial(_flip, axis))
+        yield edited.change_result(Cause.REVERSED_VALUES, f"reversed along axis {axis}", partial(_flip, axis))
         for shift in (1, -1) if size > 2 else ():
             said = f"rolled by {shift} along axis {axis}"
-            yield edited.returned(Cause.SHIFTED_ROWS, said, partial(_roll, axis, shift))
+            yield edited.change_result(Cause.SHIFTED_ROWS, said, partial(_roll, axis, shift))
         for count in (each for each in range(2, size) if size % each == 0):
             said = f"in {count} blocks along axis {axis} instead of every {count}th together"
-            yield edited.returned(Cause.OTHER_ORDER, said, partial(_in_blocks, axis, count))
+            yield edited.change_result(Cause.OTHER_ORDER, said, partial(_in_blocks, axis, count))
     for one, other in _alike_axes(result):
         said = f"with the axes {one} and {other} of its result exchanged"
-        yield edited.returned(Cause.TRANSPOSED_AXES, said, partial(_swap, one, other))
+        yield edited.change_result(Cause.TRANSPOSED_AXES, said, partial(_swap, one, other))
 
 
 def _other_shapes(edited: EditedOperation, before: int, after: int) -> Edits:
@@ -93,7 +93,7 @@ def _other_shapes(edited: EditedOperation, before: int, after: int) -> Edits:
         yield edited.edit(Cause.OTHER_ORDER, said, partial(_fill, order))
     for order in _orders(before):
         said = f"given its operand with the axes in the order {list(order)}"
-        yield edited.given(Cause.OTHER_ORDER, said, partial(_read_in_order, order))
+        yield edited.change_operands(Cause.OTHER_ORDER, said, partial(_read_in_order, order))
 
 
 def _other_pieces(edited: EditedOperation) -> Edits:

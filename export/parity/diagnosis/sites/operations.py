@@ -11,9 +11,9 @@ import numpy as np
 from keras_pe.export.parity.diagnosis.edits import FIRST_ROW, Compute, Edit, Edits, output_called, through
 from keras_pe.export.parity.diagnosis.layer_call import (
     LayerFault,
+    arguments_of,
     as_array,
     call,
-    given,
     on_arrays,
     with_attributes,
     with_inputs,
@@ -208,11 +208,11 @@ def other_directions(fault: LayerFault) -> Edits:
     merge, back = _MERGED[layer.merge_mode], layer.backward_layer
 
     def forwards(fault: LayerFault) -> Array:
-        return call(layer.forward_layer, given(fault), fault)
+        return call(layer.forward_layer, arguments_of(fault), fault)
 
     def backwards(fault: LayerFault) -> Array:
         """Returns the backward steps in their order of computation, the last of the sequence first."""
-        return call(back, given(fault), fault)
+        return call(back, arguments_of(fault), fault)
 
     def flip_steps(steps: Array) -> Array:
         return np.flip(steps, 1) if layer.return_sequences else steps

@@ -12,7 +12,14 @@ import numpy as np
 from keras_pe.conventions.positions import NEAR, POSITION_RULES, PositionRule
 from keras_pe.export.parity.diagnosis.call_positions import positions_given
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as_tensor, call, given, with_attributes
+from keras_pe.export.parity.diagnosis.layer_call import (
+    LayerFault,
+    arguments_of,
+    as_array,
+    as_tensor,
+    call,
+    with_attributes,
+)
 from keras_pe.export.parity.diagnosis.turns import positions_shown, rates_of, signal_of, turns_of
 from keras_pe.export.results import Array, Cause, OtherValue
 from keras_pe.signal.formula import Float64Array
@@ -79,7 +86,7 @@ def _other_starts(fault: LayerFault, offsets: Iterable[int]) -> Edits:
 
 def _counts_from_its_start(fault: LayerFault) -> bool:
     """Whether the positions of a call are counted from the layer's configured `start_index`."""
-    is_given = any(given(fault).get(name) is not None for name in ("positions", "start_index"))
+    is_given = any(arguments_of(fault).get(name) is not None for name in ("positions", "start_index"))
     return isinstance(getattr(fault.call.layer, "start_index", None), int) and not is_given
 
 
@@ -179,7 +186,7 @@ def _on_axes(
     positions = positions_given(fault)
     moved = [positions[axis] for axis in order or range(len(positions))]
     arrays = [_tensor(each if change is None else change(each)) for each in moved]
-    return call(fault.call.layer, {**given(fault), "positions": arrays, "start_index": None}, fault)
+    return call(fault.call.layer, {**arguments_of(fault), "positions": arrays, "start_index": None}, fault)
 
 
 def _elsewhere(change: Callable[[Float64Array], Float64Array], fault: LayerFault) -> Array | None:
@@ -192,7 +199,7 @@ def _elsewhere(change: Callable[[Float64Array], Float64Array], fault: LayerFault
         changed = {name: as_tensor(as_array(moved).reshape(fault.call.inputs[0].shape))}
     else:
         changed = {"positions": moved, "start_index": None}
-    return call(fault.call.layer, {**given(fault), **changed}, fault)
+    return call(fault.call.layer, {**arguments_of(fault), **changed}, fault)
 
 
 def _tensor(positions: Float64Array) -> Any:

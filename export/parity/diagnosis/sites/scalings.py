@@ -17,7 +17,7 @@ from keras_pe.export.parity.diagnosis.sites.hypotheses import (
     ShownRates,
     by_digits,
     distance_of,
-    fitted,
+    fit_number,
     own_rates,
     plain,
     shown_rates,
@@ -70,7 +70,7 @@ def _fitting(rule: Config, distance: Callable[[Config], float]) -> list[Config]:
     """Returns a rule if it fits, or the rule with a fitted factor; empty if neither fits."""
     if "factor" not in rule or distance(rule) < FITS:
         return [rule] if distance(rule) < FITS else []
-    factors = fitted(lambda value: distance({**rule, "factor": value}), rule["factor"])
+    factors = fit_number(lambda value: distance({**rule, "factor": value}), rule["factor"])
     # A factor below 1 would multiply positions, so it does not count as a scaling.
     return [{**rule, "factor": value} for value in factors if value >= 1]
 

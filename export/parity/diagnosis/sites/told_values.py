@@ -21,7 +21,7 @@ def told_values(fault: LayerFault) -> Edits:
     if fault.actual is None:
         return
     yield from _value_edits(fault, "other values", _output)
-    yield output_called("what it should").scaled(Cause.SCALED_VALUES)
+    yield output_called("what it should").scaling_edit(Cause.SCALED_VALUES)
     for number, array in enumerate(fault.call.inputs):
         if array.shape == fault.expected.shape and array.dtype.kind == "f":
             name = "its input" if len(fault.call.inputs) == 1 else f"input {number}"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.parity.diagnosis.edits import output_called
-from keras_pe.export.parity.diagnosis.search import fitted
+from keras_pe.export.parity.diagnosis.search import fit_numbers
 from keras_pe.export.results import Cause
 
 X = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
@@ -23,23 +23,23 @@ X = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
 )
 def test_a_number_is_found_from_what_it_does(compute, was, has_become):
     # float32 results of order 1 tell a number of order 1 to some 1e-6.
-    assert fitted(compute, [was], compute(was), compute(has_become)) == pytest.approx([has_become], rel=1e-3)
+    assert fit_numbers(compute, [was], compute(was), compute(has_become)) == pytest.approx([has_become], rel=1e-3)
 
 
 @pytest.mark.parametrize(("factor", "cause"), [(-1.0, Cause.FLIPPED_SIGN), (-1.1, Cause.SCALED_VALUES)])
 def test_values_times_minus_1_have_the_other_sign(factor, cause):
-    assert output_called("what it should").scaled(Cause.SCALED_VALUES).edit({"factor": factor}).cause is cause
+    assert output_called("what it should").scaling_edit(Cause.SCALED_VALUES).edit({"factor": factor}).cause is cause
 
 
 def test_two_numbers_are_found_together():
     def compute(scale, offset):
         return X * scale + offset
 
-    assert fitted(compute, [1.0, 0.0], X, compute(0.5, -1.0)) == pytest.approx([0.5, -1.0], rel=1e-3)
+    assert fit_numbers(compute, [1.0, 0.0], X, compute(0.5, -1.0)) == pytest.approx([0.5, -1.0], rel=1e-3)
 
 
 def test_a_number_that_changes_nothing_and_a_difference_in_a_few_values_tell_none():
-    assert fitted(lambda number: X, [1.0], X, X + 1) is None
+    assert fit_numbers(lambda number: X, [1.0], X, X + 1) is None
     changed = X.copy()
     changed[0, :3] += 1
-    assert fitted(lambda number: X * number, [1.0], X, changed) is None
+    assert fit_numbers(lambda number: X * number, [1.0], X, changed) is None

@@ -34,13 +34,13 @@ def test_a_tensor_that_holds_an_output_in_another_layout_is_found_and_takes_its_
 
 def test_the_shape_tells_the_layout_and_values_that_are_wrong_do_not():
     tensors = Tensors({"wrong": RNG.standard_normal((3, 6, 8)).astype(np.float32)})
-    assert {match.axes for match in tensors.sized(["wrong"], HEADS)} == {(0, 1, 2, 3)}
+    assert {match.axes for match in tensors.with_size(["wrong"], HEADS)} == {(0, 1, 2, 3)}
 
 
 def test_every_copy_of_a_tensor_takes_the_place_with_it():
     wrong = STEPS + 1
     tensors = Tensors({"x": ANOTHER, "squeezed": wrong.swapaxes(0, 1), "named": wrong})
-    (match,) = (tensors.with_copies(each, STEPS.shape, {"x"}) for each in tensors.sized(["named"], STEPS))
+    (match,) = (tensors.with_copies(each, STEPS.shape, {"x"}) for each in tensors.with_size(["named"], STEPS))
     put = tensors.in_place_of(match, STEPS)
     np.testing.assert_array_equal(put.pop("named"), STEPS)
     np.testing.assert_array_equal(put.pop("squeezed"), STEPS.swapaxes(0, 1))
@@ -49,12 +49,12 @@ def test_every_copy_of_a_tensor_takes_the_place_with_it():
 
 def test_a_tensor_that_holds_what_is_right_elsewhere_has_no_copies():
     tensors = Tensors({"before": ANOTHER, "turned": ANOTHER.swapaxes(0, 1), "named": ANOTHER})
-    (match,) = (tensors.with_copies(each, STEPS.shape, {"before"}) for each in tensors.sized(["named"], STEPS))
+    (match,) = (tensors.with_copies(each, STEPS.shape, {"before"}) for each in tensors.with_size(["named"], STEPS))
     assert match.tensors == {"named"}
 
 
 def test_one_number_throughout_has_no_copies():
     zeros = np.zeros_like(STEPS)
     tensors = Tensors({"state": zeros.swapaxes(0, 1), "named": zeros})
-    (match,) = (tensors.with_copies(each, STEPS.shape, ()) for each in tensors.sized(["named"], STEPS))
+    (match,) = (tensors.with_copies(each, STEPS.shape, ()) for each in tensors.with_size(["named"], STEPS))
     assert match.tensors == {"named"}
