@@ -199,7 +199,7 @@ def _allowed_of_grid(weight: Array, constant: Array, unit: Array) -> Array:
     """Returns the tolerance of a weight whose constant has wide floats, though its values may be rounded."""
     if (np.abs(weight - constant) <= unit).all():
         return unit
-    for name in reversed(HALF):  # bfloat16 first if both fit, since its rounding is the larger one
+    for name in reversed(HALF):  # bfloat16 first, since float16 also represents most of its values
         with np.errstate(over="ignore", invalid="ignore"):
             is_held = constant.astype(as_dtype(name)).astype(np.float64) == constant
         if 2 * is_held.sum() > constant.size:
