@@ -1,12 +1,12 @@
-"""Masked attention and the softmax of masked scores with masks that are added: made once, and shared by all layers.
+"""Masked attention and masked softmax with additive masks, which are made once and shared by all layers.
 
-Keras selects among all scores, once or twice a layer.
+Keras' own operations select among all scores, once or twice for each layer.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-MASKED = -0.7 * 3.38953e38  # as Keras has it: any score below 1e31 is lost in it, so the sum is what a choice returns
+MASKED = -0.7 * 3.38953e38  # Keras' constant: adding a score below 1e31 rounds to it, so a sum equals a selection
 
 
 def attention(
@@ -20,7 +20,7 @@ def attention(
     is_causal: bool = False,
     **others: Any,
 ) -> Any:
-    """Returns what `keras.ops.dot_product_attention` does, with masks that are added."""
+    """Replaces `keras.ops.dot_product_attention`, with an additive mask."""
     import keras
 
     tensors = [keras.ops.convert_to_tensor(tensor) for tensor in (query, key, value)]
@@ -37,14 +37,14 @@ def attention(
 
 
 def seen_so_far(rows: Any, columns: Any) -> Any:
-    """Returns where no column comes later than the row, `(rows, columns)`."""
+    """Returns the causal mask, `(rows, columns)`: True if the column is not after the row."""
     import tensorflow as tf
 
     return tf.range(columns)[tf.newaxis] <= tf.range(rows)[:, tf.newaxis]
 
 
 def causal_mask(usual: Callable[..., Any], query: Any, value: Any = None) -> Any:
-    """Returns the mask of an attention layer, which Keras makes by two cumulative sums."""
+    """Replaces the causal mask of an attention layer, which Keras computes with two cumulative sums."""
     import keras
 
     lengths = [keras.ops.shape(query if each is None else each)[1] for each in (query, value)]
@@ -52,16 +52,16 @@ def causal_mask(usual: Callable[..., Any], query: Any, value: Any = None) -> Any
 
 
 def _as_sum(mask: Any) -> Any:
-    """Returns what is added to the scores: nothing where a mask is true."""
+    """Returns the additive mask: 0 if the mask is True, otherwise `MASKED`."""
     import tensorflow as tf
 
     return tf.where(mask, tf.constant(0.0), tf.constant(MASKED, "float32"))
 
 
 def masked_softmax(layer: Any, usual: Callable[..., Any], inputs: Any, mask: Any = None) -> Any:
-    """Returns what a `Softmax` does, with a mask that is added, and results of a row that may see nothing set to zero.
+    """Replaces a `Softmax` layer, with an additive mask. The result of a row without any unmasked entry is 0.
 
-    Keras selects twice among all scores. A mask that many of them share is made into numbers once, for all layers.
+    Keras selects twice among all scores. A mask that broadcasts is converted to numbers once for all layers instead.
     """
     import keras
 
@@ -76,7 +76,7 @@ def masked_softmax(layer: Any, usual: Callable[..., Any], inputs: Any, mask: Any
 
 
 def _is_shared(mask: Any, scores: Any) -> bool:
-    """Whether a mask has fewer entries than the scores, as far as it is known."""
+    """Whether a mask is known to have fewer entries than the scores."""
     if None in (scores.shape.rank, mask.shape.rank):
         return False
     shape = (*(1,) * (len(scores.shape) - len(mask.shape)), *mask.shape)

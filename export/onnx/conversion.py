@@ -1,7 +1,7 @@
-"""From a traced function to an ONNX model in memory, the weights still arguments of its graph.
+"""The conversion of a traced function to an ONNX model in memory, with weights as inputs of the graph.
 
-Before that it is made one TensorFlow graph: functions inlined, constants folded, free variables frozen.
-tf2onnx 1.17 does the same in three passes, two of which fill a tensor of zeros for each weight.
+The function becomes one TensorFlow graph first, with inlined functions, folded constants and frozen variables.
+The inlining of tf2onnx 1.17 takes three passes, two of which allocate a tensor of zeros for each weight.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,11 +27,11 @@ from keras_pe.export.onnx.tf2onnx_door import (
 )
 
 _FIND = "LookupTableFindV2"
-_ATTRIBUTES = {"string": "string", "int64": "int64", "float32": "float"}  # LabelEncoder's, by element type
+_ATTRIBUTES = {"string": "string", "int64": "int64", "float32": "float"}  # in the names of LabelEncoder's attributes
 
 
 def convert(trace: Trace, opset: int, model: Any) -> Any:
-    """Returns an `onnx.ModelProto` whose graph inputs are the signature's, then the weights, under their final names.
+    """Returns an `onnx.ModelProto`. Its graph inputs are those of the signature, followed by the weights.
 
     Raises:
         UnsupportedError: If an operator has no ONNX form.
@@ -55,12 +55,12 @@ def convert(trace: Trace, opset: int, model: Any) -> Any:
         return proto if opset in opsets.WRITTEN else _at_version(proto, opset)
     except FailedError as error:
         raise unsupported(error.failures, trace, model) from error
-    except Exception as error:  # the libraries raise whatever comes to hand
+    except Exception as error:  # the libraries may raise any error
         raise UnsupportedError(Format.ONNX, model.name, f"the conversion failed: {first_line(error)}.") from error
 
 
 def _refuse_float8(model: Any) -> None:
-    """Raises UnsupportedError where a layer computes in float8, which tf2onnx cannot write and the CPU cannot run."""
+    """Raises UnsupportedError if a layer computes in float8: tf2onnx cannot write it, and the CPU cannot run it."""
     for layer in all_layers(model):
         if getattr(layer, "quantization_mode", None) == "float8":
             reason = (
@@ -71,10 +71,10 @@ def _refuse_float8(model: Any) -> None:
 
 
 def _written(write: Callable[[Any], Any], definition: Any, trace: Trace) -> Any:
-    """Returns the ONNX model, with values in place of what has no form and depends on weights alone.
+    """Returns the ONNX model. Operators without an ONNX form are computed in advance if they depend only on weights.
 
     Raises:
-        FailedError: If something else has no form.
+        FailedError: If any other operator has no ONNX form.
     """
     while True:
         try:
@@ -87,7 +87,7 @@ def _written(write: Callable[[Any], Any], definition: Any, trace: Trace) -> Any:
 
 
 def _at_version(proto: Any, opset: int) -> Any:
-    """Returns the model at an opset that tf2onnx does not write, where the later operators are ONNX's own."""
+    """Converts the model to an opset that tf2onnx cannot write, in which the later operators belong to ONNX."""
     import onnx.version_converter
 
     proto.opset_import.add(domain=opsets.LATER_DOMAIN, version=1)
@@ -98,7 +98,7 @@ def _at_version(proto: Any, opset: int) -> Any:
 
 
 def _declare(graph: Any) -> None:
-    """Declares the types of what later operators return, without which onnx 1.23 fails to infer others and dies."""
+    """Declares the types of the outputs of later operators, without which type inference in onnx 1.23 crashes."""
     from onnx import TensorProto
 
     types = {
@@ -110,7 +110,7 @@ def _declare(graph: Any) -> None:
     for body in all_graphs(graph):
         for node in body.node:
             if node.op_type in types and node.op_type != "Equal":
-                # tf2onnx loses it in branches and loops, where an `Equal` of texts looks like any other.
+                # tf2onnx drops the domain in branches and loops. `Equal` is exempt: its inputs may be numbers.
                 node.domain = opsets.LATER_DOMAIN
             if node.domain == opsets.LATER_DOMAIN:
                 for name, kind in zip(node.output, types[node.op_type], strict=True):
@@ -127,28 +127,28 @@ _CONTROL_FLOW = ("While", "StatelessWhile", "If", "StatelessIf")
 
 
 def inline(trace: Trace) -> Any:
-    """Returns a `GraphDef` that computes the trace's outputs; loops and branches stay operators with bodies."""
+    """Returns a `GraphDef` for the outputs of a trace. Loops and branches stay operators with bodies."""
     definition = _frozen(trace)
     _keep_shapes_of_lookups(definition, trace.function.graph)
     for nodes in [definition.node, *(function.node_def for function in definition.library.function)]:
         for node in nodes:
             if node.op in _CONTROL_FLOW:
-                node.attr["_lower_using_switch_merge"].b = False  # else TensorFlow takes them apart
-            node.attr.pop("_XlaMustCompile", None)  # else TensorFlow inlines no function of `jit_compile=True`
+                node.attr["_lower_using_switch_merge"].b = False  # keep TensorFlow from decomposing them
+            node.attr.pop("_XlaMustCompile", None)  # let TensorFlow inline functions with `jit_compile=True`
     arguments = [weight.argument for weight in trace.weights]
     weights = {argument.partition(":")[0] for argument in arguments}
-    # TensorFlow's optimizer fills a tensor for each placeholder, but not for a constant whose value is elsewhere.
+    # TensorFlow's optimizer allocates a tensor for each placeholder, but not for a constant in external memory.
     _rename(definition.node, weights, "Placeholder", "ImmutableConst")
     definition = optimize_graph(definition, [*trace.inputs, *arguments, *trace.outputs])
     _rename(definition.node, weights, "ImmutableConst", "Placeholder")
     for function in definition.library.function:
         for argument in function.arg_attr.values():
-            argument.attr.pop("_output_shapes", None)  # unknown ones, which stand before those of the caller
+            argument.attr.pop("_output_shapes", None)  # unknown shapes would override the caller's
     return definition
 
 
 def _frozen(trace: Trace) -> Any:
-    """Returns the function's `GraphDef`, with constants for the variables that are no weights of the trace, if any."""
+    """Returns the `GraphDef` of the function, with constants for the variables that are not weights of the trace."""
     import tensorflow as tf
 
     if all(inner.dtype != tf.resource for _, inner in trace.function.graph.captures):
@@ -160,7 +160,7 @@ def _frozen(trace: Trace) -> Any:
 
 
 def _keep_shapes_of_lookups(definition: Any, graph: Any) -> None:
-    """Writes the shapes of what tables return into the graph: TensorFlow forgets them where it reads a graph."""
+    """Adds the output shapes of tables to the graph, since TensorFlow loses them when it reads the graph."""
     known = {x.op.name: x.shape for op in graph.get_operations() if op.type == "LookupTableFindV2" for x in op.outputs}
     kept: dict[str, str] = {}
     for node in list(definition.node):
@@ -179,7 +179,7 @@ def _rename(nodes: Iterable[Any], names: set[str], old: str, new: str) -> None:
 
 
 def lookup_handlers(trace: Trace) -> Mapping[tuple[str, int], Callable[..., None]]:
-    """Returns the handlers of the operators that read a table; none where the function holds no table."""
+    """Returns the handlers of the operators that read a table; an empty mapping if the function has no table."""
     contents = _contents(trace)
     if not contents:
         return {}
@@ -196,7 +196,7 @@ def lookup_handlers(trace: Trace) -> Mapping[tuple[str, int], Callable[..., None
         known, values = contents[table]
         result = _encode(ctx, keys, known, values, value)
         (output,) = ctx.outputs
-        if ctx.shape(output) is None:  # TensorFlow does not say that it is the keys'
+        if ctx.shape(output) is None:  # TensorFlow does not infer that the shape is that of the keys
             ctx.declare(output, ctx.shape(keys), ctx.onnx_dtype(output))
         ctx.finish(result)
 
@@ -224,7 +224,7 @@ def _plain(array: Any) -> list[Any]:
 
 
 def _contents(trace: Trace) -> dict[str, tuple[Any, Any]]:
-    """Returns the keys and values of each table, by the name of the tensor that stands for it in the graph."""
+    """Returns the keys and values of each table, by the name of the table's tensor in the graph."""
     import tensorflow as tf
 
     handles = {inner.op.name: (inner.name, handle) for handle, inner in trace.function.graph.captures}
@@ -236,6 +236,6 @@ def _contents(trace: Trace) -> dict[str, tuple[Any, Any]]:
             keys, values = tf.raw_ops.LookupTableExportV2(
                 table_handle=handle, Tkeys=node.attr["Tin"].type, Tvalues=node.attr["Tout"].type
             )
-            order = np.argsort(keys.numpy(), kind="stable")  # a table has none, and a file is written alike each time
+            order = np.argsort(keys.numpy(), kind="stable")  # equal models must give equal files
             found[name] = (keys.numpy()[order], values.numpy()[order])
     return found

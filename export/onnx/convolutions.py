@@ -1,4 +1,4 @@
-"""Convolutions of images of any size, traced without computing one: what is padded or cut off does not depend on it."""
+"""Convolutions of images of any size, whose padding or cropping is constant and therefore not computed in the graph."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -9,15 +9,15 @@ from keras_pe.export.onnx.operator_calls import call_operator, differentiable
 
 
 def convolution(usual: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Returns a convolution with kernels that have gaps, padded by itself.
+    """Replaces a dilated convolution with "same" padding by a padding and a convolution.
 
-    What it pads to keep the size is known from the kernel. TensorFlow computes it from the size, where that is not
-    known, in some fifty operators around blocks of pixels.
+    The padding follows from the kernel alone. For an unknown size, TensorFlow computes it in about fifty operators with
+    blocks of pixels.
 
     Args:
-        usual: Computes it: Keras' function of the images, one kernel or two, and how they meet.
-        arguments: Its arguments.
-        options: Those by name.
+        usual: Keras' function for the convolution.
+        arguments: The positional arguments of the function.
+        options: The keyword arguments of the function.
     """
     import tensorflow as tf
 
@@ -28,7 +28,7 @@ def convolution(usual: Callable[..., Any], *arguments: Any, **options: Any) -> A
     if tf.as_dtype(x.dtype).is_integer and usual.__name__ == "conv":
         return integer_convolution(usual, **given)
     rank = len(kernel.shape) - 2
-    strides, gaps = (_of_each_axis(given[name], rank) for name in ("strides", "dilation_rate"))
+    strides, gaps = (_repeat_for_axes(given[name], rank) for name in ("strides", "dilation_rate"))
     image = _axes_of_image(given["data_format"], rank)
     is_known = all(x.shape[axis] is not None for axis in image)
     if given["padding"] != "same" or max(gaps) == 1 or max(strides) > 1 or is_known:
@@ -40,7 +40,7 @@ def convolution(usual: Callable[..., Any], *arguments: Any, **options: Any) -> A
     return usual(**given | {"inputs": tf.pad(x, paddings), "padding": "valid"})
 
 
-_PIXELS = 8  # along each axis of an example; any number will do
+_PIXELS = 8  # the size of each axis of an example; any size gives the right padding
 
 
 def transposed_convolution(
@@ -53,9 +53,9 @@ def transposed_convolution(
     data_format: str | None = None,
     dilation_rate: int | Sequence[int] = 1,
 ) -> Any:
-    """Returns a transposed convolution of images of any size, of which as much is cut off whatever the size.
+    """Replaces a transposed convolution of images of unknown size. It crops the result by a constant.
 
-    TensorFlow is told the size of the result, which is computed in some twenty operators.
+    TensorFlow takes the size of the result as an input, and computes it in about twenty operators.
     """
     import keras
     import tensorflow as tf
@@ -65,18 +65,18 @@ def transposed_convolution(
     if inputs.dtype != "float32" or all(inputs.shape[axis] is not None for axis in image):
         return usual(inputs, kernel, *options)
 
-    def returned(shape: Sequence[int | None]) -> list[int | None]:
+    def output_shape(shape: Sequence[int | None]) -> list[int | None]:
         images, kernels = (keras.KerasTensor(tuple(each)) for each in (shape, kernel.shape))
         return list(keras.ops.conv_transpose(images, kernels, *options).shape)
 
-    example = returned([_PIXELS if axis in image else size for axis, size in enumerate(inputs.shape)])
+    example = output_shape([_PIXELS if axis in image else size for axis, size in enumerate(inputs.shape)])
     attributes: dict[str, Any] = {
         "sizes": [example[axis] for axis in image],
-        "strides": _of_each_axis(strides, rank),
-        "dilations": _of_each_axis(dilation_rate, rank),
+        "strides": _repeat_for_axes(strides, rank),
+        "dilations": _repeat_for_axes(dilation_rate, rank),
     }
-    shape = returned(inputs.shape)
-    added = [image[0]] if rank == 1 else []  # TensorFlow makes an image of one row of a line
+    shape = output_shape(inputs.shape)
+    added = [image[0]] if rank == 1 else []  # a 1-D input becomes an image of height 1, as in TensorFlow
     shape[image[0] : image[0]] = [1] * len(added)
     attributes = {name: [1] * len(added) + values for name, values in attributes.items()}
     attributes |= {"is_same": padding.lower() == "same", "is_last": image[0] == 1}
@@ -90,7 +90,7 @@ def transposed_convolution(
     return differentiable(call, lambda images, kernel: usual(images, kernel, *options), inputs, kernel)
 
 
-def _of_each_axis(value: int | Sequence[int], rank: int) -> list[int]:
+def _repeat_for_axes(value: int | Sequence[int], rank: int) -> list[int]:
     return [value] * rank if isinstance(value, int) else list(value)
 
 

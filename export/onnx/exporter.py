@@ -1,4 +1,4 @@
-"""The format ONNX: one file, which ONNX's checker, strict shape inference and a run beside Keras accept."""
+"""The format ONNX: a file that passes ONNX's checker, strict shape inference and a comparison with Keras."""
 
 import re
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
-SELF_CONTAINED = 2**31 - 2**26  # bytes of weights: protobuf ends at 2 GiB, and the graph needs room as well
+SELF_CONTAINED = 2**31 - 2**26  # bytes of weights: protobuf allows 2 GiB for the weights and the graph
 
 
 def onnx_format(opset: int, threshold: int, half_precision: bool) -> TargetFormat:
@@ -43,7 +43,7 @@ def onnx_format(opset: int, threshold: int, half_precision: bool) -> TargetForma
 
     Args:
         opset: The operator set.
-        threshold: Bytes of weights above which they are written to a file beside the model.
+        threshold: The bytes of weights above which the weights go to a second file.
         half_precision: Whether the file computes in float16.
     """
     packages = ("keras", "tensorflow", "tf2onnx", "onnx")
@@ -54,23 +54,23 @@ def onnx_format(opset: int, threshold: int, half_precision: bool) -> TargetForma
 
 
 def trace_model(opset: int, threshold: int, layers: Sequence[Any], signature: Signature) -> Traced:
-    """Traces a model, with calls in place of the operations that have an operator of ONNX.
+    """Traces a model. Operations that are one ONNX operator are traced as one call.
 
     Args:
         opset: The operator set.
-        threshold: Bytes of weights above which they are written to a file beside the model.
+        threshold: The bytes of weights above which the weights go to a second file.
         layers: The model, then every layer in it.
-        signature: Its signature.
+        signature: The model's signature.
 
     Raises:
-        TracingError: If Keras cannot trace it.
-        UnsupportedError: If it has state or randomness.
+        TracingError: If Keras cannot trace the model.
+        UnsupportedError: If the model has state or randomness.
     """
     name, unfused = layers[0].name, Unfused()
     try:
         with traced_as_calls(layers, unfused), named_operations(layers, opset, unfused):
             found = trace(layers, signature)
-    except Exception as error:  # a layer may raise anything where a size is not known
+    except Exception as error:  # a layer may raise any error if a size is unknown
         raise untraceable(Format.ONNX, name, error) from error
     refuse_state_and_randomness(found.view, found.signature, found.outputs, name, Format.ONNX, found.updated)
     converted = partial(_convert, found, unfused, opset, threshold, layers[0])
@@ -95,15 +95,15 @@ def _write(proto: Any, weights: Sequence[Weight], threshold: int, file: Path, ar
     return write_model(proto, weights, file, is_external)[:-1]
 
 
-# How ONNX Runtime says that it has no code for an operator in the element type it is asked in.
+# ONNX Runtime's message for an operator without a kernel for its element type.
 _NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(\d+\) node with name '([^']*)'")
 
 
 def check_graph(path: Path, name: str) -> None:
-    """Runs ONNX's checker and strict shape inference on a file whose weights are in another one.
+    """Runs ONNX's checker and strict shape inference on a file with external weights.
 
     Raises:
-        InvalidArtifactError: If one of them objects.
+        InvalidArtifactError: If the checker or the inference fails.
     """
     import onnx
 
@@ -116,7 +116,7 @@ def check_graph(path: Path, name: str) -> None:
 
 
 def _without_kernel(operator: str, node: str, layers: Sequence[Any]) -> UnsupportedError:
-    """Returns the error of a file that is valid ONNX, and that ONNX Runtime has no code for."""
+    """Returns the error for a valid file with an operator that ONNX Runtime has no kernel for."""
     dtypes = sorted({str(layer.compute_dtype) for layer in layers if layer.compute_dtype} - {"float32"})
     reason = f"ONNX Runtime has no kernel of operator {operator!r} for the number type of node {node!r}."
     if dtypes:
@@ -128,28 +128,28 @@ def _without_kernel(operator: str, node: str, layers: Sequence[Any]) -> Unsuppor
 
 
 def mapped_session() -> RuntimeSpec:
-    """Returns ONNX Runtime without what copies weights: they stay in the file that it maps."""
+    """Returns a runtime without the optimizations that copy weights. The runtime maps the weights from the file."""
     (spec,) = find_runtimes(["onnxruntime[all]"])
     options = {
-        "disabled_optimizers": ["ConstantFolding"],  # copies each weight whose shape or order it changes
+        "disabled_optimizers": ["ConstantFolding"],  # folding copies each weight that it reshapes or transposes
         "config": {
-            "session.disable_prepacking": "1",  # a copy of the weights for speed
-            "session.strict_shape_type_inference": "1",  # a declared size that is not so is an error, and no warning
+            "session.disable_prepacking": "1",  # prepacking copies the weights for speed
+            "session.strict_shape_type_inference": "1",  # a wrong declared size is an error instead of a warning
         },
     }
     return replace(spec, options={**spec.options, **options})
 
 
 def check_file(layers: Sequence[Any], file: Path, runner: Worker, reference: KerasReference) -> Checked:
-    """Checks a file with ONNX's checker and strict shape inference, then runs it in ONNX Runtime beside the model.
+    """Checks a file with ONNX's checker and strict shape inference, and compares its run in ONNX Runtime with Keras.
 
-    All of them read what is on the disk: the graph, which refers to the weights within the file.
+    All checks read a copy of the graph that refers to the weights within the file.
 
     Raises:
-        ExportError: If it is not valid, does not open or run, or takes or returns anything else than the model.
+        ExportError: If the file is not valid, does not open or run, or its inputs or outputs differ from the model's.
     """
     mapped = file.with_name(f"{file.name}.mapped")
-    mapped.write_bytes(read_without_weights(file).SerializeToString())  # parsing them would hold a large model twice
+    mapped.write_bytes(read_without_weights(file).SerializeToString())  # parsing weights doubles the memory
     check_graph(mapped, layers[0].name)
     try:
         return check_artifact(mapped, runner, reference, Format.ONNX, spec=mapped_session())
@@ -172,7 +172,7 @@ def _with_optimization(error: DisagreementError | InvalidArtifactError, found: s
 
 
 def _optimization_at_fault(file: Path, reference: KerasReference) -> str | None:
-    """Returns a sentence on the optimization without which a file returns what Keras does; None if it does not."""
+    """Returns a sentence on the optimization without which a file matches Keras; None if there is no such one."""
     version: list[str] = []
 
     def agrees(worker: Worker) -> bool:

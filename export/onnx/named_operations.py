@@ -1,6 +1,6 @@
-"""What is traced as a call of one ONNX operator, and where and why a file has several for it.
+"""The operations that are traced as a call of one ONNX operator, and the reasons why some become several operators.
 
-TensorFlow traces a layer normalization as nine elementwise operators, which no runtime recognizes any more.
+TensorFlow would trace a layer normalization as nine elementwise operators, which runtimes cannot fuse.
 """
 
 import contextlib
@@ -16,17 +16,17 @@ from keras_pe.export.onnx.convolutions import convolution, transposed_convolutio
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.operator_calls import Unfused, call_operator, differentiable
 
-_HUB_ROTATION = "_apply_rotary_pos_emb"  # of keras-hub's layers of rotary positions
+_HUB_ROTATION = "_apply_rotary_pos_emb"  # a method of keras-hub's rotary layers
 
 
 @contextlib.contextmanager
 def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Iterator[None]:
-    """Lets `keras.ops`, and with it the layers, be traced so in this thread, where a runtime computes the same.
+    """A context in which this thread traces `keras.ops` and layers as calls of ONNX operators with equal results.
 
     Args:
         layers: The model and every layer in it.
-        opset: ONNX's operator set that the file is of.
-        unfused: Is told what stays several operators.
+        opset: The ONNX operator set of the file.
+        unfused: Records the layers that stay several operators.
     """
     import keras
 
@@ -61,7 +61,7 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
 
 
 def _takes_rows_alone(layer: Any) -> bool:
-    """Whether what a TimeDistributed layer does in each step is of Keras' own layers, which take each row by itself."""
+    """Whether a TimeDistributed layer contains only layers of Keras, which compute each row independently."""
     import keras
 
     inner = layer.layer
@@ -108,9 +108,9 @@ def _rms_normalization(
 def _normalization(
     operator: str, usual: Callable[..., Any], x: Any, parameters: list[Any], axis: Any, epsilon: float | None
 ) -> Any:
-    """Returns the call of an operator that normalizes the last axes, each of which has a parameter's.
+    """Returns the call of an operator that normalizes the last axes, which are the axes of the parameters.
 
-    It computes in float32 whatever it takes, as Keras does, and is rounded once.
+    The operator computes in float32, as Keras does, and the result is cast to the dtype of `x`.
     """
     import keras
     import tensorflow as tf
@@ -135,7 +135,7 @@ def _normalization(
 
 
 def _group_normalization(layer: Any, usual: Callable[..., Any], inputs: Any) -> Any:
-    """Returns the call of an operator that normalizes groups of the first or the last axis behind the batch."""
+    """Returns a GroupNormalization call if the channels are the first axis after the batch, or the last axis."""
     import keras
     import tensorflow as tf
 
@@ -160,12 +160,12 @@ def _gelu(opset: int, usual: Callable[..., Any], x: Any, approximate: bool = Tru
     if opset >= opsets.GELU_VERSION:
         kind = "tanh" if approximate else "none"
         return _in_float32("Gelu", lambda values: usual(values, approximate), x, approximate=kind)
-    if approximate:  # ONNX Runtime recognizes this one in the operators that TensorFlow traces
+    if approximate:  # ONNX Runtime fuses the operators that TensorFlow traces for it
         return usual(x, approximate)
     return _in_float32("Gelu", lambda values: usual(values, approximate), x)
 
 
-# By Keras' name: ONNX's, and its attributes by the arguments of Keras' function.
+# The ONNX name of each Keras activation, and a function from Keras' arguments to ONNX's attributes.
 _ACTIVATIONS: dict[str, tuple[str, Callable[..., dict[str, float]]]] = {
     "celu": ("Celu", lambda alpha=1.0: {"alpha": alpha}),
     "hard_shrink": ("Shrink", lambda threshold=0.5: {"lambd": threshold, "bias": 0.0}),
@@ -194,14 +194,14 @@ def _in_float32(
     shape: Sequence[int | None] | None = None,
     **attributes: Any,
 ) -> Any:
-    """Returns the call of an operator; of what has another type, what is usual.
+    """Returns the call of an operator on a float32 tensor; the usual result for any other dtype.
 
     Args:
-        operator: ONNX's name.
-        usual: Computes the same.
-        x: What it takes.
-        shape: The shape of the result, if it is not that of `x`.
-        attributes: The operator's.
+        operator: The ONNX name of the operator.
+        usual: The usual function.
+        x: The input.
+        shape: The shape of the result, if it differs from the shape of `x`.
+        attributes: The attributes of the operator.
     """
     import keras
 
@@ -216,7 +216,7 @@ def _in_float32(
 
 
 def _obstacle(x: Any, parameters: list[Any], axis: Any) -> str | None:
-    """Returns why no operator normalizes these axes; None where one does."""
+    """Returns the reason why no operator normalizes these axes; None if one does."""
     import keras
 
     dtype = keras.backend.standardize_dtype(x.dtype)
@@ -239,7 +239,7 @@ def _axes(x: Any, axis: Any) -> list[int]:
 
 
 def rotary_embedding(usual: Callable[..., Any], x: Any, sin: Any, cos: Any, layout: str) -> Any:
-    """Returns what `turn_pairs` does; where the operator's heads or pairs are others, in the usual operators."""
+    """Replaces `turn_pairs` by a RotaryEmbedding call if the layout of heads and pairs fits the operator."""
     if not _has_one_form(x, sin, cos, layout):
         return usual(x, sin, cos, layout)
     return differentiable(
@@ -248,15 +248,15 @@ def rotary_embedding(usual: Callable[..., Any], x: Any, sin: Any, cos: Any, layo
 
 
 def _rotary_of_hub(usual: Callable[..., Any], x: Any, cos: Any, sin: Any) -> Any:
-    """Returns what keras-hub's layers do, which turn halves."""
+    """Replaces the rotation of keras-hub's layers, whose pairs are the halves of the channels."""
     return rotary_embedding(lambda x, sin, cos, layout: usual(x, cos, sin), x, sin, cos, "halves")
 
 
 def _has_one_form(x: Any, sin: Any, cos: Any, layout: str) -> bool:
-    """Whether the heads, which share their angles, are the second axis or the third of four, and the pairs are its."""
+    """Whether RotaryEmbedding can compute the rotation: of a 4-D tensor whose heads share their angles."""
     if layout not in ("halves", "interleaved") or any(each.dtype != "float32" for each in (x, sin, cos)):
         return False
-    shape = (*(1,) * (4 - len(sin.shape)), *sin.shape)  # the leading axes that broadcasting would give it
+    shape = (*(1,) * (4 - len(sin.shape)), *sin.shape)  # the shape after broadcasting
     is_shaped = len(x.shape) == len(shape) == 4 and shape[0] in (1, x.shape[0])
     return is_shaped and (_has_heads_third(x, sin) or shape[1] == 1)
 
@@ -270,7 +270,7 @@ def _call_rotary(layout: str, x: Any, sin: Any, cos: Any) -> Any:
 
     heads = 2 if _has_heads_third(x, sin) else 1
     batch, length, width = tf.shape(x)[0], tf.shape(x)[3 - heads], sin.shape[-1]
-    # The operator takes one sine for a pair: that of its second channel.
+    # The operator takes one angle for each pair. Take the angle of the second channel.
     of_second = slice(1, None, 2) if layout == "interleaved" else slice(width // 2, None)
     without_heads = (tf.squeeze(each, heads - 4) if len(each.shape) >= 4 - heads else each for each in (cos, sin))
     angles = [tf.broadcast_to(each[..., of_second], (batch, length, width // 2)) for each in without_heads]
@@ -278,7 +278,7 @@ def _call_rotary(layout: str, x: Any, sin: Any, cos: Any) -> Any:
     attributes = {"interleaved": int(layout == "interleaved"), "rotary_embedding_dim": rotated}
     if heads == 1:
         return call_operator("RotaryEmbedding", [x, *angles], [x.shape], attributes)[0]
-    # With the heads side by side as a projection returns them, nothing is transposed.
+    # Join the heads into one axis, as a projection returns them, which saves a transposition.
     flat = tf.reshape(x, (batch, length, x.shape[2] * x.shape[3]))
     attributes["num_heads"] = x.shape[2]
     return tf.reshape(call_operator("RotaryEmbedding", [flat, *angles], [flat.shape], attributes)[0], tf.shape(x))

@@ -1,4 +1,4 @@
-"""An ONNX operator as one call in the graph that TensorFlow traces, and the reasons where there is none."""
+"""Calls of ONNX operators in a traced TensorFlow graph, and the reasons why layers are exported without such a call."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -6,23 +6,23 @@ from typing import Any
 
 
 class Unfused:
-    """The reasons, noted while a model is traced."""
+    """The reasons why layers stay several operators, recorded during a trace."""
 
     def __init__(self) -> None:
         self._noted: list[tuple[str, str, str]] = []
 
     def note(self, operator: str, reason: str) -> None:
-        """Notes that the layer which is traced now computes an operator in several."""
+        """Records that the currently traced layer becomes several operators instead of one."""
         import tensorflow as tf
 
         self._noted.append((f"{tf.get_current_name_scope()}/", operator, reason))
 
     def to_json(self, path_of: Callable[[str], str], found: Mapping[str, Mapping[str, str]]) -> str | None:
-        """Returns the metadata of a file: reasons by operator by layer; None where there are none.
+        """Returns the reasons by layer and operator as metadata of a file; None without reasons.
 
         Args:
-            path_of: Returns the path of the layer that a scope of TensorFlow's belongs to.
-            found: The reasons that rules have found in the graph.
+            path_of: Returns the path of the layer of a TensorFlow scope.
+            found: The reasons that the rules report for the graph.
         """
         reasons = {path: dict(each) for path, each in found.items()}
         for scope, operator, reason in self._noted:
@@ -31,26 +31,26 @@ class Unfused:
 
 
 def call_operator(operator: str, inputs: Sequence[Any], shapes: Sequence[Any], attributes: dict[str, Any]) -> list[Any]:
-    """Returns the results of an operator, in float32, as a call in the traced graph which a handler turns into it.
+    """Returns the float32 results of a call in the traced graph, which a handler later replaces by an ONNX operator.
 
     Args:
-        operator: ONNX's name.
-        inputs: What it takes.
-        shapes: The shape of each of its results.
-        attributes: Its attributes.
+        operator: The ONNX name of the operator.
+        inputs: The inputs of the operator.
+        shapes: The shape of each result.
+        attributes: The attributes of the operator.
     """
     import tensorflow as tf
 
     token = json.dumps([operator, attributes])
-    # Of all that TensorFlow has, this takes and returns any tensors, and its optimizer leaves it as it is.
+    # `PyFuncStateless` accepts and returns any tensors, and TensorFlow's optimizer does not change it.
     results = tf.raw_ops.PyFuncStateless(input=inputs, token=token, Tout=["float32"] * len(shapes))
     return [tf.ensure_shape(result, shape) for result, shape in zip(results, shapes, strict=True)]
 
 
 def differentiable(call: Callable[..., Any], usual: Callable[..., Any], *tensors: Any) -> Any:
-    """Returns what a call returns, with the derivative of the usual function: a model may ask for it.
+    """Returns the result of a call, with the gradient of the usual function: a model may compute gradients.
 
-    What is computed eagerly while a graph is traced, such as a constant, is so by the usual function.
+    In eager execution, such as that of constants during a trace, the usual function is called instead.
     """
     import tensorflow as tf
 

@@ -1,6 +1,6 @@
-"""What depends on weights alone, computed where an operator has no ONNX form: an inverse, a decomposition, a power.
+"""The precomputation of operators without an ONNX form, such as an inverse or a decomposition of weights.
 
-Elsewhere it stays an operator: a weight that is transposed, say, would otherwise stand in the file twice.
+Other operators on weights stay operators: precomputing a transposition would store the weight twice in the file.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -11,13 +11,14 @@ from keras_pe.export.model.watch.traceable import needed_nodes
 
 
 def with_values(definition: Any, weights: Iterable[Weight], names: Iterable[str]) -> Any | None:
-    """Returns a graph with constants for what weights alone decide; None where there is nothing of the kind.
+    """Returns a graph in which tensors that depend only on weights are constants; None if there are no such tensors.
 
     Args:
-        definition: A `GraphDef` without calls of functions, but for loops and branches.
-        weights: What it takes beside the model's inputs.
-        names: The nodes that have no ONNX form, in the graph or in bodies of its loops and branches. Where one needs an
-            input of the model too, what else it takes is computed: some forms are there for a constant only.
+        definition: A `GraphDef` without calls of functions, except for loops and branches.
+        weights: The inputs of the graph that are weights.
+        names: The nodes without an ONNX form, in the graph or in bodies of its loops and branches. If a node also
+            depends on an input of the model, only its other inputs are precomputed: some operators have an ONNX form
+            for constants only.
     """
     import tensorflow as tf
 
@@ -42,7 +43,7 @@ def with_values(definition: Any, weights: Iterable[Weight], names: Iterable[str]
     changed = tf.compat.v1.GraphDef(versions=definition.versions)
     constants = {}
     for number, (tensor, value) in enumerate(_values(definition, list(wanted), arguments).items()):
-        constants[tensor] = f"{_node_of(tensor)}/value_{number}"  # in the scope of the layer
+        constants[tensor] = f"{_node_of(tensor)}/value_{number}"  # keep the scope of the layer
         constant = changed.node.add(name=constants[tensor], op="Const")
         stored = tf.make_tensor_proto(value)
         constant.attr["dtype"].type = stored.dtype
@@ -56,22 +57,24 @@ def with_values(definition: Any, weights: Iterable[Weight], names: Iterable[str]
                 for tensor in node.input
                 if not (tensor.startswith("^") and _node_of(tensor) in dropped)
             ]
-    changed.library.function.extend(_called(changed.node, definition.library))  # the converter reads those unused too
+    changed.library.function.extend(_collect_functions(changed.node, definition.library))  # without unused functions
     return changed
 
 
 def _in_graph(definition: Any, names: Collection[str]) -> set[str]:
-    """Returns the nodes themselves, and for those that are in a loop or branch the one that this is the body of."""
+    """Returns the names of nodes in the graph. A node in a body is replaced by the loop or branch of the body."""
     return {
         node.name
         for node in definition.node
         if node.name in names
-        or any(inner.name in names for body in _called([node], definition.library) for inner in body.node_def)
+        or any(
+            inner.name in names for body in _collect_functions([node], definition.library) for inner in body.node_def
+        )
     }
 
 
-def _called(nodes: Iterable[Any], library: Any) -> list[Any]:
-    """Returns the functions that nodes call, and those that these call."""
+def _collect_functions(nodes: Iterable[Any], library: Any) -> list[Any]:
+    """Returns the functions that nodes call, directly or indirectly."""
     functions = {function.signature.name: function for function in library.function}
     found: dict[str, Any] = {}
     waiting = list(nodes)
@@ -85,13 +88,13 @@ def _called(nodes: Iterable[Any], library: Any) -> list[Any]:
 
 
 def _is_replaced(reader: str, tensor: str, named: Collection[str], dropped: Collection[str]) -> bool:
-    """Returns whether a node reads a tensor as a constant from now on."""
+    """Returns whether a node will read a tensor as a constant."""
     is_data = not tensor.startswith("^")
     return is_data and reader not in dropped and (reader in named or _node_of(tensor) in dropped)
 
 
 def _values(definition: Any, tensors: list[str], arguments: Mapping[str, Weight]) -> dict[str, Any]:
-    """Returns the values of tensors, as TensorFlow computes them."""
+    """Computes the values of tensors with TensorFlow."""
     import tensorflow as tf
 
     needed = needed_nodes(definition.node, tensors)
@@ -100,7 +103,7 @@ def _values(definition: Any, tensors: list[str], arguments: Mapping[str, Weight]
     for node in part.node:
         node.input[:] = [tensor for tensor in node.input if not tensor.startswith("^")]
     given = {_full(name): arguments[name].read() for name in arguments if name in needed}
-    # A session of its own: the bodies of loops and branches have names that TensorFlow knows already.
+    # Use a new graph and session: the names of the bodies of loops and branches are taken in the current one.
     with tf.Graph().as_default(), tf.device("/cpu:0"), tf.compat.v1.Session() as session:
         results = tf.graph_util.import_graph_def(part, return_elements=tensors, name="")
         return dict(zip(tensors, session.run(results, given), strict=True))

@@ -1,6 +1,6 @@
-"""Recurrent layers traced as one call each, which a handler turns into ONNX's own LSTM, GRU or RNN.
+"""Recurrent layers traced as one call each, which a handler converts to ONNX's LSTM, GRU or RNN.
 
-TensorFlow traces such a layer as a loop over the steps, which ONNX Runtime runs many times slower.
+TensorFlow would trace a loop over the steps, which is many times slower in ONNX Runtime.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ from keras_pe.export.onnx.operator_calls import Unfused, call_operator
 
 
 def traced_as_calls(layers: Iterable[Any], unfused: Unfused) -> contextlib.AbstractContextManager[None]:
-    """Lets the recurrent layers that ONNX has an operator for be traced as calls of it, unless masked.
+    """Returns a context in which recurrent layers without a mask are traced as calls of an ONNX operator.
 
     Args:
         layers: The model and every layer in it.
-        unfused: Is told which of them stay loops.
+        unfused: Records the layers that stay loops, with the reasons.
     """
     return replaced_functions((layer, "inner_loop", _loop_of(layer, unfused)) for layer in layers if _is_known(layer))
 
@@ -46,22 +46,22 @@ def _operator(cell: Any) -> str:
 
 
 def _obstacle(layer: Any) -> str | None:
-    """Returns why the operator does not compute what the layer does; None where it does."""
+    """Returns the reason why the operator cannot replace the layer; None if it can."""
     import keras
 
     kinds = (keras.layers.RNN, keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
     cells = tuple(getattr(keras.layers, name) for name in RECURRENT_OPERATORS)
     if type(layer) not in kinds or type(layer.cell) not in cells or not layer.built:
-        return "the layer or its cell is a class of its own"  # which may do anything else
+        return "the layer or its cell is a class of its own"  # it may compute something else
     if layer.cell.compute_dtype != "float32":
-        return f"it computes in {layer.cell.compute_dtype}"  # ONNX Runtime has these operators in no other than float32
+        return f"it computes in {layer.cell.compute_dtype}"  # ONNX Runtime has these operators only in float32
     if None in _activations(layer.cell):
         return "its activations are not tanh, sigmoid or relu"
     return None
 
 
 def _activations(cell: Any) -> list[str | None]:
-    """Returns ONNX's names, None where there is none, in its order: of the gates, the candidate, an LSTM's output."""
+    """Returns ONNX's names of the activations of gates, candidate and LSTM output; None for an unknown one."""
     import keras
 
     names = {keras.activations.tanh: "Tanh", keras.activations.sigmoid: "Sigmoid", keras.activations.relu: "Relu"}
@@ -73,7 +73,7 @@ def _activations(cell: Any) -> list[str | None]:
 
 
 class _Call:
-    """The call of one layer: what identifies it, and its weights as the operator takes them."""
+    """The call of one layer: the operator with its attributes, and the weights in the operator's layout."""
 
     def __init__(self, layer: Any) -> None:
         import tensorflow as tf
@@ -88,15 +88,15 @@ class _Call:
         if operator == "GRU":
             attributes["linear_before_reset"] = int(layer.cell.reset_after)
         self.operator, self.attributes = operator, attributes
-        self.scope = f"{layer.path}/"  # the slash at the end makes it absolute
+        self.scope = f"{layer.path}/"  # the slash at the end makes the scope absolute
         kernel, *others = packed_cell(layer.cell).values()
-        # Of no features ONNX Runtime's LSTM returns what was in memory, and its GRU ends the process: a zero does not.
+        # Without features, ONNX Runtime's LSTM returns uninitialized memory and its GRU crashes: add a feature of 0.
         self.has_features = kernel.shape[-1] > 0
         kernel = kernel if self.has_features else np.zeros((*kernel.shape[:-1], 1), kernel.dtype)
         self.weights = [tf.constant(value) for value in (kernel, *others)]
 
     def __call__(self, sequences: Any, states: list[Any]) -> list[Any]:
-        """Returns the outputs of all steps, then the final states, as Keras has them: the batch first."""
+        """Returns the outputs of all steps, then the final states, with the batch as first axis."""
         import tensorflow as tf
 
         graph = tf.compat.v1.get_default_graph()
@@ -109,11 +109,11 @@ class _Call:
 
 
 def _is_zero(state: Any) -> bool:
-    """Whether a state is surely zero, as the operator begins where it is told none."""
+    """Whether a state is known to be zero, which is the operator's default."""
     import tensorflow as tf
 
-    made = getattr(state, "op", None)  # a variable has none
-    filled = made.inputs[1] if made is not None and made.type == "Fill" else state  # of a batch of any size
+    made = getattr(state, "op", None)  # a variable has no `op`
+    filled = made.inputs[1] if made is not None and made.type == "Fill" else state  # zeros for a batch of unknown size
     value = tf.get_static_value(filled)
     return value is not None and not value.any()
 
@@ -140,5 +140,5 @@ def _inner_loop(
         unfused.note(call.operator, "it is masked, and the operator knows a length only")
         return loop(sequences, initial_state, mask=mask, training=training)
     outputs, *states = call(sequences, keras.tree.flatten(initial_state))
-    # The operator leaves each step in its place, Keras returns them in the order in which it came to them.
+    # The operator returns the outputs in the order of the input, but Keras in the order of processing.
     return states[0], tf.reverse(outputs, [1]) if call.is_backwards else outputs, states

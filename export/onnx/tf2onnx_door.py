@@ -1,6 +1,6 @@
-"""The one door to tf2onnx 1.17, changed while a conversion is in it and as it was afterwards, and what it lacks.
+"""The only calls of tf2onnx 1.17, which is patched during a conversion, and the errors for its missing operators.
 
-What Keras' own export changes to let it run with NumPy 2 stays changed, as it does there.
+The patch for NumPy 2, which Keras' own export applies too, stays after the conversion.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.onnx.tf2onnx_repairs import Handlers, repaired
 
 OF_COMPLEX, OF_TEXTS = " of complex numbers", " of texts"
-"""End the type of an operator that takes or returns complex numbers, and of one that compares texts."""
+"""The suffixes of the types of operators on complex numbers, and of operators that compare texts."""
 
 _LOCK = threading.RLock()
 
@@ -30,10 +30,10 @@ class Failure:
     """An operator that was not converted.
 
     Attributes:
-        node: Its name in the graph; empty if the graph as a whole was not converted.
-        op_type: Its type.
-        reason: What tf2onnx said, if anything.
-        is_mistake: Whether tf2onnx raised an error of Python instead of a refusal.
+        node: The name of the operator in the graph; empty if the failure has no known operator.
+        op_type: The type of the operator.
+        reason: The message of tf2onnx; empty without a message.
+        is_mistake: Whether tf2onnx raised an unexpected Python error instead of refusing the operator.
     """
 
     node: str
@@ -43,7 +43,7 @@ class Failure:
 
 
 class FailedError(Exception):
-    """Some operators were not converted, which tf2onnx only logs before it writes an invalid graph."""
+    """Some operators were not converted. tf2onnx itself only logs them and writes an invalid graph."""
 
     def __init__(self, failures: Sequence[Failure]) -> None:
         super().__init__(failures)
@@ -66,11 +66,11 @@ def convert_graph(
 
     Args:
         definition: The `GraphDef`.
-        inputs: The names of the tensors it takes.
-        outputs: The names of the tensors it returns.
+        inputs: The names of the input tensors.
+        outputs: The names of the output tensors.
         opset: The ONNX operator set.
-        names: What tensors are called in the result.
-        handlers: They go before tf2onnx's own.
+        names: The new names of tensors in the result.
+        handlers: The handlers that replace or extend tf2onnx's own.
 
     Raises:
         FailedError: If operators were not converted, or tf2onnx failed.
@@ -84,7 +84,7 @@ def convert_graph(
                 tf.import_graph_def(definition, name="")
                 converted = tfonnx.process_tf_graph(
                     graph,
-                    continue_on_error=True,  # failures are collected, so that all of them are named
+                    continue_on_error=True,  # collect all failures, so that the error names each
                     opset=opset,
                     custom_rewriter=[_mark],
                     input_names=list(inputs),
@@ -97,22 +97,22 @@ def convert_graph(
                 converted.topological_sort(converted.get_nodes())
                 return converted.make_model("")
         except Exception as error:
-            raise FailedError(failures or [_at_fault(error) or _unplaced(error)]) from error
+            raise FailedError(failures or [_at_fault(error) or _failure_of_graph(error)]) from error
         raise FailedError(failures)
 
 
 def repair_frozen(definition: Any) -> Any:
-    """Repairs a `GraphDef` whose variables TensorFlow made constants: it forgets some reads of them in functions."""
+    """Repairs a `GraphDef` with frozen variables: TensorFlow leaves some reads of the variables in functions."""
     from tf2onnx.tf_loader import fix_freezing_errors_part2
 
     return fix_freezing_errors_part2(definition)
 
 
 def _mark(graph: Any, nodes: list[Any]) -> list[Any]:
-    """Gives operators of complex numbers and of texts types of their own: handlers know operators by their type alone.
+    """Adds a suffix to the types of operators on complex numbers and texts, since handlers are selected by type.
 
-    A handler of real numbers would take the wrong axis of complex ones, and tf2onnx reads a number in every text before
-    it compares two. tf2onnx calls this for each graph before the handlers.
+    A handler for real numbers would use the wrong axis of complex tensors. To compare texts, tf2onnx parses them as
+    numbers. This function runs for each graph before the handlers.
     """
     from onnx import TensorProto
 
@@ -127,10 +127,10 @@ def _mark(graph: Any, nodes: list[Any]) -> list[Any]:
 
 
 def _at_fault(error: BaseException) -> Failure | None:
-    """Returns the operator that tf2onnx was at when it raised an error; None if it was at none.
+    """Returns the operator that tf2onnx was converting when it raised an error; None if the operator is unknown.
 
-    tf2onnx does not say where it was. The operator, or the node in the innermost frame of the traceback, names it; a
-    node that tf2onnx has added is named by the nearest one before it that has the path of an operator.
+    The operator is the first TensorFlow operation or tf2onnx node in the frames of the traceback, innermost first. A
+    node that tf2onnx has added has no path, so its nearest input with a path counts instead.
     """
     import tensorflow as tf
     from tf2onnx.graph import Node
@@ -148,21 +148,21 @@ def _at_fault(error: BaseException) -> Failure | None:
     return None
 
 
-def _unplaced(error: BaseException) -> Failure:
-    """Returns the failure of a graph as a whole."""
+def _failure_of_graph(error: BaseException) -> Failure:
+    """Returns a failure without a known operator."""
     return Failure("", "", typed(error), is_mistake=True)
 
 
 @contextlib.contextmanager
 def _collected_failures() -> Iterator[list[Failure]]:
-    """Collects what tf2onnx only logs, and keeps it off the console."""
+    """Collects the failures that tf2onnx logs, and silences its log."""
     failures: list[Failure] = []
     thread = threading.get_ident()
 
     class FailureHandler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             arguments = record.args if isinstance(record.args, tuple) else ()
-            if record.thread != thread:  # of somebody else who uses tf2onnx meanwhile
+            if record.thread != thread:  # another thread may use tf2onnx at the same time
                 return
             if record.msg.startswith("Tensorflow op"):
                 failures.append(Failure(str(arguments[0]), str(arguments[1]), ""))
@@ -171,7 +171,7 @@ def _collected_failures() -> Iterator[list[Failure]]:
                 cause = record.exc_info[1] if record.exc_info else None
                 failures.append(Failure(str(arguments[0]), op_type, f" in this use: {first_line(cause)}"))
             elif record.msg.startswith("rewriter") and (error := sys.exc_info()[1]) is not None:
-                failures.append(_at_fault(error) or _unplaced(error))
+                failures.append(_at_fault(error) or _failure_of_graph(error))
 
     logger = logging.getLogger("tf2onnx")
     before = logger.handlers, logger.propagate, logger.level
@@ -183,7 +183,7 @@ def _collected_failures() -> Iterator[list[Failure]]:
 
 
 def refuse_complex_arguments(signature: Signature, model: Any) -> None:
-    """Raises UnsupportedError if a model takes or returns complex numbers, which ONNX knows and no runtime takes."""
+    """Raises UnsupportedError if a model has complex inputs or outputs, which no ONNX runtime accepts."""
     for spec in (*signature.inputs, *signature.outputs):
         if spec.dtype.startswith("complex"):
             raise UnsupportedError(
@@ -197,7 +197,7 @@ def unsupported(failures: Sequence[Failure], trace: Trace, model: Any) -> Unsupp
     sentences = []
     places = []
     for failure in failures:
-        # The body of a function has names of its own, which stand at the end of the whole path.
+        # A node in the body of a function has a relative name, which is the end of its full path.
         found = ((path, kind) for path, kind in paths if path == failure.node or path.endswith(f"/{failure.node}"))
         path, op_type = next(found, (failure.node, failure.op_type))
         places.append((path, op_type))
@@ -229,7 +229,7 @@ _TEXT = (
     "space. Leave any other preparation of texts to the caller, and let the model take the integers."
 )
 
-_WAYS_OUT = {  # what to do instead, by TensorFlow's operator
+_WAYS_OUT = {  # advice by the type of TensorFlow's operator
     **dict.fromkeys(("FFT", "FFT2D", "IFFT", "IFFT2D", "IRFFT", "RFFT"), _LENGTH),
     **dict.fromkeys(("Cholesky", "Eig", "LogMatrixDeterminant", "Lu", "MatrixInverse"), _LINEAR_ALGEBRA),
     **dict.fromkeys(("MatrixSolve", "MatrixTriangularSolve", "Qr", "SelfAdjointEigV2", "Svd"), _LINEAR_ALGEBRA),

@@ -1,4 +1,4 @@
-"""What tf2onnx 1.17 lacks, does wrong or does slowly, put right for as long as a conversion lasts."""
+"""Temporary patches of tf2onnx 1.17 during a conversion: missing handlers, wrong results and slow functions."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
@@ -9,23 +9,23 @@ import numpy as np
 
 from keras_pe.export.model.watch.keras_internals import repair_tf2onnx
 
-# An operator's handler at an opset: takes tf2onnx's graph and node.
+# A handler by operator type and opset. It takes the graph and the node of tf2onnx.
 Handlers = Mapping[tuple[str, int], Callable[..., None]]
 
 
 @contextlib.contextmanager
 def repaired(handlers: Handlers) -> Iterator[None]:
-    """Puts the handlers and the repairs in place, and takes them out again."""
+    """A context in which tf2onnx has the handlers and the patches."""
     repair_tf2onnx()
     with contextlib.ExitStack() as stack:
-        for owner, name, value in [*_registered(handlers), *_bfloat16(), *_repairs()]:
+        for owner, name, value in [*_handler_patches(handlers), *_bfloat16(), *_repairs()]:
             stack.enter_context(_replaced(owner, name, value))
         yield
 
 
 @contextlib.contextmanager
 def _replaced(owner: Any, name: Any, value: Any) -> Iterator[None]:
-    """Replaces an item of a dictionary, or an attribute of anything else."""
+    """A context that replaces an item of a dictionary, or an attribute of any other object."""
     is_item, absent = isinstance(owner, dict), object()
     before = owner.get(name, absent) if is_item else getattr(owner, name)
     write = owner.__setitem__ if is_item else partial(setattr, owner)
@@ -39,7 +39,7 @@ def _replaced(owner: Any, name: Any, value: Any) -> Iterator[None]:
             write(name, before)
 
 
-def _registered(handlers: Handlers) -> list[tuple[Any, Any, Any]]:
+def _handler_patches(handlers: Handlers) -> list[tuple[Any, Any, Any]]:
     from tf2onnx.handler import tf_op
 
     registered = tf_op.get_opsets()[""]
@@ -47,7 +47,7 @@ def _registered(handlers: Handlers) -> list[tuple[Any, Any, Any]]:
 
 
 def _repairs() -> list[tuple[Any, Any, Any]]:
-    """Returns what stands in place of what: a dictionary and its key or an object and its attribute, and the value."""
+    """Returns the patches: a dictionary and its key, or an object and its attribute, and the new value."""
     from tf2onnx import tf_loader, tfonnx
     from tf2onnx.graph import Graph
 
@@ -57,7 +57,7 @@ def _repairs() -> list[tuple[Any, Any, Any]]:
     return [
         (tf_loader, "tflist_to_onnx", partial(_read_graph, tf_loader.tflist_to_onnx)),
         (Graph, "extract_sub_graph_nodes", _nodes_behind),
-        # They take a loop for a layer by its looks; `recurrences` knows them, and wants no constants.
+        # These rewriters guess that a loop is a layer. `recurrences` exports layers without guessing.
         (tfonnx, "rewriter_lstm_tf2", left_alone),
         (tfonnx, "rewrite_gru_tf2", left_alone),
     ]
@@ -71,7 +71,7 @@ def _nodes_behind(
 ) -> list[Any]:
     """Returns the nodes that outputs depend on, in one walk.
 
-    tf2onnx walks once for each output: a detector has fifty of them.
+    tf2onnx's own function walks once for each output, and a detector may have fifty outputs.
     """
     names = [*outputs_name, *(() if remove_unused_inputs else (node.output[0] for node in graph.inputs))]
     found = set()
@@ -80,11 +80,11 @@ def _nodes_behind(
         if node and node not in found and not (input_checker and input_checker(node) is False):
             found.add(node)
             names += [*node.input, *node.get_implicit_inputs()]
-    return [node for node in graph.get_nodes() if node in found]  # not in the order of their addresses
+    return [node for node in graph.get_nodes() if node in found]  # a set is ordered by memory addresses, which change
 
 
 def _bfloat16() -> list[tuple[dict[Any, Any], Any, Any]]:
-    """Returns what tf2onnx has to know of bfloat16, which it takes for float16."""
+    """Returns the patches for bfloat16, which tf2onnx confuses with float16."""
     import ml_dtypes
     from onnx import TensorProto
     from tensorflow import bfloat16
@@ -98,9 +98,9 @@ def _bfloat16() -> list[tuple[dict[Any, Any], Any, Any]]:
 
 
 def _read_graph(usual: Callable[..., tuple[Any, ...]], graph: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-    """Tells the shapes of what the branches of a condition take.
+    """Corrects the shapes of the inputs of a condition's branches.
 
-    tf2onnx counts the condition itself among them, so that each has the shape of the one before it, or none.
+    tf2onnx counts the condition itself as an input, which shifts the shapes by one.
     """
     *others, shapes = usual(graph, *args, **kwargs)
     for operator in graph.get_operations():

@@ -1,7 +1,7 @@
-"""An ONNX file written as a stream, one weight in memory at a time.
+"""The writer of ONNX files, which streams the file with one weight in memory at a time.
 
-Protobuf's own serializer would hold every weight three times (variable, message, bytes) and ends at 2 GiB. A message is
-a sequence of fields, so the weights are appended to the rest of the graph, each behind its own header.
+Protobuf's own serializer needs three copies of every weight (variable, message, bytes) and is limited to 2 GiB. A
+message is a sequence of fields, so the writer appends each weight, with a header, to the rest of the graph.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ import numpy as np
 from keras_pe.export.artifacts.onnx_model import GRAPH_INITIALIZER, MODEL_GRAPH, SMALL, TENSOR_RAW_DATA, header
 from keras_pe.export.graph.tracing import Weight
 
-_ALIGNMENT = 4096  # bytes: a page, so that a runtime can map each weight into memory
+_ALIGNMENT = 4096  # bytes of a page, so that a runtime can map each weight into memory
 
 
 def write_model(model: Any, weights: Sequence[Weight], path: Path, external: bool) -> list[Path]:
@@ -22,12 +22,12 @@ def write_model(model: Any, weights: Sequence[Weight], path: Path, external: boo
 
     Args:
         model: An `onnx.ModelProto` without the weights.
-        weights: In the order in which they are written.
+        weights: The weights, in the order of writing.
         path: The file to write.
-        external: Whether weights go to a file of their own beside `path`, named after its content.
+        external: Whether weights go to a second file beside `path`, which is named after its content.
 
     Returns:
-        The files written, the model last.
+        The written files, with the model last.
     """
     files = []
     references: dict[str, tuple[str, int, int]] = {}

@@ -1,6 +1,6 @@
-"""Handlers for the operators that tf2onnx lacks or gets wrong, one family a module.
+"""Handlers for the operators that tf2onnx lacks or converts wrongly, with one family of operators in each module.
 
-They are valid from opset 15, the lowest exported to, unless they say otherwise.
+A handler is valid from opset 15, the lowest for exports, unless it declares another.
 """
 
 import importlib
@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 
 
 def all_handlers(opset: int) -> Mapping[tuple[str, int], Callable[..., None]]:
-    """Returns the handlers of every module here, by operator and the opset that tf2onnx writes.
+    """Returns the handlers of all modules of this package, by operator and by the opset that tf2onnx writes.
 
     Args:
-        opset: The one that is exported to.
+        opset: The opset of the export.
     """
     from keras_pe.export.onnx.handlers.replacement import HANDLERS
 

@@ -1,4 +1,4 @@
-"""Contractions as they stand in the graph, and solutions of linear equations whose matrix is a constant."""
+"""Handlers of contractions, and of linear equations with a constant matrix."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 @handler("Einsum")
 def contraction(ctx: Replacement, *operands: str) -> str:
-    """ONNX's operator, of labels that are lower-case letters, one each.
+    """Writes one Einsum, with lower-case letters as labels.
 
-    tf2onnx 1.17 makes some forty operators of each, and reads `A` and `a` in an equation as one letter.
+    tf2onnx 1.17 writes about forty operators instead, and confuses the labels `A` and `a`.
     """
     equation = ctx.attribute("equation").replace(" ", "")
     labels = dict.fromkeys(label for label in equation if label.isalpha())
@@ -21,19 +21,19 @@ def contraction(ctx: Replacement, *operands: str) -> str:
 
 @handler("MatrixSolve")
 def solve(ctx: Replacement, matrix: str, right: str) -> str:
-    """The product with the inverse."""
+    """Writes the product with the inverse of the matrix."""
     return _solution(ctx, ctx.constant_value(matrix), right)
 
 
 @handler("MatrixTriangularSolve")
 def solve_triangular(ctx: Replacement, matrix: str, right: str) -> str:
-    """The same; what stands on the other side of the diagonal is not read."""
+    """Writes the product with the inverse of the triangle. The other entries of the matrix are ignored."""
     triangle = np.tril if ctx.attribute("lower", 1) else np.triu
     return _solution(ctx, triangle(ctx.constant_value(matrix)), right)
 
 
 def _solution(ctx: Replacement, matrix: np.ndarray, right: str) -> str:
-    """Writes the solution. The inverse is rounded once, as the solution is that a solver returns."""
+    """Writes the solution. The inverse is computed in float64 and rounded once."""
     inverse = np.linalg.inv(matrix.astype("float64"))
     if ctx.attribute("adjoint", 0):
         inverse = np.swapaxes(inverse, -1, -2)

@@ -1,17 +1,17 @@
-"""The ONNX operator sets: which an export may ask for, and which it starts from."""
+"""The versions of ONNX's operator sets: the accepted ones, and the first ones with certain operators."""
 
 DEFAULT = 18
-EXPORTED = range(15, 26)  # onnx's version converter goes on from the last that is written
-WRITTEN = range(15, 19)  # by tf2onnx 1.17
+EXPORTED = range(15, 26)  # onnx's version converter reaches the versions after `WRITTEN`
+WRITTEN = range(15, 19)  # the versions that tf2onnx 1.17 writes
 
 ML_DOMAIN = "ai.onnx.ml"
-ML_VERSION = 2  # of this domain: the first whose LabelEncoder takes and returns any of texts and numbers
+ML_VERSION = 2  # the first version of this domain whose LabelEncoder maps both texts and numbers to either
 
-# Operators later than what tf2onnx writes stand in a domain of their own until the opset is the last one's.
+# Operators that tf2onnx cannot write have this temporary domain until the model is converted to its final opset.
 LATER_DOMAIN = "later"
-LAYER_NORMALIZATION_VERSION = 17  # of ONNX's own domain: the first that has it
-TEXTS_VERSION = 20  # the first that splits and joins texts
-GELU_VERSION = 20  # the first that has it
-ROTARY_VERSION = 23  # the first that rotates pairs of channels
-ROOT_MEAN_SQUARES_VERSION = 23  # the first that divides by them in one operator
-WITH_ATTENTION = range(23, 25)  # of the one of 25 ONNX Runtime 1.32 has no kernel, and takes twice the time
+LAYER_NORMALIZATION_VERSION = 17  # the first version of ONNX's own domain with LayerNormalization
+TEXTS_VERSION = 20  # the first version with StringSplit and StringConcat
+GELU_VERSION = 20  # the first version with Gelu
+ROTARY_VERSION = 23  # the first version with RotaryEmbedding
+ROOT_MEAN_SQUARES_VERSION = 23  # the first version with RMSNormalization
+WITH_ATTENTION = range(23, 25)  # ONNX Runtime 1.32 has no kernel for version 25, and takes twice the time

@@ -1,4 +1,4 @@
-"""What every handler is made of: its registration, and a pen for the ONNX nodes in the place of a TensorFlow node."""
+"""The registration of handlers, and a writer of the ONNX nodes that replace a TensorFlow node."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -12,28 +12,28 @@ from tf2onnx.onnx_opset.nn import CTCGreedyDecoder, get_shape_from_const_or_conc
 
 from keras_pe.export.onnx.handlers import opsets
 
-# tf2onnx's own, which some of ours go on with.
+# Handlers of tf2onnx, to which some handlers of this package delegate.
 _OWN = {"CTCGreedyDecoder": CTCGreedyDecoder.version_11, "Cumprod": CumProd.version_10}
 
-_AXES_ARE_INPUTS = 18  # since this opset, those of every reduction but ReduceSum
+_AXES_ARE_INPUTS = 18  # since this opset; ReduceSum has had them earlier
 
-# By operator and the opset that tf2onnx writes: the function, and the least opset that is exported to.
+# The function and the least opset of an export, by operator and by the opset that tf2onnx writes.
 HANDLERS: dict[tuple[str, int], tuple[Callable[..., None], int]] = {}
 
 Operand = str | float | Sequence[int] | np.ndarray[Any, Any]
-"""What a node takes: a tensor, a number of the type of the tensor beside it, or an int64 vector of sizes or axes."""
+"""An input of a node: a tensor name, a number with the dtype of the tensor beside it, or an int64 vector."""
 
 
 class Replacement:
-    """A TensorFlow node that is being replaced: its inputs and attributes, and a pen for ONNX nodes.
+    """A TensorFlow node during its replacement: its inputs and attributes, and methods that write ONNX nodes.
 
-    Tensors are passed by name, as tf2onnx does. tf2onnx's own graph and nodes stay in here.
+    Tensors are passed by name, as in tf2onnx. This class encapsulates the graph and the nodes of tf2onnx.
 
     Attributes:
         operator: TensorFlow's type of the node.
-        inputs: The names of what it takes.
-        outputs: The names of what it returns.
-        opset: The ONNX operator set that is written.
+        inputs: The names of the node's inputs.
+        outputs: The names of the node's outputs.
+        opset: The ONNX operator set that tf2onnx writes.
     """
 
     def __init__(self, graph: Any, node: Any) -> None:
@@ -46,12 +46,12 @@ class Replacement:
         self._written: set[str] = set()
 
     def is_argument(self, tensor: str) -> bool:
-        """Returns whether a tensor is an argument of the graph, as the counter of a loop is in the loop's body."""
+        """Returns whether a tensor is an argument of the graph, such as the counter in the body of a loop."""
         node = self._graph.get_node_by_output(tensor)
         return node is None or node.is_graph_input()
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Returns an attribute of the node, a text as a text."""
+        """Returns an attribute of the node. Bytes are decoded."""
         value = self._node.get_attr_value(name, default)
         return value.decode() if isinstance(value, bytes) else value
 
@@ -60,11 +60,11 @@ class Replacement:
         self._node.set_attr(name, value)
 
     def set_input(self, place: int, tensor: str) -> None:
-        """Changes what the node takes, for tf2onnx's own handler."""
+        """Changes an input of the node, for tf2onnx's own handler."""
         self._graph.replace_input(self._node, self.inputs[place], tensor, place)
 
     def value(self, tensor: str) -> np.ndarray[Any, Any] | None:
-        """Returns the value of a tensor that is a constant, as TensorFlow has it; None of any other."""
+        """Returns the value of a constant tensor; None if the tensor is not a constant."""
         node = self._graph.get_node_by_output(tensor)
         if node is None or not node.is_const():
             return None
@@ -74,7 +74,7 @@ class Replacement:
         """Returns the value of a tensor that must be a constant.
 
         Raises:
-            ValueError: If it is none.
+            ValueError: If the tensor is not a constant.
         """
         value = self.value(tensor)
         if value is None:
@@ -82,7 +82,7 @@ class Replacement:
         return value
 
     def shape(self, tensor: str) -> list[int] | None:
-        """Returns the shape of a tensor, -1 where a size is not known; None where the rank is not."""
+        """Returns the shape of a tensor, with -1 for unknown sizes; None if the rank is unknown."""
         shape: list[int] | None = self._graph.get_shape(tensor)
         return shape
 
@@ -92,16 +92,16 @@ class Replacement:
         return self.shape(tensor) or []
 
     def readers(self) -> list["Replacement"]:
-        """Returns the nodes that take the first output."""
+        """Returns the nodes that read the first output."""
         return [Replacement(self._graph, node) for node in self._graph.find_output_consumers(self.outputs[0])]
 
     def declare(self, output: str, shape: list[int] | None, dtype: int) -> None:
-        """Says what an output is from now on: its shape, and its element type as ONNX counts them."""
+        """Declares the shape and the ONNX element type of an output."""
         self._graph.set_shape(output, shape)
         self._graph.set_dtype(output, dtype)
 
     def onnx_dtype(self, tensor: str) -> int:
-        """Returns the element type of a tensor as ONNX counts them."""
+        """Returns the ONNX element type of a tensor."""
         return int(self._graph.get_dtype(tensor))
 
     def emit(self, operator: str, *inputs: Operand, **attributes: Any) -> str:
@@ -112,28 +112,28 @@ class Replacement:
         self, operator: str, *inputs: Operand, outputs: int = 1, domain: str = "", **attributes: Any
     ) -> list[str]:
         """Writes one ONNX node and returns the names of its outputs."""
-        names = [self._named(operand, inputs) for operand in inputs]
+        names = [self._operand_name(operand, inputs) for operand in inputs]
         options = {"attr": attributes, "output_count": outputs, "domain": domain, "name": self._name(operator)}
         return self._make(operator, names, **options)
 
     def emit_reduction(self, operator: str, tensor: str, axes: Iterable[int], keepdims: int = 1) -> str:
-        """Writes a reduction, whose axes are an attribute or an input, and returns its result's name."""
+        """Writes a reduction, and returns the name of its result. The axes are an attribute or an input by opset."""
         if self.opset >= _AXES_ARE_INPUTS or operator == "ReduceSum":
             return self.emit(operator, tensor, list(axes), keepdims=keepdims)
         return self.emit(operator, tensor, axes=list(axes), keepdims=keepdims)
 
     def emit_later(self, operator: str, *inputs: Operand, outputs: int = 1, **attributes: Any) -> list[str]:
-        """Writes one node of an opset later than tf2onnx knows, and returns what it returns."""
+        """Writes one node of an opset that tf2onnx does not support, and returns the names of its outputs."""
         return self.emit_all(operator, *inputs, outputs=outputs, domain=opsets.LATER_DOMAIN, **attributes)
 
     def emit_joined(self, start: str, parts: str, rank: int) -> str:
-        """Writes a loop over the last axis of texts, which joins them to the start, and returns its result's name.
+        """Writes a loop that appends texts along the last axis to `start`, and returns the name of its result.
 
-        It is no Scan: in one, ONNX Runtime's StringConcat adds to the texts that its buffer held two steps before.
+        A Scan would be wrong: in a Scan, ONNX Runtime's StringConcat appends to stale texts of an earlier step.
 
         Args:
             start: Texts of this rank.
-            parts: Texts with one axis more.
+            parts: Texts with one more axis.
             rank: The rank of the start and of the result.
         """
         body = self._graph.create_new_graph_with_same_config()
@@ -150,8 +150,8 @@ class Replacement:
         inputs = [count, self.constant(True, "bool"), start]
         return self._make("Loop", inputs, branches={"body": body})[0]
 
-    def _named(self, operand: Operand, beside: Sequence[Operand]) -> str:
-        """Returns the name of a tensor, or of a constant that is written."""
+    def _operand_name(self, operand: Operand, beside: Sequence[Operand]) -> str:
+        """Returns the name of an operand. A constant is written for a number or a vector."""
         if isinstance(operand, str):
             return operand
         if isinstance(operand, int | float):
@@ -164,7 +164,7 @@ class Replacement:
         return outputs
 
     def _name(self, operator: str) -> str:
-        """Returns a name for a node in the scope of the TensorFlow node, which is that of the layer."""
+        """Returns a new node name in the scope of the TensorFlow node, which is the scope of the layer."""
         scope = self._node.name.rpartition("/")[0]
         return str(utils.make_name(f"{scope}/{operator}" if scope else operator))
 
@@ -173,20 +173,20 @@ class Replacement:
         return str(self._graph.make_const(utils.make_name("const"), np.array(value, dtype)).output[0])
 
     def constant_like(self, value: Any, tensor: str) -> str:
-        """Writes a constant of the element type of a tensor and returns its name."""
+        """Writes a constant with the element type of a tensor and returns its name."""
         return self.constant(value, self.numpy_dtype(tensor))
 
     def integers(self, *values: int) -> str:
-        """Writes an int64 vector, as shapes and axes are, and returns its name."""
+        """Writes an int64 vector, for shapes and axes, and returns its name."""
         return self.constant(values, "int64")
 
     def cast(self, tensor: str, dtype: Any) -> str:
-        """Casts to a NumPy dtype, unless that is what the tensor has."""
+        """Casts a tensor to a NumPy dtype, unless the tensor has this dtype already."""
         kind = utils.map_numpy_to_onnx_dtype(np.dtype(dtype))
         return tensor if self._graph.get_dtype(tensor) == kind else self.emit("Cast", tensor, to=kind)
 
     def cast_like_output(self, tensor: str, output: int = 0) -> str:
-        """Casts to the element type that the TensorFlow node returns."""
+        """Casts a tensor to the element type of an output of the TensorFlow node."""
         return self.emit("Cast", tensor, to=self.onnx_dtype(self.outputs[output]))
 
     def numpy_dtype(self, tensor: str) -> np.dtype[Any]:
@@ -195,29 +195,29 @@ class Replacement:
         return dtype
 
     def known_sizes(self, tensor: str) -> list[int] | None:
-        """Returns the entries of a vector of sizes that is a constant or put together of them; the first may be -1."""
+        """Returns the entries of a vector of constants; None if they are unknown. The first entry may be -1."""
         sizes: list[int] | None = get_shape_from_const_or_concat(self._graph, self._graph.get_node_by_output(tensor))
         return sizes
 
     def leave_to_tf2onnx(self) -> None:
-        """Has tf2onnx's own handler replace the node, as it is now."""
+        """Replaces the node in its present state by tf2onnx's own handler."""
         _OWN[self.operator](self._graph, self._node)
 
     def rank(self, tensor: str) -> int:
-        """Returns the rank of a tensor, which every handler that asks for it needs to be known."""
+        """Returns the rank of a tensor; raises ValueError if the rank is unknown."""
         rank = self._graph.get_rank(tensor)
         if rank is None:
             raise ValueError(f"{self.operator} of a tensor of unknown rank has no ONNX form.")
         return int(rank)
 
     def finish(self, *results: str) -> None:
-        """Puts the results in the place of the TensorFlow node, under its outputs' names."""
+        """Replaces the TensorFlow node by the results, which take the names of its outputs."""
         graph, node = self._graph, self._node
         outputs, shapes, dtypes = list(node.output), node.output_shapes, node.output_dtypes
         graph.remove_node(node.name)
         for result, output, shape, dtype in zip(results, outputs, shapes, dtypes, strict=True):
             if result not in self._written or results.count(result) > 1:
-                # A pass drops it again, and the name with it.
+                # A later pass removes this Identity and its name.
                 graph.make_node("Identity", [result], outputs=[output], shapes=[shape], dtypes=[dtype])
                 continue
             maker = graph.get_node_by_output(result)
@@ -236,17 +236,18 @@ def handler(
     is_refused_before: bool = False,
     exported_since: int = opsets.EXPORTED[0],
 ) -> Callable[[Handler], Handler]:
-    """Registers a function as the handler of TensorFlow operators, from one opset up to another, both included.
+    """Registers a function as the handler of TensorFlow operators for a range of opsets, including both ends.
 
-    It takes the operator's inputs and returns what stands for its outputs, nothing if it leaves that to tf2onnx. It is
-    registered at each opset by itself, because tf2onnx lets its own handler of a higher one win otherwise.
+    The function takes a `Replacement` and the names of the inputs. It returns the names of the results, or None if it
+    leaves the node to tf2onnx. It is registered at each opset, since tf2onnx would prefer its own handler of a higher
+    opset.
 
     Args:
-        operators: TensorFlow's.
-        since: The first opset that it is valid for.
-        until: The last.
-        is_refused_before: Whether tf2onnx' own handler of earlier opsets is wrong.
-        exported_since: The least opset to export to, where it writes operators that tf2onnx does not know.
+        operators: The types of the TensorFlow operators.
+        since: The first valid opset.
+        until: The last valid opset.
+        is_refused_before: Whether earlier opsets are refused, because tf2onnx's own handler for them is wrong.
+        exported_since: The least opset of an export, for handlers that write operators unknown to tf2onnx.
     """
 
     def register(function: Handler) -> Handler:
