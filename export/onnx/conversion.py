@@ -23,7 +23,7 @@ from keras_pe.export.onnx.tf2onnx_door import (
     convert_graph,
     refuse_complex_arguments,
     repair_frozen,
-    unsupported,
+    unsupported_error,
 )
 
 _FIND = "LookupTableFindV2"
@@ -54,7 +54,7 @@ def convert(trace: Trace, opset: int, model: Any) -> Any:
         proto = _written(write, inline(trace), trace)
         return proto if opset in opsets.WRITTEN else _at_version(proto, opset)
     except FailedError as error:
-        raise unsupported(error.failures, trace, model) from error
+        raise unsupported_error(error.failures, trace, model) from error
     except Exception as error:  # the libraries may raise any error
         raise UnsupportedError(Format.ONNX, model.name, f"the conversion failed: {first_line(error)}.") from error
 

@@ -191,7 +191,7 @@ def refuse_complex_arguments(signature: Signature, model: Any) -> None:
             )
 
 
-def unsupported(failures: Sequence[Failure], trace: Trace, model: Any) -> UnsupportedError:
+def unsupported_error(failures: Sequence[Failure], trace: Trace, model: Any) -> UnsupportedError:
     """Returns the error that names the operators that were not converted, each with its layer and a way out."""
     paths = list(trace.view.operators())
     sentences = []
