@@ -1,1 +1,1 @@
-"""Which sizes a model takes: asked of Keras by inferred shapes, and searched for."""
+"""The valid sizes of a model's inputs, found by shape inference and by a search."""

@@ -1,4 +1,4 @@
-"""Dynamic dimensions: what each is, what it is called, the sizes that it takes, and sizes of several together."""
+"""Dynamic dimensions: their kinds, names and valid sizes, and joint choices of sizes."""
 
 import enum
 import json
@@ -13,10 +13,10 @@ _LARGE = 1024  # two such sizes are a large image
 
 
 def checked_sizes(sizes: Mapping[str, int | Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
-    """Returns the sizes that a caller gives of each dimension, one or several.
+    """Returns the caller's sizes of each dimension as tuples.
 
     Raises:
-        ValueError: If there is none of a dimension, or what is no whole number from 1.
+        ValueError: If a dimension has no size, or a size is not a whole number from 1.
     """
     found = {name: tuple(own) if isinstance(own, Iterable) else (own,) for name, own in (sizes or {}).items()}
     for name, own in found.items():
@@ -28,13 +28,13 @@ def checked_sizes(sizes: Mapping[str, int | Sequence[int]] | None) -> dict[str, 
 
 @dataclass(frozen=True)
 class SizeRange:
-    """The sizes of one dimension: `least`, `least + step`, and so on; or those that were given.
+    """The valid sizes of one dimension: `least`, `least + step`, and so on; or the caller's sizes.
 
     Attributes:
         least: The least size.
-        step: What two neighbors differ by; 0 where the least size is the only one.
-        most: The largest size, None where none was met.
-        given: The sizes that the caller gave, which stand for all others.
+        step: The difference of neighboring sizes; 0 if the least size is the only one.
+        most: The largest size; None if no largest size is known.
+        given: The caller's sizes, which replace all others.
     """
 
     least: int = 1
@@ -43,7 +43,7 @@ class SizeRange:
     given: tuple[int, ...] = ()
 
     def near(self, size: int) -> int:
-        """Returns the least size of the range that is not below the given one, or its last."""
+        """Returns the least size of the range that is at least `size`, or the last size of the range."""
         if self.given:
             return next((own for own in sorted(self.given) if own >= size), max(self.given))
         if not self.step:
@@ -84,7 +84,7 @@ class SizeRange:
 
 
 class Kind(enum.StrEnum):
-    """What a dynamic dimension is. Its value is the name that this package gives to the first of a kind."""
+    """The kind of a dynamic dimension. The value is the name of the first dimension of the kind."""
 
     BATCH = "batch"
     LENGTH = "length"
@@ -93,23 +93,22 @@ class Kind(enum.StrEnum):
 
     @classmethod
     def told_by(cls, name: str) -> "Kind | None":
-        """Returns the kind that a name begins with, None where it begins with none."""
+        """Returns the kind that a name begins with; None without one."""
         return next((kind for kind in cls if name.startswith(kind)), None)
 
     @classmethod
     def of_axis(cls, shape: Sequence[int | str | None], axis: int) -> "Kind":
-        """Returns the kind of an axis that has no name and is no batch."""
+        """Returns the kind of an unnamed axis other than the batch."""
         kinds = _OF_AXES.get(len(shape), (cls.LENGTH,) * len(shape))
         is_channels_first = len(shape) in _OF_AXES and not isinstance(shape[-1], int) and isinstance(shape[1], int)
         return kinds[axis - 1] if is_channels_first else kinds[axis]
 
     @classmethod
     def of_name(cls, name: str, shapes: Iterable[Sequence[int | str | None]]) -> "Kind":
-        """Returns the kind of a dimension that somebody else has named, as the caller or another exporter.
+        """Returns the kind of a dimension that the caller or another exporter has named.
 
-        Where it stands comes first: what is not the first axis wherever it stands is no batch, as where a file calls
-        every dimension "?". Of the rest the name may tell; else the first axis of several is a batch, and any other a
-        length.
+        A dimension that occurs after the first axis is not a batch, even if a file calls every dimension "?". Otherwise
+        the name decides. Without a known name, the first axis of several is a batch, and any other axis is a length.
         """
         told = cls.told_by(name)
         own = [shape for shape in shapes if name in shape]
@@ -129,9 +128,9 @@ class Dimension:
     """A dynamic dimension of a model's inputs.
 
     Attributes:
-        kind: What it is.
-        name: What it is called: by the caller, or else after its kind.
-        sizes: The sizes that it takes.
+        kind: The kind of the dimension.
+        name: The name of the dimension: the caller's, or else one that follows from the kind.
+        sizes: The valid sizes.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""The range of sizes that a dimension takes, found around one size by few questions."""
+"""The search for the range of valid sizes of a dimension, which starts at one valid size and needs few trials."""
 
 from collections.abc import Callable, Sequence
 
