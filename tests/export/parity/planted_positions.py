@@ -56,7 +56,7 @@ def _cut(layer: Any, x: Any) -> Any:
     return layer(x, positions=ops.minimum(positions, LAST))
 
 
-def _rounded() -> dict[str, Any]:
+def _round_rates() -> dict[str, Any]:
     rates = 1.0 / rope_timescales(**SCALING, channels=CHANNELS).timescales
     narrow = np.asarray(ops.convert_to_numpy(ops.cast(ops.cast(rates.astype("float32"), "bfloat16"), "float32")))
     return RopeScaling(1.0 / narrow.astype("float64")).parameters()
@@ -64,7 +64,7 @@ def _rounded() -> dict[str, Any]:
 
 def _other_bucket(layer: Any) -> None:
     buckets = layer._buckets.rows.copy()
-    buckets[16 - 2] += 1  # of a key two positions before the query
+    buckets[16 - 2] += 1  # the bucket of a key two positions before the query
     layer._buckets = Table(buckets)
 
 
@@ -75,7 +75,7 @@ FAULTS: dict[str, tuple[Callable[[], keras.Model], str, str, str]] = {
     "offset": (
         lambda: attention(lambda layer, x: layer(x, start_index=3)), "turn", "start index off", "positions offset by 3"
     ),
-    "rates": (lambda: attention(scaling=_rounded()), "turn", "rounded rates", "rates rounded to bfloat16"),
+    "rates": (lambda: attention(scaling=_round_rates()), "turn", "rounded rates", "rates rounded to bfloat16"),
     "scaling": (lambda: attention(scaling=None), "turn", "missing scaling", "its scaling 'linear', factor 4,"),
     "table": (lambda: attention(_cut), "turn", "clamped table", f"each position beyond {LAST} taken for {LAST}"),
     "bucket": (lambda: attention(near=_other_bucket), "near", "other bucket", "distance -2 in bucket 3 instead of 2"),

@@ -126,7 +126,7 @@ def dropout() -> keras.Model:
     return _sequence(L.Dropout(0.5), L.GaussianNoise(0.3), L.Dense(3))
 
 
-def nested() -> keras.Model:
+def nested_model() -> keras.Model:
     inner = keras.Sequential([keras.Input((None, 8)), L.Dense(8, activation="tanh"), L.Dense(8)], name="inner")
     x = keras.Input((None, 8), name="x")
     return keras.Model(x, L.Dense(2)(inner(inner(x))))
@@ -146,5 +146,5 @@ ALL = (
     dense, encoding_alone, encoding_interleaved, encoding_concatenated, encoding_table, encoding_short_table,
     positions_given, start_given, attention, causal_attention, grouped_attention, masked_attention, encoder_decoder,
     lstm, gru, bidirectional, convolution, valid_convolution, image, normalizations, ill_conditioned, large_outputs,
-    integers, dropout, nested, half_precision, nothing_but_nan,
+    integers, dropout, nested_model, half_precision, nothing_but_nan,
 )  # fmt: skip

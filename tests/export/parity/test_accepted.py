@@ -226,7 +226,7 @@ def test_tolerances_and_a_share_of_decisions_are_accepted_as_the_user_says(files
         assert not check_parity(model, half, inputs=given, **too_little, **ONE).passed
 
 
-def test_what_no_law_needs_is_not_said_to_be_accepted(files):
+def test_an_unneeded_acceptance_is_not_reported(files):
     model, folder = files
     given = [{"ids": np.arange(12, dtype="int32").reshape(3, 4), "x": np.ones((3, 8), "float32")}]
     report = check_parity(model, folder / "m.onnx", inputs=given, precision="float16", **ONE)
@@ -238,7 +238,7 @@ def test_rows_of_a_data_set_are_accepted_as_a_sweep_is(files):
     rng = np.random.default_rng(2)
     rows = {"ids": rng.integers(0, 50, (40, 6), np.int32), "x": rng.normal(size=(40, 8)).astype("float32")}
 
-    def found(name, **accepted):
+    def check_accepted(name, **accepted):
         decisions = Acceptance(decisions={"class": None})
         report = check_dataset(
             folder / "model.keras", folder / f"{name}.onnx", rows, acceptance=decisions, workers=0, **accepted, **ONE
@@ -246,8 +246,8 @@ def test_rows_of_a_data_set_are_accepted_as_a_sweep_is(files):
         assert report.allowance == Allowance(**accepted)
         return report.passed
 
-    assert not found("half")
-    assert found("half", precision="float16")
-    assert found("half", rtol=0.05)
-    assert found("half", atol=0.01)
-    assert not found("half_damaged", precision="float16")
+    assert not check_accepted("half")
+    assert check_accepted("half", precision="float16")
+    assert check_accepted("half", rtol=0.05)
+    assert check_accepted("half", atol=0.01)
+    assert not check_accepted("half_damaged", precision="float16")

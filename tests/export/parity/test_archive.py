@@ -33,8 +33,8 @@ def test_arrays_come_back_in_their_place_with_their_type() -> None:
     assert (found["odd"]["note"], found["odd"]["none"]) == ("plain", None)
 
 
-def test_what_is_read_comes_in_the_order_in_which_it_was_written() -> None:
-    """Outputs under other names are told by their order."""
+def test_cases_are_read_in_the_order_of_writing() -> None:
+    """Order distinguishes outputs under other names."""
     for content in (CONTENT, dict(reversed(CONTENT.items()))):
         file = io.BytesIO()
         write_archive(file, content)

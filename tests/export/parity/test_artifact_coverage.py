@@ -1,4 +1,4 @@
-"""What an artifact stores is compared with the model's weights, and its branches that no case takes are named."""
+"""Stored weights of an artifact are compared with the model's, and branches without a case are named."""
 
 import keras
 import numpy as np
@@ -106,7 +106,7 @@ def test_a_weight_that_was_folded_rounded_or_left_out_is_not_compared_and_is_no_
 
 
 @pytest.mark.parametrize("name", ["{0}", "constant of {0}"])
-def test_what_is_stored_as_it_is_is_compared_a_few_rows_at_a_time(model, name):
+def test_weights_stored_unchanged_are_compared_a_few_rows_at_a_time(model, name):
     constants = {name.format(path): array for path, array in _constants(model).items()}
     pieces = LazyArrays(constants, _never, lambda own: iter(np.array_split(constants[own], 2)))
     held, faults = stored_weights(model, pieces)

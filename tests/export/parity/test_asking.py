@@ -52,7 +52,7 @@ def model() -> Any:
     return keras.Model(image, [probs, layers.Dense(2, name="score")(probs)], name="model")
 
 
-def of_another(path: Path) -> Path:
+def erase_metadata(path: Path) -> Path:
     """Takes from a file what this package has written into it."""
     file = onnx.load(path)
     del file.metadata_props[:]
@@ -111,11 +111,11 @@ def test_files_of_several_borders_are_each_compared_through_their_own(model: Any
         (Border(outputs=["score"]), Cause.MISSING_OUTPUT),
     ],
 )
-def test_what_a_file_of_others_takes_or_returns_otherwise_is_a_cause_that_a_border_accepts(
+def test_another_interface_of_a_foreign_file_is_a_cause_that_a_border_accepts(
     model: Any, tmp_path: Path, border: Border, cause: Cause
 ) -> None:
     export_onnx(model, tmp_path / "model.onnx", border=border)
-    path = of_another(tmp_path / "model.onnx")
+    path = erase_metadata(tmp_path / "model.onnx")
     report = check_parity(model, path, **ONE)
     assert [finding.cause for finding in report.findings] == [cause]
     assert report.compared > 0
@@ -129,7 +129,7 @@ def test_ids_of_another_width_are_fed_as_the_file_takes_them_and_other_faults_ar
     model = keras.Model(ids, layers.Dense(3, name="score")(layers.Embedding(30, 4, name="words")(ids)), name="model")
     wide = Border(dtypes={"ids": "int64"})
     export_onnx(model, tmp_path / "model.onnx", border=wide)
-    path = of_another(tmp_path / "model.onnx")
+    path = erase_metadata(tmp_path / "model.onnx")
     assert [finding.cause for finding in check_parity(model, path, **ONE).findings] == [Cause.OTHER_INPUT_TYPE]
     assert check_parity(model, path, border=wide, **ONE).passed
     model.get_layer("score").bias.assign(np.ones(3))

@@ -20,7 +20,8 @@ report = check_parity(model, sys.argv[2:])
 print(json.dumps([keras.backend.backend(), *([each.runtime, each.status, each.passed] for each in report.results)]))
 """
 
-# What runs the model itself: compiled by TensorFlow, by JAX, and on PyTorch by nothing that takes any size.
+# Backends run the model itself: compiled by TensorFlow and by JAX, and not compiled by PyTorch, which cannot compile
+# for any size.
 COMPILED = {"tensorflow": ["keras[graph]"], "jax": ["keras[jit]"], "torch": []}
 LEVELS = [f"onnxruntime[{level}]" for level in ("disabled", "basic", "extended", "layout", "all")]
 

@@ -13,7 +13,7 @@ from keras_pe.export.parity import check
 
 
 class Reversing(keras.Model):
-    """A model that takes any length where it is called, and none where it is compiled for all."""
+    """A model that accepts any length in a call, and no length if compiled for all."""
 
     def __init__(self):
         super().__init__(name="reversing")
@@ -46,7 +46,7 @@ def test_every_check_calls_the_same_things_by_the_same_names_with_the_same_defau
     )
     assert set(data) - set(parity) == {"data", "batching", "acceptance", "workers", "executor", "checkpoint_dir"}
     assert set(replay) - set(parity) == {"bundle"}
-    shared = set(parity) & set(data) - {"artifacts"}  # which a sweep may do without
+    shared = set(parity) & set(data) - {"artifacts"}  # a sweep needs no artifacts
     assert {name: parity[name] for name in shared} == {name: data[name] for name in shared}
     limits = ("timeout", "diagnosis_seconds", "progress")
     assert [parity[name] for name in limits] == [replay[name] for name in limits]
@@ -143,7 +143,7 @@ def test_a_model_that_takes_certain_sizes_only_is_asked_for_these(tmp_path):
     x = keras.layers.UpSampling2D()(keras.layers.MaxPooling2D()(x))
     model = keras.Model(inputs, keras.layers.Concatenate(name="y")([x, inputs]))
     artifact = export_onnx(model, tmp_path / "m.onnx")
-    for reference in (model, artifact):  # which has kept what was found
+    for reference in (model, artifact):  # the reference has cached its results
         report = check_parity(reference, artifact, runtimes="onnxruntime[all]")
         assert report.passed
         assert not any(case.error for case in report.cases)

@@ -29,7 +29,7 @@ WEIGHTS = StoredWeights(2, 2, 64, 64)
 
 @pytest.mark.parametrize(("first", "second"), [(STRICT, ACCEPTED), (ACCEPTED, STRICT)])
 @pytest.mark.parametrize("faults", [(), DAMAGED])
-def test_what_is_accepted_in_one_runtime_is_said_of_that_alone_and_a_damaged_weight_of_all(
+def test_an_acceptance_is_reported_for_its_runtime_alone_and_a_damaged_weight_for_all(
     first: RuntimeResult, second: RuntimeResult, faults: tuple[Finding, ...]
 ) -> None:
     looked_into = dataclasses.replace(first, weights=WEIGHTS, passed=not faults, findings=faults or first.findings)

@@ -1,4 +1,4 @@
-"""The check is cheap to import: what it needs is imported when it is needed, and mostly in other processes."""
+"""The check is cheap to import, since heavy packages are imported late, and mostly in other processes."""
 
 import subprocess
 import sys

@@ -69,7 +69,7 @@ def test_a_value_that_is_nan_in_the_artifact_alone_is_infinitely_far_off():
     assert subject("model", Group((_result(case, LARGEST),))).figures[1:] == ("∞", "∞", "∞")
 
 
-def test_what_was_not_compared_has_no_figures():
+def test_outputs_that_were_not_compared_have_no_figures():
     missing = CaseResult("c", "failed", "", compare_outputs({"y": np.ones(2)}, {}))
     for case in (missing, CaseResult("c", "skipped")):
         assert subject("model", Group((_result(case),))).figures[1:] == ("-", "-", "-")

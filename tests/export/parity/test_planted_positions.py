@@ -1,4 +1,4 @@
-"""What becomes of rotary positions and relative biases in a file is found there, whoever wrote the file."""
+"""Changed rotary positions and relative biases are found in files of any exporter."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
-def of_torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def torch_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the model, its file, and a file of each fault."""
     for module in ("torch", "onnxscript"):
         pytest.importorskip(module)
@@ -52,13 +52,13 @@ def test_a_fault_of_positions_in_a_litert_file_is_named_with_the_layer(fault: st
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_of_positions_in_a_file_of_pytorch_is_named_with_the_layer(fault: str, of_torch: Path) -> None:
-    model = keras.models.load_model(of_torch / "model.keras")
-    _check(model, of_torch / f"{fault}.onnx", "onnxruntime[all]", fault)
+def test_a_fault_of_positions_in_a_file_of_pytorch_is_named_with_the_layer(fault: str, torch_file: Path) -> None:
+    model = keras.models.load_model(torch_file / "model.keras")
+    _check(model, torch_file / f"{fault}.onnx", "onnxruntime[all]", fault)
 
 
 @pytest.mark.exhaustive
-def test_the_file_of_pytorchs_exporter_passes_without_a_fault(of_torch: Path) -> None:
-    model = keras.models.load_model(of_torch / "model.keras")
-    report = check_parity(model, of_torch / "sound.onnx", runtimes=["onnxruntime[all]"])
+def test_the_file_of_pytorchs_exporter_passes_without_a_fault(torch_file: Path) -> None:
+    model = keras.models.load_model(torch_file / "model.keras")
+    report = check_parity(model, torch_file / "sound.onnx", runtimes=["onnxruntime[all]"])
     assert report.passed, str(report)

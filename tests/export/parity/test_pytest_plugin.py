@@ -33,7 +33,7 @@ def test_one_line_passes_or_fails_with_the_worst_difference(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        # Where the package is installed, its entry point would load the plugin a second time.
+        # An installed package has an entry point that would load the plugin a second time.
         env={"PYTHONPATH": ":".join(filter(None, sys.path)), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr

@@ -242,7 +242,7 @@ def test_an_onnx_file_is_hashed_without_its_weights_in_memory(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_no_bundle_or_needs_none_is_refused(tmp_path, failed):
+def test_a_path_that_is_not_a_bundle_or_needs_no_replay_is_refused(tmp_path, failed):
     Path(tmp_path / "text.npz").write_text("no bundle")
     np.savez(tmp_path / "arrays.npz", x=np.ones(2))
     for name in ("text.npz", "arrays.npz"):

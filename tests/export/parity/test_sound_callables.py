@@ -11,13 +11,14 @@ from tests.export.onnx.survey.refused import REFUSED
 from tests.export.onnx.survey.table import ROWS
 from tests.samples import sample_cases
 
-# What TensorFlow leaves open, and computes otherwise than ONNX Runtime: integers beyond their type, shifts by more bits
-# than there are, places in an order that is none. A slice that begins at a number must end within the array as well.
+# TensorFlow leaves these results open, and computes them otherwise than ONNX Runtime: integers beyond their type,
+# shifts by more bits than there are, indices in an undefined order. A slice that begins at a number must end within the
+# array as well.
 OPEN = {
     *("power int", "cast uint8", "bitwise_left_shift", "bitwise_right_shift", "left_shift", "right_shift"),
     *("right_shift int64", "searchsorted", "searchsorted right", "slice dynamic"),
 }
-# What no model of symbols is made of: these want sizes or values that are known, or Keras fails to trace them.
+# Cases without a symbolic model: these need known sizes or values, or Keras fails to trace them.
 NO_MODELS = {
     *("adaptive_average_pool", "adaptive_max_pool", "arange", "arange float", "broadcast_to", "cond", "conv_transpose"),
     *("custom_gradient", "empty", "eye", "full", "histogram", "ndim", "ones", "rearrange", "shape", "softmax axes"),
@@ -43,7 +44,7 @@ def _returns_numbers(case: Case) -> bool:
     return any(keras.ops.size(each) > 0 for each in keras.tree.flatten(case.make()(*case.inputs)))
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # of layers that say what a survey does not mind
+@pytest.mark.filterwarnings("ignore::UserWarning")  # layers issue warnings that a survey ignores
 @pytest.mark.parametrize("name", sample_cases(SOUND, SOUND[::15]))  # the whole takes some six minutes
 def test_a_sound_callable_raises_no_alarm(name: str, tmp_path: Path) -> None:
     keras.utils.set_random_seed(0)
@@ -52,5 +53,5 @@ def test_a_sound_callable_raises_no_alarm(name: str, tmp_path: Path) -> None:
     assert report.passed is _returns_numbers(ROWS[name]), str(report)  # a check that compared nothing has failed
 
 
-def test_what_is_left_out_is_in_the_survey() -> None:
+def test_omitted_cases_are_in_the_survey() -> None:
     assert ROWS.keys() - REFUSED.keys() >= OPEN | NO_MODELS

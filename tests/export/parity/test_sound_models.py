@@ -16,7 +16,7 @@ FAMILIES = (  # the smallest of each
 )
 EVERY = [(name, kind) for name in FAMILIES for kind in applications.TRIALS]
 APPLICATIONS = [each for each in EVERY if each not in applications.REFUSED]  # Keras calls it at no size
-SAMPLE = {("MobileNet", "free"), "Bert", "Gemma"}  # of an hour
+SAMPLE = {("MobileNet", "free"), "Bert", "Gemma"}  # all models would take an hour
 
 
 def _assert_no_alarm(model, path, artifacts=(), runtimes=()):
@@ -64,4 +64,5 @@ def test_there_are_as_many_as_promised():
     assert len(sound_models.ALL) + len(APPLICATIONS) + len(hub.ENTRIES) >= 60
     assert sum(name[0].isupper() for name in hub.ENTRIES) >= 15  # backbones; its layers are in lower case
     modules = {name: getattr(keras.applications, name).__module__ for name in applications.NAMES}
-    assert {modules[name] for name in FAMILIES} == set(modules.values()) - {modules["VGG19"]}  # of VGG16's family
+    # VGG16 represents its family
+    assert {modules[name] for name in FAMILIES} == set(modules.values()) - {modules["VGG19"]}

@@ -1,4 +1,4 @@
-"""Arrays in files are mapped shard by shard; what is damaged is told from the header alone."""
+"""Arrays in files are mapped shard by shard, and the header alone reveals a damaged file."""
 
 import zipfile
 from pathlib import Path
@@ -95,7 +95,7 @@ def truncate(path: Path, count: int) -> None:
     path.write_bytes(path.read_bytes()[:-count])
 
 
-def damaged(tmp_path: Path, kind: str) -> object:
+def damaged_data(tmp_path: Path, kind: str) -> object:
     """Returns data that is wrong in one way."""
     npz, npy = tmp_path / "data.npz", tmp_path / "x.npy"
     if kind == "truncated npz":
@@ -159,9 +159,9 @@ def damaged(tmp_path: Path, kind: str) -> object:
         ("objects in memory", "numbers or texts"),
     ],
 )
-def test_what_is_damaged_is_told_in_a_sentence(tmp_path: Path, kind: str, sentence: str) -> None:
+def test_damaged_data_is_reported_in_a_sentence(tmp_path: Path, kind: str, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
-        list(shards_of(open_source(damaged(tmp_path, kind))))  # what is unpacked is told where it is read
+        list(shards_of(open_source(damaged_data(tmp_path, kind))))  # a compressed array is reported on reading
 
 
 def test_a_file_that_gets_shorter_while_it_is_read_is_told(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_nothing_at_the_path_is_a_missing_file(tmp_path: Path) -> None:
         open_source(tmp_path / "missing.npz")
 
 
-def test_what_is_no_data_is_refused() -> None:
+def test_a_path_without_data_is_refused() -> None:
     with pytest.raises(TypeError, match="Received: int"):
         open_source(3)
 

@@ -1,4 +1,4 @@
-"""Parquet and Arrow: row groups are shards, lists of a fixed size are axes, and what is damaged is told."""
+"""Row groups of Parquet and Arrow are shards, lists of a fixed size are axes, and damaged files are reported."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -109,7 +109,7 @@ def test_row_groups_are_put_together_up_to_a_shard(tmp_path: Path) -> None:
     assert shards[2].place == "small.parquet, row group 0-3"
 
 
-def damaged(path: Path, kind: str) -> Path:
+def damage_table(path: Path, kind: str) -> Path:
     if kind == "truncated":
         path.write_bytes(path.read_bytes()[:-200])
     elif kind == "text":
@@ -133,7 +133,7 @@ def damaged(path: Path, kind: str) -> Path:
 )
 def test_a_damaged_file_is_told_before_anything_runs(path: Path, kind: str, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
-        open_source(damaged(path, kind))
+        open_source(damage_table(path, kind))
 
 
 def test_a_damaged_page_is_told_where_it_stands(path: Path) -> None:

@@ -14,10 +14,10 @@ MAGIC = 123.25  # no normal variate comes near
 
 
 class Files(NamedTuple):
-    """What the tests of this folder check.
+    """The model and the data that tests of this folder check.
 
     Attributes:
-        folder: Where the files are; tests write elsewhere.
+        folder: The location of the files; tests write elsewhere.
         model: The classifier: `x` (batch, 8) to `p` (batch, 3).
         onnx: Its artifact.
         planted: The same, but that a row whose first value is `MAGIC` decides otherwise.

@@ -1,4 +1,4 @@
-"""Reports of a data set to render: one that passes, one that fails in every way, one that ran nothing."""
+"""Reports of a data set to render: one passes, one fails with every kind of fault, and one ran nothing."""
 
 import dataclasses
 

@@ -31,14 +31,14 @@ from tests.export.parity.work.lookup_runtime import DEADLY, spec
 ROWS = 20_000
 
 
-def saved(folder: Path, **arrays: np.ndarray) -> Path:
+def save_data(folder: Path, **arrays: np.ndarray) -> Path:
     np.savez(folder / "data.npz", **arrays)
     return folder / "data.npz"
 
 
 @pytest.mark.slow
 def test_a_sound_artifact_changes_no_decision(files: Files, pool: ProcessPool, tmp_path: Path) -> None:
-    report = check_dataset(files.model, files.onnx, saved(tmp_path, x=draw(ROWS)), executor=pool)
+    report = check_dataset(files.model, files.onnx, save_data(tmp_path, x=draw(ROWS)), executor=pool)
     assert report.passed, str(report)
     (result,) = report.results
     assert (report.rows, report.total, result.statistics.rows, result.statistics.failed) == (ROWS, ROWS, ROWS, 0)
@@ -58,7 +58,7 @@ def test_one_wrong_row_is_found_named_and_looked_into(
     monkeypatch.setattr(
         door, "check_parity", lambda *a, **k: limits.append(k.get("diagnosis_seconds")) or look(*a, **k)
     )
-    data = saved(tmp_path, x=draw(ROWS, magic=12_345))
+    data = save_data(tmp_path, x=draw(ROWS, magic=12_345))
     report = check_dataset(files.model, files.planted, data, executor=pool, diagnosis_seconds=45.0)
     assert set(limits) == {45.0}
     assert not report.passed
@@ -79,7 +79,7 @@ def test_one_wrong_row_is_found_named_and_looked_into(
 def test_the_same_call_goes_on_and_a_changed_artifact_is_another(
     files: Files, pool: ProcessPool, tmp_path: Path
 ) -> None:
-    data, folder = saved(tmp_path, x=draw(ROWS)), tmp_path / "checkpoint"
+    data, folder = save_data(tmp_path, x=draw(ROWS)), tmp_path / "checkpoint"
     first = check_dataset(files.model, files.onnx, data, executor=pool, checkpoint_dir=folder)
     names = sorted(path.name for path in folder.iterdir())
     assert len(names) == 3
@@ -102,7 +102,7 @@ def test_it_stops_where_enough_rows_fail_and_keeps_what_was_done(
     report = check_dataset(
         files.model,
         files.planted,
-        saved(tmp_path, x=x),
+        save_data(tmp_path, x=x),
         executor=pool,
         acceptance=Acceptance(stop_after=50),
         allow_changed=1.0,
@@ -257,7 +257,7 @@ def test_a_check_in_this_process_leaves_the_environment_as_it_was(
     monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
     monkeypatch.setenv("TF_NUM_INTEROP_THREADS", "3")
     before = dict(os.environ)
-    model = write_model(tmp_path / "model.onnx", 4.5)  # of no other test: what is loaded is kept
+    model = write_model(tmp_path / "model.onnx", 4.5)  # no other test uses this file, since loaded models are cached
     report = check_dataset(model, model, {"x": np.zeros((2, 4), np.float32)}, workers=0)
     close_session()
     assert report.passed
@@ -275,7 +275,7 @@ def test_a_result_of_a_killed_worker_is_made_again(files: Files, pool: ProcessPo
             killed.extend(own.pids)
             os.kill(killed[0], signal.SIGKILL)
 
-    data = saved(tmp_path, x=draw(ROWS))
+    data = save_data(tmp_path, x=draw(ROWS))
     try:
         report = check_dataset(files.model, files.onnx, data, executor=own, progress=kill_once)
         assert killed
@@ -303,7 +303,7 @@ def test_a_model_that_takes_few_values_is_opened_with_what_its_artifact_tells(tm
     model = keras.Model(inputs, Year(name="y")(inputs))
     rows = np.random.default_rng(0).integers(1900, 2000, (50, 3)).astype("float32")
     artifact = export_onnx(model, tmp_path / "model.onnx", inputs={"x": rows[:2]})
-    assert check_dataset(model, artifact, saved(tmp_path, x=rows), workers=0).passed
+    assert check_dataset(model, artifact, save_data(tmp_path, x=rows), workers=0).passed
 
 
 @pytest.mark.slow_rows(1)

@@ -1,4 +1,4 @@
-"""What the report of a data set says, in its forms."""
+"""The report of a data set as text, JSON and pages."""
 
 import dataclasses
 import re
@@ -36,7 +36,7 @@ def test_artifacts_of_one_name_are_told_by_their_folders() -> None:
     assert titles == [f"{first.runtime} on {folder}/model.onnx" for folder in ("fp32", "int8")]
 
 
-def test_of_a_long_row_the_values_are_shown_that_differ() -> None:
+def test_the_report_of_a_long_row_prints_the_values_that_differ() -> None:
     row = FAILING.results[0].statistics.worst[1]
     expected = np.zeros(514, np.float32)
     actual = expected.copy()
@@ -50,7 +50,7 @@ def test_a_rate_is_a_count_in_a_round_number_rounded_up() -> None:
     assert [rate(value) for value in (0.00994, 0.0099)] == ["1 in a hundred", "99 in 10,000"]
 
 
-def test_where_every_row_fails_no_bound_is_said() -> None:
+def test_a_report_in_which_every_row_fails_states_no_bound() -> None:
     result = PASSING.results[0]
     every = dataclasses.replace(result.statistics, failed=result.statistics.rows)
     assert "100 in a hundred" not in dataclasses.replace(result, statistics=every).verdict
@@ -101,14 +101,14 @@ def test_several_artifacts_go_down_and_runtimes_across_as_in_a_check_by_cases() 
     assert str(table.rows[0][1]).startswith("passed ")
 
 
-def test_where_nothing_was_compared_both_checks_say_so_in_one_way() -> None:
+def test_both_checks_report_alike_that_nothing_was_compared() -> None:
     said = [each.text for each in dataclasses.replace(PASSING, results=()).document().remarks]
     assert said == [
         each.text for each in dataclasses.replace(CASES, results=(), skipped=(), cases=()).document().remarks
     ]
 
 
-def test_what_is_not_installed_is_told_as_a_check_by_cases_tells_it() -> None:
+def test_a_missing_package_is_reported_as_in_a_check_by_cases() -> None:
     missing = (SkippedRuntime("litert", "/models/encoder.tflite", "pip install 'keras-pe[litert]'"),)
     rows, cases = (dataclasses.replace(each, skipped=missing).document() for each in (PASSING, CASES))
     said = [[each for each in found.remarks if each.label == "skipped"] for found in (rows, cases)]

@@ -37,7 +37,7 @@ def sound(graph: onnx.GraphProto) -> None:
     """Changes nothing."""
 
 
-def renamed(graph: onnx.GraphProto) -> None:
+def rename_tensors(graph: onnx.GraphProto) -> None:
     graph.input[0].name = graph.node[0].input[0] = "args_0"
     graph.output[0].name = graph.node[1].output[0] = "output_0"
 
@@ -80,14 +80,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("change", "accepted", "passes"),
     [
         (sound, {}, True),
-        (renamed, {}, True),
+        (rename_tensors, {}, True),
         (with_another_output, {}, False),
         (in_float64, {}, False),
         (in_float16, {}, False),
         (in_float16, HALF, True),
         (larger_by_a_hundredth, {}, False),
         (larger_by_a_hundredth, {"rtol": 0.0101}, True),
-        # Of values below 1 the type allows 1e-5 of 1, and the user the thousandth of what it takes: not both together.
+        # Values below 1 have a tolerance of 1e-5 by their type, or a thousandth of the input by the user, but not the
+        # sum of both.
         (larger_by_a_hundredth, {"rtol": 0.01 - 1e-6}, False),
         (larger_by_a_hundredth, {"atol": 0.1}, True),
     ],
@@ -124,7 +125,7 @@ def test_an_artifact_that_no_runtime_takes_has_failed_and_is_named(model: Path, 
 
 @pytest.mark.slow
 def test_other_names_are_matched_in_every_worker_and_told(model: Path, tmp_path: Path) -> None:
-    artifact = write(tmp_path / "artifact.onnx", renamed)
+    artifact = write(tmp_path / "artifact.onnx", rename_tensors)
     report = check_dataset(model, artifact, ROWS, workers=1, runtimes="onnxruntime[all]")
     assert report.passed, str(report)
     assert {each.model: each.artifact for each in report.results[0].names} == {"x": "args_0", "y": "output_0"}
@@ -149,7 +150,7 @@ def with_larger_weights(path: Path, factor: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (1.0005, False)])
-def test_what_computes_in_float32_is_measured_in_float32(tmp_path: Path, factor: float, passes: bool) -> None:
+def test_a_model_that_computes_in_float32_is_measured_in_float32(tmp_path: Path, factor: float, passes: bool) -> None:
     """Half a thousandth is no more than rounding to 16 bits is, and thousands of roundings of float32."""
     model = half_model()
     export_onnx(model, tmp_path / "model.onnx")

@@ -1,4 +1,4 @@
-"""The check of one batch inside another engine: every row is told of, whatever the runtime does."""
+"""The check of one batch inside another engine reports every row, whatever the runtime does."""
 
 from pathlib import Path
 from typing import Any
@@ -20,21 +20,21 @@ def unloadable(path: Path) -> Path:
     return path
 
 
-def test_of_an_artifact_that_does_not_load_every_row_fails(tmp_path: Path) -> None:
+def test_every_row_of_an_artifact_that_does_not_load_fails(tmp_path: Path) -> None:
     model, broken = (write_model(tmp_path / name, None) for name in ("model.onnx", "broken.onnx"))
     found = ParityBatch(model, unloadable(broken))({"x": np.ones((3, 4), np.float32)})
     assert found["failed"].tolist() == [True] * 3
     assert found["error"].tolist() == [np.inf] * 3
 
 
-def test_of_two_artifacts_none_is_passed_over(tmp_path: Path) -> None:
+def test_neither_of_two_artifacts_is_passed_over(tmp_path: Path) -> None:
     model, other = (write_model(tmp_path / name, None) for name in ("model.onnx", "other.onnx"))
     with pytest.raises(TypeError, match="`artifact` must be one"):
         ParityBatch(model, [model, other])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("name", "kind"), [("batching", "Batching"), ("acceptance", "Acceptance")])
-def test_what_is_of_another_type_is_refused_before_a_worker_fails_at_it(tmp_path: Path, name: str, kind: str) -> None:
+def test_a_column_of_another_type_is_refused_before_a_worker_fails_at_it(tmp_path: Path, name: str, kind: str) -> None:
     model, data = write_model(tmp_path / "model.onnx", None), {"x": np.ones((3, 4), np.float32)}
     given: dict[str, Any] = {name: {"batch_size": 2}}
     with pytest.raises(TypeError, match=f"`{name}` must be of type {kind}"):

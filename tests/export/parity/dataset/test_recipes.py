@@ -42,7 +42,7 @@ def run(engine: str, folder: Path, files: Files) -> str:
     pq.write_table(rows, folder / "rows.parquet")
     (folder / "recipe.py").write_text(recipe(engine))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    # Spark's workers are another Python than this one unless they are told, and Ray gives up early on a busy machine.
+    # Spark's workers need the path of this Python, and Ray gives up early on a busy machine.
     environment |= {"PYSPARK_PYTHON": sys.executable, "RAY_raylet_start_wait_time_s": "180"}
     command = [sys.executable, "-P", "recipe.py"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Small models with one thing changed, and what is said of the file of one where the other is the model."""
+"""Small models with one thing changed, and the diagnosis of the changed model's file against the original."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ IMAGE, SEQUENCE = (12, 12, 4), (None, 8)
 
 @dataclass(frozen=True)
 class Change:
-    """A change, as a model that is made with it and without, and what is to be said of it.
+    """A change: a model with and without the change, and the expected diagnosis.
 
     Attributes:
-        name: What is changed.
+        name: The changed thing.
         build: Makes the model.
         cause: The cause that is to be named.
         layer: The layer that is to be named.
@@ -61,7 +61,7 @@ def one(shape: tuple[int | None, ...], layer: Callable[[bool], Any]) -> Callable
     return functional(shape, lambda x, is_changed: layer(is_changed)(x))
 
 
-def pooled(layer: Callable[[bool], Any]) -> Callable[[bool], keras.Model]:
+def pool_layer(layer: Callable[[bool], Any]) -> Callable[[bool], keras.Model]:
     """Returns what makes a model of one layer over an image, a mean over the image and a head."""
     return functional(IMAGE, lambda x, is_changed: L.GlobalAveragePooling2D(name="mean")(layer(is_changed)(x)))
 
@@ -69,11 +69,11 @@ def pooled(layer: Callable[[bool], Any]) -> Callable[[bool], keras.Model]:
 def assign(path: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[keras.Model], None]:
     """Returns what gives a weight other values."""
 
-    def assigned(model: keras.Model) -> None:
+    def assign_variable(model: keras.Model) -> None:
         (variable,) = [v for v in model.variables if v.path.endswith(path)]
         variable.assign(change(np.asarray(variable)))
 
-    return assigned
+    return assign_variable
 
 
 def say(change: Change, folder: Path, worker: Worker) -> RuntimeResult:

@@ -27,7 +27,7 @@ def functional() -> keras.Model:
     return keras.Model(x, L.Dense(3, name="last")(L.LayerNormalization(name="norm")(y)), name="functional")
 
 
-def nested() -> keras.Model:
+def nested_model() -> keras.Model:
     inner = keras.Sequential([keras.Input((None, 6)), L.Dense(6, activation="silu", name="a"), L.Dense(6, name="b")])
     x = keras.Input((None, 6), name="x")
     return keras.Model(x, L.Dense(2, name="head")(inner(x) + x), name="nested")
@@ -46,7 +46,7 @@ class Subclassed(keras.Model):
         return self.two(self.one(x) * 2.0 + x) - x
 
 
-def subclassed() -> keras.Model:
+def subclassed_model() -> keras.Model:
     model = Subclassed()
     model(np.zeros((1, 2, 6), np.float32))
     return model
@@ -101,13 +101,14 @@ def hub_blocks() -> keras.Model:
 
 
 MODELS = (
-    functional, nested, subclassed, recurrent, convolutional, two_inputs, two_outputs, attention, positions, hub_blocks,
+    functional, nested_model, subclassed_model, recurrent, convolutional, two_inputs, two_outputs, attention, positions,
+    hub_blocks,
 )  # fmt: skip
 
 
 @functools.cache
 def built(build: Callable[[], keras.Model]) -> tuple[keras.Model, KerasReference, tuple]:
-    """Returns a model with weights that are all its own, its reference, and what that expects of a short sweep."""
+    """Returns a model with independent weights, its reference, and the expectations of a short sweep."""
     keras.utils.set_random_seed(7)
     model = build()
     rng = np.random.default_rng(7)
@@ -142,7 +143,7 @@ def damage(source: Path, path: Path, sizes: dict[str, float]) -> Path:
     return path
 
 
-def exported(build: Callable[[], keras.Model], folder: Path) -> Path:
+def export_model(build: Callable[[], keras.Model], folder: Path) -> Path:
     return export_onnx(built(build)[0], folder / f"{build.__name__}.onnx").path
 
 
@@ -154,7 +155,7 @@ def check(build: Callable[[], keras.Model], path: Path, worker: Worker) -> Runti
     return run.result if run.result.passed else diagnose(run, worker, reference, reference.roles)
 
 
-def named(result: RuntimeResult) -> set[str]:
+def faulty_layers(result: RuntimeResult) -> set[str]:
     """Returns the layers that are called the fault's own, in the findings or layer by layer."""
     layers = {finding.layer for finding in result.findings if finding.layer}
     return layers | {layer.layer.partition("#")[0] for layer in result.layers if layer.originates_here}

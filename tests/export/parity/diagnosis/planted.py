@@ -1,4 +1,4 @@
-"""A runtime that holds whatever a test plants in the place of one layer's output, and what is said of it."""
+"""A runtime with an arbitrary computation in the place of one layer, and its diagnosis."""
 
 from collections.abc import Callable, Mapping
 
@@ -51,11 +51,11 @@ class Closed(Planted):
 
 def findings(model: keras.Model, compute: Compute, runtime: type[Planted] = Planted) -> tuple[Finding, ...]:
     """Returns the causes that are found for an artifact that computes the outputs of a model in its own way."""
-    return diagnosed(model, compute, runtime).findings
+    return diagnose_planted(model, compute, runtime).findings
 
 
-def diagnosed(model: keras.Model, compute: Compute, runtime: type[Planted] = Planted) -> RuntimeResult:
-    """Returns all that is said of it."""
+def diagnose_planted(model: keras.Model, compute: Compute, runtime: type[Planted] = Planted) -> RuntimeResult:
+    """Returns the whole diagnosis of the runtime."""
     reference = KerasReference(model)
     expectations = reference.answer(sweep(reference.inputs, reference.roles, seed=0, known=reference.dimensions))
     runner = runtime(reference.inputs, compute)

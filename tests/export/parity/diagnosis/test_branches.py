@@ -1,4 +1,4 @@
-"""A branch that was left out is one fault with one cause: the layers that are gone with it follow, and are listed."""
+"""An omitted branch is one fault with one cause, and the report lists the layers of the branch as consequences."""
 
 import keras
 import numpy as np
@@ -43,7 +43,7 @@ def _blocks() -> keras.Model:
     return keras.Model(x, L.Dense(3, name="head")(y), name="blocks")
 
 
-def _gated(has_gate: bool = True) -> keras.Model:
+def _gate_model(has_gate: bool = True) -> keras.Model:
     """An image whose channels are weighed by what is squeezed out of them."""
     x = keras.Input((8, 8, 4), name="x")
     y = L.Conv2D(6, 3, name="conv")(x)
@@ -56,7 +56,7 @@ def _gated(has_gate: bool = True) -> keras.Model:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "joining", "absent"),
-    [(_blocks, "add2", ("up2", "down2")), (_gated, "excite", ("squeeze", "reduce", "expand"))],
+    [(_blocks, "add2", ("up2", "down2")), (_gate_model, "excite", ("squeeze", "reduce", "expand"))],
     ids=["a feed-forward block", "squeeze and excitation"],
 )
 def test_a_branch_left_out_is_one_cause_with_the_layers_that_went_with_it(
@@ -77,9 +77,9 @@ def test_a_branch_left_out_is_one_cause_with_the_layers_that_went_with_it(
 
 
 @pytest.mark.slow
-def test_what_is_absent_in_the_file_of_another_model_follows_from_the_layer_that_has_the_cause(tmp_path, plain_worker):
-    model = seeded(_gated())
-    artifact = export_onnx(seeded(_gated(has_gate=False)), tmp_path / "without.onnx")
+def test_layers_absent_in_the_file_of_another_model_follow_from_the_layer_that_has_the_cause(tmp_path, plain_worker):
+    model = seeded(_gate_model())
+    artifact = export_onnx(seeded(_gate_model(has_gate=False)), tmp_path / "without.onnx")
     reference = KerasReference(model)
     cases = sweep(reference.inputs, reference.roles, seed=0)[:3]
     run = run_cases(plain_worker, plain_worker.spec, artifact.path, reference, reference.answer(cases))

@@ -1,4 +1,4 @@
-"""A diagnosis ends in time and says what it did not get to, and nothing that goes wrong in it costs the verdict."""
+"""A diagnosis ends in time and lists omitted trials, and an error in it does not affect the verdict."""
 
 import itertools
 from collections.abc import Callable
@@ -62,8 +62,8 @@ class Undescribed(keras.layers.Layer):
         raise NotImplementedError("no configuration")
 
 
-def _diagnosed(layer, shape, runner_class=Noisy, budget=None, tell=None):
-    """Returns what is said of a runtime that returns noise in the place of one layer's output."""
+def _diagnose_noise(layer, shape, runner_class=Noisy, budget=None, tell=None):
+    """Returns the diagnosis of a runtime that returns noise in the place of one layer's output."""
     x = keras.Input(shape[1:], name="x")
     reference = KerasReference(keras.Model(x, layer(x)))
     case = Case("case", {"x": RNG.normal(size=shape).astype(np.float32)}, "given")
@@ -82,7 +82,7 @@ def test_a_search_ends_when_its_time_is_over_and_says_what_it_did_not_get_to(mon
     monkeypatch.setattr(progress, "perf_counter", lambda: float(next(asked)))
     told: list[str] = []
     # A second goes by between two looks at the clock, and it is looked at before each call of a layer.
-    result = _diagnosed(keras.layers.Dense(3, name="y"), (2, 4), budget=Budget(25.0, told.append))
+    result = _diagnose_noise(keras.layers.Dense(3, name="y"), (2, 4), budget=Budget(25.0, told.append))
     (finding,) = result.findings
     assert (finding.cause, finding.layer) == ("unknown", "y")
     assert "Not reached within 25 s (`diagnosis_seconds`)" in finding.evidence
@@ -94,17 +94,17 @@ def test_a_search_ends_when_its_time_is_over_and_says_what_it_did_not_get_to(mon
 @pytest.mark.slow
 def test_a_recurrence_of_a_thousand_steps_is_searched_in_time() -> None:
     layer = keras.layers.LSTM(8, return_sequences=True, name="y")
-    result = _diagnosed(layer, (1, 1024, 4), budget=Budget(20.0))
+    result = _diagnose_noise(layer, (1, 1024, 4), budget=Budget(20.0))
     (finding,) = result.findings
     assert finding.cause == "unknown"
     assert "Not reached within 20 s" in finding.evidence
 
 
 def test_a_layer_that_cannot_be_described_and_a_graph_that_cannot_be_read_cost_no_verdict() -> None:
-    (finding,) = _diagnosed(Undescribed(name="y"), (2, 4)).findings
+    (finding,) = _diagnose_noise(Undescribed(name="y"), (2, 4)).findings
     assert (finding.cause, finding.layer) == ("unknown", "y")
     assert "changes of the layer 'y' (no configuration)" in finding.evidence
-    (finding,) = _diagnosed(keras.layers.Dense(3, name="y"), (2, 4), Broken).findings
+    (finding,) = _diagnose_noise(keras.layers.Dense(3, name="y"), (2, 4), Broken).findings
     assert finding.cause == "unknown"
     assert "a look inside the artifact (the inside of this graph cannot be run)" in finding.evidence
     assert "the weights in the artifact ('the weights neither')" in finding.evidence

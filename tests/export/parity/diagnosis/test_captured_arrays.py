@@ -52,7 +52,7 @@ def _adding(rows):
     return keras.layers.Lambda(lambda x: x + rows)
 
 
-def _untracked(layer, given):
+def _untracked_layer(layer, given):
     return keras.layers.Lambda(lambda x: x + layer(given()))
 
 
@@ -79,8 +79,10 @@ PLANTED = {
     "a default": lambda x: keras.layers.Lambda(lambda y, rows=TABLE: y + rows)(x),
     "a partial": lambda x: keras.layers.Lambda(functools.partial(_add, rows=TABLE))(x),
     "an activation": lambda x: keras.layers.Activation(lambda y: y + TABLE)(x),
-    "an embedding in a closure": lambda x: _untracked(_embedding(), lambda: keras.ops.arange(6))(x),
-    "a dense layer in a closure": lambda x: _untracked(_dense(), lambda: keras.ops.one_hot(keras.ops.arange(6), 6))(x),
+    "an embedding in a closure": lambda x: _untracked_layer(_embedding(), lambda: keras.ops.arange(6))(x),
+    "a dense layer in a closure": lambda x: _untracked_layer(
+        _dense(), lambda: keras.ops.one_hot(keras.ops.arange(6), 6)
+    )(x),
     "an embedding of a constant": lambda x: x + _embedding()(keras.ops.arange(6)),
 }
 

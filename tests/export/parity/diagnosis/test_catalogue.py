@@ -40,7 +40,7 @@ def _surgery(change):
     return plant
 
 
-def _clamped(layer, x):
+def _clamp_positions(layer, x):
     positions = ops.cumsum(ops.ones_like(x[:, :, 0], dtype="int32"), axis=1) - 1
     return layer(x, positions=ops.minimum(positions, 39))
 
@@ -131,7 +131,7 @@ ONNX_FAULTS = [
     Fault("the paper's convention", _other_model(endpoint=False, layout="interleaved"), "other convention", "encode"),
     Fault("a length frozen in the signature", _fixed_signature, "frozen length"),
     Fault("a length frozen inside", _surgery(_frozen_inside), "frozen length"),
-    Fault("a table clamped", _other_model(encode=_clamped), "clamped table", "encode"),
+    Fault("a table clamped", _other_model(encode=_clamp_positions), "clamped table", "encode"),
     Fault("an operator in float16", _surgery(lambda s: s.inside("mix", half)), "half precision inside", "mix"),
     Fault("a dropped mask", _other_model(mask_zero=False), "dropped mask", "attend"),
     Fault("a dropped normalization", _surgery(_no_norm), "layer left out", "norm"),

@@ -1,4 +1,4 @@
-"""What only shows when places are compared: a release that changes the answer, a server whose file is at fault."""
+"""Causes that need two runtimes: another result of a new release, or a fault of a server's file."""
 
 import dataclasses
 

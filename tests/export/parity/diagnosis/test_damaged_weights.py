@@ -8,15 +8,15 @@ from onnx import numpy_helper
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Worker
 from tests.export.parity.diagnosis import damaged
-from tests.export.parity.diagnosis.damaged import MODELS, built, check, damage, damages, exported, named
+from tests.export.parity.diagnosis.damaged import MODELS, built, check, damage, damages, export_model, faulty_layers
 
 # A bias of the keys adds the same to all that a query is compared with: softmax takes it away, and no output changes.
 WITHOUT_EFFECT = ("key/bias",)
 
 SAMPLE = [
     (damaged.functional, "norm/gamma", 0.01),
-    (damaged.subclassed, "one/kernel", 0.01),
-    (damaged.subclassed, "two/bias", 1.0),
+    (damaged.subclassed_model, "one/kernel", 0.01),
+    (damaged.subclassed_model, "two/bias", 1.0),
     (damaged.two_outputs, "shared/kernel", 1.0),
 ]
 
@@ -34,11 +34,11 @@ def _is_owner(layer: str, path: str) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize(("build", "path", "size"), SAMPLE, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_the_owner_of_a_damaged_weight_is_the_only_layer_named(build, path, size, worker, tmp_path):
-    source = exported(build, tmp_path)
+    source = export_model(build, tmp_path)
     (weight,) = [each for each in damages(built(build)[0]) if each[0].endswith(path) and each[2] == size]
     result = check(build, damage(source, tmp_path / "damaged.onnx", {weight[0]: size}), worker)
     assert not result.passed
-    (layer,) = named(result)
+    (layer,) = faulty_layers(result)
     assert _is_owner(layer, weight[0])
     assert [finding.cause for finding in result.findings] == ["changed values"]
     assert result.proof is not None
@@ -47,10 +47,10 @@ def test_the_owner_of_a_damaged_weight_is_the_only_layer_named(build, path, size
 
 @pytest.mark.slow
 def test_two_damages_in_two_layers_are_both_named_and_proved_together(worker, tmp_path):
-    source = exported(damaged.functional, tmp_path)
+    source = export_model(damaged.functional, tmp_path)
     sizes = {"first/kernel": 0.3, "last/bias": 0.3}
     result = check(damaged.functional, damage(source, tmp_path / "damaged.onnx", sizes), worker)
-    assert named(result) == {"first", "last"}
+    assert faulty_layers(result) == {"first", "last"}
     assert result.proof is not None
     assert set(result.proof.layers) == {"first", "last"}
     assert result.proof.holds
@@ -64,9 +64,9 @@ def test_the_truth_is_computed_once_and_not_again_for_what_looks_for_causes(work
     reference.answer([each.case for each in expectations])
     assert ran.count(reference.float64_model) == len(expectations)
     ran.clear()
-    source = exported(damaged.functional, tmp_path)
+    source = export_model(damaged.functional, tmp_path)
     path = damage(source, tmp_path / "damaged.onnx", {"first/kernel": 1.0})
-    assert named(check(damaged.functional, path, worker)) == {"first"}
+    assert faulty_layers(check(damaged.functional, path, worker)) == {"first"}
     assert ran.count(reference.float64_model) == 1  # layer by layer, in one case
     ran.clear()
     assert reference.expect(expectations[0].case.inputs) is not None
@@ -84,7 +84,7 @@ def test_the_truth_is_computed_once_and_not_again_for_what_looks_for_causes(work
 def test_at_least_98_of_100_damages_name_their_owner_alone(models, fewest, worker, tmp_path):
     wrong, count = [], 0
     for build in models:
-        source = exported(build, tmp_path)
+        source = export_model(build, tmp_path)
         stored = {tensor.name for tensor in onnx.load(source).graph.initializer}
         assert check(build, source, worker).passed
         for path, _, size in damages(built(build)[0]):
@@ -92,7 +92,7 @@ def test_at_least_98_of_100_damages_name_their_owner_alone(models, fewest, worke
                 continue
             count += 1
             result = check(build, damage(source, tmp_path / "damaged.onnx", {path: size}), worker)
-            layers = named(result)
+            layers = faulty_layers(result)
             if result.passed or len(layers) != 1 or not _is_owner(*layers, path):
                 wrong.append((build.__name__, path, size, result.passed, layers))
     assert count >= fewest
@@ -110,7 +110,7 @@ def test_in_files_that_keras_exports_at_least_90_of_100_damages_name_their_owner
             for size in (0.01, 1.0):
                 count += 1
                 result = check(build, damage(source, tmp_path / "damaged.onnx", {name: size}), worker)
-                layers = named(result)
+                layers = faulty_layers(result)
                 if result.passed or len(layers) != 1 or not _is_owner(*layers, path):
                     wrong.append((build.__name__, path, size, result.passed, layers))
     assert count >= 20

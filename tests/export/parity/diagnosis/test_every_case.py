@@ -1,4 +1,4 @@
-"""An explanation holds in every case, with enough values, or it is none: coincidences of one case name no cause."""
+"""An explanation holds in every case, with enough values: coincidences of one case name no cause."""
 
 import keras
 import numpy as np

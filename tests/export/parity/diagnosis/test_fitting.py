@@ -1,4 +1,4 @@
-"""A number of a layer is told from the artifact's numbers, where they depend on it."""
+"""A constant of a layer is inferred from the artifact's values, if these depend on it."""
 
 import numpy as np
 import pytest

@@ -18,7 +18,7 @@ from keras_pe.export.parity.diagnosis.foldings import folded_weights, possible_f
 from keras_pe.export.parity.diagnosis.weights import compare_weights
 
 
-def _trained(model: keras.Model) -> keras.Model:
+def _randomize_statistics(model: keras.Model) -> keras.Model:
     """Gives the normalizations statistics of their own."""
     rng = np.random.default_rng(0)
     for layer in model.layers:
@@ -35,7 +35,7 @@ def test_the_folded_weights_do_what_both_layers_do(layer: keras.Layer) -> None:
     keras.utils.set_random_seed(0)
     shape = (7, 4) if isinstance(layer, layers.Conv1D) else (7, 7, 4)
     norm = layers.BatchNormalization()
-    model = _trained(keras.Sequential([keras.Input(shape), layer, norm]))
+    model = _randomize_statistics(keras.Sequential([keras.Input(shape), layer, norm]))
     x = np.random.default_rng(1).normal(size=(2, *shape)).astype("float32")
     expected = keras.ops.convert_to_numpy(model(x))
     assert is_foldable(layer, norm)
@@ -56,7 +56,9 @@ def _model() -> keras.Model:
         y = layers.Conv2D(size, 3, padding="same", use_bias=number != 1, name=f"conv{number}")(y)
         y = layers.ReLU(name=f"relu{number}")(layers.BatchNormalization(name=f"norm{number}")(y))
         y = layers.DepthwiseConv2D(3, padding="same", name="depthwise")(y) if number == 1 else y
-    return _trained(keras.Model(x, layers.Dense(4, name="head")(layers.GlobalAveragePooling2D(name="pool")(y))))
+    return _randomize_statistics(
+        keras.Model(x, layers.Dense(4, name="head")(layers.GlobalAveragePooling2D(name="pool")(y)))
+    )
 
 
 @pytest.fixture(scope="module", params=["an optimizer", "Keras"])
@@ -131,7 +133,7 @@ def _as_in_litert(model: keras.Model) -> dict[str, np.ndarray]:
     (("norm2", "moving_variance", lambda v: np.ones_like(v)), "norm2"),
     (("norm3", "gamma", lambda v: v * np.arange(1.0, 13.0)), "norm3"),
 ])  # fmt: skip
-def test_what_is_folded_is_known_where_nothing_is_seen_inside(damaged, layer):
+def test_a_folded_normalization_is_recognized_without_a_view_inside(damaged, layer):
     model = _model()
     if damaged is not None:
         owner, name, change = damaged
@@ -143,7 +145,7 @@ def test_what_is_folded_is_known_where_nothing_is_seen_inside(damaged, layer):
     assert {fault.layer for fault in faults} == ({layer} if layer else set())
 
 
-def _of_bytes(activation: str) -> keras.Model:
+def _byte_model(activation: str) -> keras.Model:
     """Returns a model that scales bytes, by a factor which LiteRT's converter multiplies its kernel by."""
     keras.utils.set_random_seed(1)
     kinds = (
@@ -162,18 +164,21 @@ def _with_one_value(model: keras.Model) -> keras.Model:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("other", "cause", "layer"),
-    [(_of_bytes("relu"), "other activation", "bend"), (_with_one_value(_of_bytes("silu")), "changed values", "head")],
+    [
+        (_byte_model("relu"), "other activation", "bend"),
+        (_with_one_value(_byte_model("silu")), "changed values", "head"),
+    ],
     ids=["activation", "values"],
 )
 def test_a_factor_that_is_folded_into_a_kernel_is_no_cause(
     other: keras.Model, cause: str, layer: str, tmp_path: Path
 ) -> None:
-    report = check_parity(_of_bytes("silu"), export_litert(other, tmp_path / "m.tflite"))
+    report = check_parity(_byte_model("silu"), export_litert(other, tmp_path / "m.tflite"))
     (finding,) = next(each for each in report.results if not each.passed).findings
     assert (finding.cause, finding.layer) == (cause, layer)
 
 
-def _of_statistics(between: keras.Layer, **statistics: float) -> keras.Model:
+def _statistics_model(between: keras.Layer, **statistics: float) -> keras.Model:
     """Returns a model of a normalization behind a layer, some of its weights with one value throughout."""
     keras.utils.set_random_seed(2)
     norm = layers.BatchNormalization(name="norm")
@@ -185,7 +190,7 @@ def _of_statistics(between: keras.Layer, **statistics: float) -> keras.Model:
         layers.Dense(3, name="head"),
     )
     model = keras.Sequential([keras.Input((7, 7, 2), name="image"), *kinds])
-    _trained(model)
+    _randomize_statistics(model)
     for name, factor in statistics.items():
         getattr(norm, name).assign(factor * getattr(norm, name))
     return model
@@ -200,7 +205,7 @@ def _of_statistics(between: keras.Layer, **statistics: float) -> keras.Model:
 def test_a_statistic_that_is_computed_into_other_weights_is_found_by_what_it_does(
     between: keras.Layer, statistic: str, factor: float, cause: str, tmp_path: Path
 ) -> None:
-    other = _of_statistics(between, **{statistic: factor})
-    report = check_parity(_of_statistics(between), export_litert(other, tmp_path / "m.tflite"))
+    other = _statistics_model(between, **{statistic: factor})
+    report = check_parity(_statistics_model(between), export_litert(other, tmp_path / "m.tflite"))
     (finding,) = next(each for each in report.results if not each.passed).findings
     assert (finding.cause, finding.layer) == (cause, "norm")

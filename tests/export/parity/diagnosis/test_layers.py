@@ -1,4 +1,4 @@
-"""Where: the layer whose output differs first, and those that follow, in an ONNX file and in a SavedModel."""
+"""The location of a fault: the first layer that differs, and the layers after it, in ONNX files and SavedModels."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from fault_examples import seeded
 
 from keras_pe.export import check_parity, export_onnx, export_saved_model
 from keras_pe.export.artifacts.artifact import LAYERS_KEY
-from tests.export.parity.diagnosis.planted import Compute, Inputs, Planted, diagnosed
+from tests.export.parity.diagnosis.planted import Compute, Inputs, Planted, diagnose_planted
 
 
 def _model(shift: float = 0.0) -> keras.Model:
@@ -103,7 +103,7 @@ def test_a_layer_that_a_right_input_leaves_as_it_was_is_not_blamed_for_a_wrong_o
         y = keras.ops.matmul(inputs["x"], first.kernel) + first.bias
         return {"first": y, "second": second(y)}
 
-    result = diagnosed(model, wrong, _ReadElsewhere)
+    result = diagnose_planted(model, wrong, _ReadElsewhere)
     assert [(finding.cause, finding.layer) for finding in result.findings] == [("other activation", "first")]
     assert [layer.layer for layer in result.layers if layer.originates_here] == ["first"]
 
@@ -129,7 +129,7 @@ def _from(begin: str) -> tuple[keras.Model, Compute]:
 
 @pytest.mark.parametrize("begin", ["begun", pytest.param("end", marks=pytest.mark.slow)])
 def test_a_skip_that_begins_elsewhere_leaves_no_layer_out(begin: str) -> None:
-    (finding,) = diagnosed(*_from(begin)).findings
+    (finding,) = diagnose_planted(*_from(begin)).findings
     assert (finding.cause, finding.layer) == ("other input", "join"), finding
 
 
@@ -147,5 +147,5 @@ def test_a_layer_whose_output_has_another_size_is_not_left_out() -> None:
         wrong.set_weights(shrink.get_weights())
         return {"held": held, "y": last(wrong(held))}
 
-    (finding,) = diagnosed(model, compute).findings
+    (finding,) = diagnose_planted(model, compute).findings
     assert (finding.cause, finding.layer) == ("other strides", "shrink"), finding

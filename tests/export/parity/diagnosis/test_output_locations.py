@@ -47,8 +47,8 @@ class Products(keras.layers.Layer):
         return [keras.ops.matmul(x, self.kernel[number]) for number in range(self.count)]
 
 
-def _diagnosed(model: keras.Model, steps: Steps, seconds: float) -> tuple[RuntimeResult, float]:
-    """Returns what is found in an artifact that computes these steps, and how long that took."""
+def _time_diagnosis(model: keras.Model, steps: Steps, seconds: float) -> tuple[RuntimeResult, float]:
+    """Returns the diagnosis of an artifact that computes these steps, and the seconds of the diagnosis."""
     reference = KerasReference(model)
     cases = sweep(reference.inputs, reference.roles, seed=0, known=reference.dimensions)[:3]
     runner = Unnamed(reference.inputs, steps)
@@ -67,7 +67,7 @@ def test_a_layer_with_many_wrong_outputs_that_no_name_tells_is_searched_within_i
     steps: Steps = [(f"t{n}", lambda held, n=n: held["x"] @ kernel[n]) for n in range(count)]
     steps += [(f"h{n}", lambda held, n=n: np.tanh(held[f"t{n}"])) for n in range(count)]
     steps.append(("y", lambda held: sum(held[f"h{n}"] for n in range(count))))
-    result, seconds = _diagnosed(model, steps, 10.0)
+    result, seconds = _time_diagnosis(model, steps, 10.0)
     assert seconds < 12
     assert {each.layer for each in result.findings} == {"products"}
     if count < 60:
@@ -93,7 +93,7 @@ def test_the_wrong_one_of_many_layers_that_no_name_tells_is_found(depth: int) ->
             (after, lambda held, before=before, kernel=kernel: np.tanh(held[before] @ kernel))
             for before, after, kernel in zip(names, names[1:], kernels, strict=False)
         ]
-        result, seconds = _diagnosed(model, steps, 30.0)
+        result, seconds = _time_diagnosis(model, steps, 30.0)
     finally:
         sys.setrecursionlimit(limit)
     assert seconds < 33

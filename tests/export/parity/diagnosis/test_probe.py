@@ -1,4 +1,4 @@
-"""What is asked in search of a cause, and what is said of what could not be asked."""
+"""Runs in search of a cause, and reports of refused runs."""
 
 import keras
 import numpy as np
@@ -40,7 +40,7 @@ class Random(InProcessRunner):
         raise RuntimeRefusedError("nor for the weights")
 
 
-def test_what_the_runtime_refuses_is_said_where_nothing_explains_the_difference() -> None:
+def test_refusals_of_the_runtime_are_reported_if_nothing_explains_the_difference() -> None:
     x = keras.Input((4,), name="x")
     reference = KerasReference(keras.Model(x, keras.layers.Dense(3, name="y")(x)))
     runner = Random()

@@ -64,11 +64,11 @@ def _one(shape, layer):
     return _functional(shape, lambda x, is_changed: layer(is_changed)(x))
 
 
-def _pooled(layer):
+def _pool_layer(layer):
     return _functional(IMAGE, lambda x, is_changed: L.GlobalAveragePooling2D(name="pool")(layer(is_changed)(x)))
 
 
-def _subclassed(shape, layers, code, changed_code=None):
+def _subclass_change(shape, layers, code, changed_code=None):
     return lambda is_changed: Subclassed(layers(), (changed_code if is_changed else None) or code, shape)
 
 
@@ -94,7 +94,7 @@ def _swap_gates(model: keras.Model) -> None:
         variable.assign(np.concatenate([i, o, f, c], -1))
 
 
-def _unscaled(x, is_changed):
+def _omit_scale(x, is_changed):
     attend = L.MultiHeadAttention(2, 4, name="attend")
     attend.build(x.shape, x.shape)
     attend._inverse_sqrt_key_dim = 1.0 if is_changed else attend._inverse_sqrt_key_dim
@@ -119,16 +119,16 @@ def _residual(x, is_changed):
     return mixed if is_changed else L.Add(name="add")([x, mixed])
 
 
-def _merged(x, is_changed):
+def _merge_layers(x, is_changed):
     kind = L.Maximum if is_changed else L.Add
     return kind(name="plus")([L.Dense(4, name="p")(x), L.Dense(4, name="q")(x)])
 
 
-def _normalized():
+def _normalize():
     return [L.Conv2D(6, 3, name="conv"), L.BatchNormalization(name="norm"), L.Dense(3, name="head")]
 
 
-def _folded(build):
+def _fold_change(build):
     def make(is_changed):
         convolution, epsilon = build(is_changed)
         x = keras.Input(IMAGE, name="x")
@@ -138,7 +138,7 @@ def _folded(build):
     return make
 
 
-def _mixed():
+def _mix_layers():
     return [L.Dense(8, name="mix"), L.Dense(3, name="head")]
 
 
@@ -149,16 +149,16 @@ def _sequential(is_changed):
 
 
 CHANGES = [
-    Change("a variance dropped", _subclassed((8, 8, 4), _normalized, lambda x, c, n, h: h(n(c(x)))),
+    Change("a variance dropped", _subclass_change((8, 8, 4), _normalize, lambda x, c, n, h: h(n(c(x)))),
            "missing values", "norm", "moving_variance", _assign("moving_variance", np.ones_like), shown="conv"),
-    Change("a deviation for a variance", _subclassed((8, 8, 4), _normalized, lambda x, c, n, h: h(n(c(x)))),
+    Change("a deviation for a variance", _subclass_change((8, 8, 4), _normalize, lambda x, c, n, h: h(n(c(x)))),
            "changed values", "norm", "the root of", _assign("moving_variance", np.sqrt), shown="conv"),
-    Change("another epsilon", _folded(lambda c: (L.Conv2D(6, 3, name="conv"), 1e-1 if c else 1e-3)),
+    Change("another epsilon", _fold_change(lambda c: (L.Conv2D(6, 3, name="conv"), 1e-1 if c else 1e-3)),
            "other epsilon", "norm", "epsilon=0.1", shown="conv"),
-    Change("another dilation before a normalization", _folded(
+    Change("another dilation before a normalization", _fold_change(
         lambda c: (L.Conv2D(6, 3, 1, "same", None, 1 + c, name="conv"), 1e-3)),
         "other dilation_rate", "conv", "(2, 2)"),
-    Change("other strides before a normalization", _folded(
+    Change("other strides before a normalization", _fold_change(
         lambda c: (L.Conv2D(6, 3, 1 + c, "same", name="conv"), 1e-3)), "other strides", "conv"),
     Change("other groups", _one(IMAGE, lambda c: L.GroupNormalization(2 if c else 4, name="norm")),
            "other groups", "norm", "groups=2"),
@@ -166,8 +166,8 @@ CHANGES = [
            "other activation", "mix", "gelu(approximate=True)"),
     Change("an exact gelu", _one(SEQUENCE, lambda c: L.Dense(8, "gelu" if c else approximate_gelu, name="mix")),
            "other activation", "mix", "'gelu' instead of 'approximate_gelu'"),
-    Change("a gelu between layers", _subclassed(
-        SEQUENCE, _mixed, lambda x, m, h: h(ops.gelu(m(x), False)), lambda x, m, h: h(ops.gelu(m(x), True))),
+    Change("a gelu between layers", _subclass_change(
+        SEQUENCE, _mix_layers, lambda x, m, h: h(ops.gelu(m(x), False)), lambda x, m, h: h(ops.gelu(m(x), True))),
         "other activation", "head", "of the output of 'mix'"),
     Change("a softmax over rows", _one(SEQUENCE, lambda c: L.Dense(8, softmax_of_rows if c else "softmax", name="mix")),
            "other activation", "mix", "softmax(axis=1)"),
@@ -181,24 +181,24 @@ CHANGES = [
            "other negative_slope", "act", "=0.17"),
     Change("a softmax dropped after a relu", _functional(SEQUENCE, _after_relu), "layer left out", "act"),
     Change("a residual dropped", _functional(SEQUENCE, _residual), "layer left out", "add", "('mix') of 2 alone"),
-    Change("a residual dropped in a call", _subclassed(
-        SEQUENCE, _mixed, lambda x, m, h: h(x + m(x)), lambda x, m, h: h(m(x))),
+    Change("a residual dropped in a call", _subclass_change(
+        SEQUENCE, _mix_layers, lambda x, m, h: h(x + m(x)), lambda x, m, h: h(m(x))),
         "operation left out", "head", "the output of 'mix'"),
-    Change("a scale dropped", _functional(SEQUENCE, _unscaled), "other inverse_sqrt_key_dim", "attend", "=1 instead"),
+    Change("a scale dropped", _functional(SEQUENCE, _omit_scale), "other inverse_sqrt_key_dim", "attend", "=1 instead"),
     Change("kernels swapped in a model of another name", _sequential, "another weight", "one", "two/kernel", _swap),
     Change("gates swapped", _one(SEQUENCE, lambda c: L.LSTM(4, return_sequences=True, name="lstm")),
            "reordered values", "lstm", "another order", _swap_gates),
     Change("another dilation", _one(IMAGE, lambda c: L.Conv2D(6, 3, 1, "same", None, 1 + c, name="conv")),
            "other dilation_rate", "conv", "(2, 2)"),
-    Change("other strides", _pooled(lambda c: L.Conv2D(6, 3, 1 + c, "same", name="conv")), "other strides", "conv"),
-    Change("no padding", _pooled(lambda c: L.Conv2D(6, 3, padding="valid" if c else "same", name="conv")),
+    Change("other strides", _pool_layer(lambda c: L.Conv2D(6, 3, 1 + c, "same", name="conv")), "other strides", "conv"),
+    Change("no padding", _pool_layer(lambda c: L.Conv2D(6, 3, padding="valid" if c else "same", name="conv")),
            "other padding", "conv", "another shape"),
     Change("padding on both sides", _functional(IMAGE, lambda x, c: L.Conv2D(6, 3, 2, name="conv")(
         L.ZeroPadding2D(1)(x)) if c else L.Conv2D(6, 3, 2, "same", name="conv")(x)),
         "other padding", "conv", "as much before as after"),
     Change("a maximum for a mean", _one(IMAGE, lambda c: (L.MaxPooling2D if c else L.AveragePooling2D)(2, name="pool")),
            "other operation", "pool", "MaxPooling2D"),
-    Change("a maximum for a sum", _functional(SEQUENCE, _merged), "other operation", "plus", "the larger"),
+    Change("a maximum for a sum", _functional(SEQUENCE, _merge_layers), "other operation", "plus", "the larger"),
     Change("a wrong scale", _one(SEQUENCE, lambda c: L.Dense(32, name="mix")),
            "quantized (int8)", "mix", "integers are right", _assign("mix/kernel", _int8_with(1.05, 0))),
     Change("a wrong zero point", _one(SEQUENCE, lambda c: L.Dense(32, name="mix")),

@@ -17,7 +17,7 @@ from keras_pe.export.parity.diagnosis.diagnose import diagnose
 TOLD = {"return_sequences": True, "return_state": True, "name": "encoder"}
 
 
-def _of_steps(kind, **options):
+def _step_model(kind, **options):
     def build():
         x = keras.Input((4, 3), name="x")
         steps, *states = kind(3, **TOLD)(x)
@@ -32,13 +32,13 @@ def _with_steps_returned():
     return keras.Model(x, [steps, L.LSTM(3, name="decoder")(steps, initial_state=states)], name="model")
 
 
-def _of_images():
+def _image_model():
     x = keras.Input((3, 4, 4, 2), name="x")
     steps, *states = L.ConvLSTM2D(2, 3, padding="same", **TOLD)(x)
     return keras.Model(x, L.ConvLSTM2D(2, 3, padding="same", name="decoder")(steps, initial_state=states), name="model")
 
 
-def _attended():
+def _attention_model():
     x, y = keras.Input((4, 3), name="x"), keras.Input((5, 3), name="y")
     keys, state = L.GRU(4, **TOLD)(x)
     queries = L.GRU(4, return_sequences=True, name="decoder")(y, initial_state=state)
@@ -50,12 +50,12 @@ def _attended():
 @pytest.mark.parametrize(
     "build",
     [
-        _of_steps(L.LSTM),
+        _step_model(L.LSTM),
         _with_steps_returned,
-        _of_steps(L.GRU),
-        _of_steps(L.LSTM, recurrent_activation="hard_sigmoid"),  # a Loop
-        _of_images,
-        _attended,
+        _step_model(L.GRU),
+        _step_model(L.LSTM, recurrent_activation="hard_sigmoid"),  # a Loop
+        _image_model,
+        _attention_model,
     ],
     ids=["LSTM", "with its steps returned", "GRU", "a loop", "ConvLSTM", "keys of attention"],
 )

@@ -1,4 +1,4 @@
-"""Which tensors of an artifact hold what a layer returns, in whatever layout, and what stands in their place."""
+"""The search finds the tensors of an artifact with a layer's output, in any layout, or their replacements."""
 
 import numpy as np
 import pytest

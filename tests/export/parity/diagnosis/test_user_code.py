@@ -10,7 +10,7 @@ from tests.export.parity.diagnosis.user_faults import CODE_FAULTS, CodeFault
 
 pytestmark = [pytest.mark.slow, pytest.mark.slow_rows(8)]
 
-_BETWEEN = {("detector.py", "tf_saved_model")}  # some of its faults are said to lie between two operations
+_BETWEEN = {("detector.py", "tf_saved_model")}  # some faults of this file lie between two operations
 _RUNTIMES = {"onnx": "onnxruntime[disabled]", "tf_saved_model": "tensorflow", "litert": "litert"}
 
 

@@ -10,7 +10,7 @@ from keras_pe.export.model.stored_weights import packed_cell
 from keras_pe.export.parity.diagnosis.weights import compare_weights, stored_weights
 
 
-def test_what_may_have_become_of_a_weight_is_tried_for_one_weight_at_a_time():
+def test_possible_changes_of_weights_are_tried_for_one_weight_at_a_time():
     inputs = keras.Input((256,))
     model = keras.Sequential([inputs, *(keras.layers.Dense(256, name=f"dense_{i}") for i in range(16))])
     nbytes = sum(v.numpy().nbytes for v in model.variables)
@@ -46,7 +46,7 @@ def test_a_weight_that_is_stored_in_integers_is_named_with_its_scale(dtype, zero
     assert (fault.layer, fault.change.cause, fault.is_certain) == ("one", f"quantized ({dtype})", True)
     assert said in str(fault.change)
     error = float(str(fault.change).rpartition(" ")[2].rstrip("."))
-    # Two digits of it are said, and the scale is fitted.
+    # The report states two digits of the scale, which is fitted.
     assert error == pytest.approx(np.abs(kernel - scale * np.rint(kernel / scale)).max(), rel=0.1)
 
 
@@ -59,7 +59,8 @@ def test_a_kernel_in_integers_is_known_whatever_axes_of_one_its_operator_has(lay
     keras.utils.set_random_seed(2)
     model = keras.Sequential([keras.Input(shape), layer])
     kernel = layer.kernel.numpy()
-    scale = np.abs(kernel).max(axis=tuple(set(range(kernel.ndim)) - {axes[0]}), keepdims=True) / 127  # of each filter
+    # Each filter has its scale
+    scale = np.abs(kernel).max(axis=tuple(set(range(kernel.ndim)) - {axes[0]}), keepdims=True) / 127
     stored = np.rint(kernel / scale).astype("int8").transpose(axes)
     stored = stored if added is None else np.expand_dims(stored, added)
     (fault,) = compare_weights(model, {"kernel": stored}).faults
@@ -78,7 +79,7 @@ def test_a_weight_that_an_operator_has_packed_is_found_in_the_package(kind, weig
     constants |= {f"head_{i}": v.numpy() for i, v in enumerate(model.get_layer("head").variables)}
     compared = compare_weights(model, constants)
     assert compared.faults == []
-    zeros = model.get_layer("head").bias.path  # whose content is that of any other zeros
+    zeros = model.get_layer("head").bias.path  # other zeros have equal content
     assert compared.sound == {each.path for each in model.weights} - {zeros}
     assert stored_weights(model, constants)[0].compared == len(model.weights)
     constants[f"packed_{weight}"].flat[2] += 1.0

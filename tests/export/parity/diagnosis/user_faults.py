@@ -26,7 +26,7 @@ class CodeFault:
     Attributes:
         file: The name of the file.
         own: A piece of its text, which is there once.
-        wrong: What the exported model has instead.
+        wrong: The faulty replacement in the exported model.
     """
 
     file: str

@@ -1,4 +1,4 @@
-"""What is measured of one output: every kind of difference, counted by rows."""
+"""The measurement of one output: every kind of difference, counted by rows."""
 
 import ml_dtypes
 import numpy as np
@@ -44,7 +44,7 @@ def test_infinities_of_both_signs_clash_whatever_is_allowed() -> None:
     assert found.clashes == 1
 
 
-def test_where_the_reference_overflows_and_the_truth_does_not_nothing_is_compared() -> None:
+def test_values_that_overflow_only_in_the_model_are_not_compared() -> None:
     expected = np.array([[1.0, np.inf], [np.inf, 2.0]], np.float32)
     truth = np.array([[1.0, 1e39], [1e39, 2.0]])
     found, failed = measure(expected, np.array([[1.0, 7.0], [7.0, 3.0]], np.float32), truth=truth)
@@ -53,7 +53,7 @@ def test_where_the_reference_overflows_and_the_truth_does_not_nothing_is_compare
 
 
 @pytest.mark.parametrize("dtype", ["int32", "bool", object, "<U1", "uint8"])
-def test_what_is_no_float_must_be_equal(dtype: object) -> None:
+def test_values_other_than_floats_must_be_equal(dtype: object) -> None:
     expected = np.array([["1"], ["0"]]).astype("int32" if dtype not in (object, "<U1") else dtype).astype(dtype)
     found, failed = measure(expected, expected[[0, 0]])
     assert failed == [1]
@@ -66,7 +66,7 @@ def test_bfloat16_is_a_float() -> None:
     assert (found.max_abs_diff, failed) == (1.0, [1])
 
 
-def test_where_decisions_count_an_error_alone_does_not() -> None:
+def test_an_error_alone_does_not_fail_if_decisions_count() -> None:
     expected = np.array([[0.6, 0.4], [0.6, 0.4], [0.2, 0.8]])
     actual = np.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
     found, failed = measure(expected, actual, allowed=None, decision=Decision("argmax"))
@@ -84,7 +84,7 @@ def test_a_margin_within_the_noise_makes_a_tie() -> None:
     assert (found.changed, found.ties) == (2, 1)
 
 
-def test_of_many_classes_only_the_expected_one_is_told() -> None:
+def test_only_the_expected_one_of_many_classes_is_reported() -> None:
     expected = np.eye(MAX_CLASSES + 1)[[3, 3, 5]]
     actual = np.eye(MAX_CLASSES + 1)[[4, 7, 5]]
     found, _ = measure(expected, actual, allowed=None, decision=Decision("argmax"))

@@ -1,4 +1,4 @@
-"""A result stands there whole or not at all, under the name of what made it; a task that kills workers is given up."""
+"""A result is stored whole under the name of its task, and a task that ends workers is given up."""
 
 import errno
 import socket
@@ -23,7 +23,7 @@ FOUND = RuntimeStatistics(rows=100, failed=1)
 KEY = result_key(model="a", rules={"y": 1.0})
 
 
-def test_what_was_saved_is_there_and_nothing_else(tmp_path: Path) -> None:
+def test_saved_results_are_stored_and_nothing_else(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "new")
     assert checkpoint.load(KEY, SHARD) is None
     checkpoint.save(KEY, SHARD, FOUND)
@@ -63,7 +63,7 @@ def test_half_a_result_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["empty", "a folder", "another archive", "another result"])
-def test_what_is_no_result_of_these_rows_is_none(tmp_path: Path, kind: str) -> None:
+def test_a_file_that_is_not_a_result_of_these_rows_is_ignored(tmp_path: Path, kind: str) -> None:
     checkpoint = Checkpoint(tmp_path)
     checkpoint.save(KEY, SHARD, FOUND)
     (path,) = tmp_path.iterdir()
@@ -181,7 +181,7 @@ def test_a_lost_connection_is_tried_again(error: BaseException) -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_every_worker_would_raise_is_raised_at_once(error: BaseException) -> None:
+def test_an_error_that_every_worker_would_raise_is_raised_at_once(error: BaseException) -> None:
     executor = Raising(error, MAX_TRIES)
     with pytest.raises(type(error)):
         list(run_tasks(executor, iter([Task("row 1", abs, (-1,))]), 1))

@@ -28,7 +28,7 @@ from keras_pe.export.parity.work.target_runner import Answer
 from keras_pe.export.results import Allowance
 from tests.export.parity.work.lookup_runtime import spec
 
-FLOOR = 1e-7  # of the sample: 8e-7 is allowed
+FLOOR = 1e-7  # a share of the sample: the tolerance is 8e-7
 NOISE = 1e-6  # next to the rows: 8e-6 is allowed there
 OFF = {"broken": 2e-5, "sound": 4e-6, "broken at first": 4e-6}
 

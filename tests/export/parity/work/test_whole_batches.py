@@ -33,7 +33,7 @@ def test_the_last_row_fills_a_batch_up() -> None:
     assert fill_up({"y": np.array([5, 6])}, TAKES)["y"].tolist() == [5, 6, 6]
 
 
-def fixed(path: Path, batch: int) -> Path:
+def fix_batch(path: Path, batch: int) -> Path:
     """Makes the batch of a file static."""
     model = onnx.load(path)
     for value in [*model.graph.input, *model.graph.output]:
@@ -47,7 +47,7 @@ def test_a_wrong_row_of_a_batch_that_is_not_whole_is_found_and_looked_into(tmp_p
     model, wrong = write_model(tmp_path / "model.onnx", None), write_model(tmp_path / "wrong.onnx", 9.0)
     x = np.random.default_rng(0).standard_normal((10, 4)).astype(np.float32)
     x[9, 2] = 10.0
-    report = check_dataset(fixed(model, 4), fixed(wrong, 4), {"x": x}, workers=0)
+    report = check_dataset(fix_batch(model, 4), fix_batch(wrong, 4), {"x": x}, workers=0)
     (result,) = report.results
     assert (result.statistics.rows, result.statistics.failed) == (10, 1)
     assert result.statistics.worst[0].row == 9

@@ -1,4 +1,4 @@
-"""A runtime that ends or refuses costs the rows that it fails on, and no others."""
+"""If a runtime ends or refuses a batch, only the faulty rows are lost."""
 
 import zipfile
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def rows(count: int, **values: float) -> dict[str, np.ndarray]:
     return {"x": x}
 
 
-def unanswered(target: TargetRunner, inputs: dict[str, np.ndarray]) -> dict[int, str]:
+def reasons_without_answer(target: TargetRunner, inputs: dict[str, np.ndarray]) -> dict[int, str]:
     """Returns the rows without an answer and why, after looking at those with one."""
     return looked_at(inputs, target.run(inputs))
 
@@ -60,7 +60,7 @@ def test_a_sound_runtime_answers_the_batch_as_it_is() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("value", [UNWANTED, DEADLY], ids=["refused", "killed"])
-def test_of_several_batches_one_that_fails_costs_the_others_nothing(value: float) -> None:
+def test_a_batch_that_fails_does_not_affect_the_others(value: float) -> None:
     batches = [rows(4), rows(8, row5=value), rows(1)]
     with runner("Dying") as target:
         found = target.run_all(batches)
@@ -72,21 +72,21 @@ def test_of_several_batches_one_that_fails_costs_the_others_nothing(value: float
 @pytest.mark.slow
 def test_the_row_that_kills_the_process_is_found_and_the_others_are_answered() -> None:
     with runner("Dying") as target:
-        missing = unanswered(target, rows(8, row5=DEADLY))
+        missing = reasons_without_answer(target, rows(8, row5=DEADLY))
         assert list(missing) == [5]
         assert "signal 9" in missing[5]
-        assert unanswered(target, rows(3)) == {}
+        assert reasons_without_answer(target, rows(3)) == {}
 
 
 def test_rows_that_are_refused_are_found() -> None:
     with runner("Dying") as target:
-        missing = unanswered(target, rows(16, row3=UNWANTED, row12=UNWANTED))
+        missing = reasons_without_answer(target, rows(16, row3=UNWANTED, row12=UNWANTED))
         assert missing == dict.fromkeys((3, 12), "ValueError: unwanted")
 
 
-def test_what_is_refused_at_both_ends_is_refused_as_a_whole() -> None:
+def test_a_batch_refused_at_both_ends_is_refused_as_a_whole() -> None:
     with runner("Dying") as target:
-        assert len(unanswered(target, rows(6, row0=UNWANTED, row5=UNWANTED))) == 6
+        assert len(reasons_without_answer(target, rows(6, row0=UNWANTED, row5=UNWANTED))) == 6
 
 
 def test_a_batch_of_one_size_only_is_filled_up() -> None:
@@ -97,7 +97,7 @@ def test_a_batch_of_one_size_only_is_filled_up() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_kept_loaded_keeps_no_limit_of_time(tmp_path: Path) -> None:
+def test_a_cached_runtime_keeps_no_time_limit(tmp_path: Path) -> None:
     model = write_model(tmp_path / "model.onnx", None)
     source = open_mapping({"x": np.zeros((1, 4), np.float32)})
     target = Target(model, spec("Slow"), "slow")
@@ -119,7 +119,7 @@ def load_error(path: Path) -> str:
 
 
 @pytest.mark.parametrize("damage", ["no configuration", "cut configuration", "flipped weights"])
-def test_of_a_damaged_model_a_worker_says_what_is_damaged_and_nothing_of_layers(tmp_path: Path, damage: str) -> None:
+def test_a_worker_reports_the_damage_of_a_model_file_and_nothing_of_layers(tmp_path: Path, damage: str) -> None:
     import keras
 
     whole, path = tmp_path / "whole.keras", tmp_path / "damaged.keras"
@@ -147,7 +147,7 @@ def test_of_a_damaged_model_a_worker_says_what_is_damaged_and_nothing_of_layers(
         ("keras_cv.theirs", "Could not deserialize class 'Theirs' because its parent module keras_cv.theirs cannot be"),
     ],
 )
-def test_of_a_model_whose_code_is_elsewhere_a_worker_names_the_way_out(
+def test_a_worker_names_the_way_out_if_the_code_of_a_model_is_elsewhere(
     tmp_path: Path, module: str, reason: str
 ) -> None:
     import keras

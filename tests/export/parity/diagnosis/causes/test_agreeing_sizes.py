@@ -1,4 +1,4 @@
-"""At which sizes an artifact agrees is told of any dynamic dimension, with few questions, once for the whole model."""
+"""The search finds the sizes at which an artifact agrees, for any dynamic dimension and once for the whole model."""
 
 import math
 
@@ -82,8 +82,8 @@ def _cases(*lengths):
     return tuple(Case(f"case {number}", {"x": x}, "a length") for number, x in enumerate(draw))
 
 
-def found(beyond, dimensions, ranges=None):
-    """Returns what is said of a runtime that is right at some sizes alone."""
+def diagnose_sizes(beyond, dimensions, ranges=None):
+    """Returns the diagnosis of a runtime that is right at some sizes alone."""
     reference = Computed(np.sin, dimensions, ranges or {})
     runner = Ending(np.sin, beyond, dimensions)
     run = run_cases(runner, runner.spec, None, reference, reference.answer(_cases(SHORT, LONG)))
@@ -93,26 +93,26 @@ def found(beyond, dimensions, ranges=None):
 def test_a_size_at_which_an_artifact_ends_or_that_it_takes_alone_is_told_of_a_dimension_of_any_name() -> None:
     for name in NAMES:
         for dimensions in (("batch", name), (f"{name}_rows", name)):
-            assert found(repeats, dimensions) == [
+            assert diagnose_sizes(repeats, dimensions) == [
                 ("clamped table", f"It agrees up to {name} {ENDS}, and not from {ENDS + 1} on.")
             ]
-            assert found(refuses, dimensions) == [
+            assert diagnose_sizes(refuses, dimensions) == [
                 ("length limit", f"It agrees up to {name} {ENDS} and refuses {ENDS + 1}.")
             ]
-            assert found(takes_seven_alone, dimensions) == [
+            assert diagnose_sizes(takes_seven_alone, dimensions) == [
                 ("frozen length", f"It agrees at {name} 7, and not at 6 and 8.")
             ]
 
 
 def test_only_sizes_that_the_model_takes_are_tried() -> None:
     threes = {"time": SizeRange(least=2, step=3)}  # 2, 5, ..., 11, ..., 38, 41, ...
-    assert found(repeats, ("batch", "time"), threes) == [
+    assert diagnose_sizes(repeats, ("batch", "time"), threes) == [
         ("clamped table", "It agrees up to time 38, and not from 41 on.")
     ]
 
 
 def questions(encodings: int) -> tuple[list[int], str]:
-    """Returns the lengths that a runtime was asked in search of a cause, and the cause."""
+    """Returns the lengths that a runtime ran in search of a cause, and the cause."""
     x = y = keras.Input((None, 4), name="x")
     for number in range(encodings):
         y = keras_pe.SinusoidalPositionEncoding(name="y" if number == encodings - 1 else f"inner_{number}")(y)
@@ -125,23 +125,23 @@ def questions(encodings: int) -> tuple[list[int], str]:
 
 
 @pytest.mark.slow
-def test_where_a_table_ends_is_found_by_halving_and_asked_once_for_all_layers() -> None:
+def test_the_end_of_a_table_is_found_by_bisection_once_for_all_layers() -> None:
     asked, cause = questions(encodings=1)
     assert cause == f"clamped table: It agrees up to length {ENDS}, and not from {ENDS + 1} on."
     halving = math.ceil(math.log2(LONG - SHORT))
-    # Both sides of the end with two more draws, and once more what is said of the other side.
+    # Two more draws run on both sides of the end, and one more on the other side for the report.
     assert len([length for length in asked if length not in (SHORT, LONG)]) <= halving + 5
     assert questions(encodings=3) == (asked, cause)
 
 
 @pytest.mark.slow
 def test_a_layer_of_another_stride_is_no_table_that_ends(tmp_path):
-    def pooled(strides):
+    def pooling_model(strides):
         x = keras.Input((None, 4), name="x")
         return keras.Model(x, keras.layers.AveragePooling1D(2, strides, padding="same", name="pool")(x))
 
-    artifact = export_onnx(pooled(3), tmp_path / "model.onnx")
-    (result,) = check_parity(pooled(2), artifact, runtimes="onnxruntime[all]").results
+    artifact = export_onnx(pooling_model(3), tmp_path / "model.onnx")
+    (result,) = check_parity(pooling_model(2), artifact, runtimes="onnxruntime[all]").results
     assert not {"clamped table", "length limit"} & {finding.cause for finding in result.findings}
     assert {finding.layer for finding in result.findings} == {"pool"}
 

@@ -1,4 +1,4 @@
-"""Causes that show when a runtime is asked again: a cast of floats to integers that cannot hold them."""
+"""Causes that another run reveals, such as a cast of floats to integers that cannot hold them."""
 
 from pathlib import Path
 from typing import Any

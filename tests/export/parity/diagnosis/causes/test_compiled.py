@@ -1,4 +1,4 @@
-"""A model that Keras answers otherwise compiled than called: it is said of Keras, with the layer."""
+"""A model whose compiled results differ from eager ones has a fault of Keras, and the layer is named."""
 
 import keras
 import numpy as np

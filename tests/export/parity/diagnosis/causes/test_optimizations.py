@@ -1,4 +1,4 @@
-"""Where levels of ONNX Runtime differ, the optimization that makes the difference is named, and each level is shown."""
+"""If levels of ONNX Runtime differ, the harmful optimization is named, and each level is reported."""
 
 import keras
 import pytest

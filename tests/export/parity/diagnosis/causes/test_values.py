@@ -1,4 +1,4 @@
-"""Causes told by two arrays alone: between artifacts there is no model to ask."""
+"""Causes inferred from two arrays alone, since two artifacts have no model to run."""
 
 import numpy as np
 import pytest

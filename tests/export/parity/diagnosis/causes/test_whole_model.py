@@ -1,4 +1,4 @@
-"""What is wrong within an artifact that shows its outputs alone is named where a changed model gives them."""
+"""Faults within an artifact that returns its outputs alone are named if a changed model gives these outputs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -60,7 +60,7 @@ def _residual(*, begin: str = "first", again: bool = False) -> keras.Model:
     return keras.Model(x, L.Dense(3, name="y")(joined))
 
 
-def _strided(*, strides: tuple[int, int] = (2, 2), padding: str = "valid", border: Any = 1) -> keras.Model:
+def _stride_model(*, strides: tuple[int, int] = (2, 2), padding: str = "valid", border: Any = 1) -> keras.Model:
     x = keras.Input((9, 9, 2), name="x")
     y = L.ZeroPadding2D(border, name="border")(x)
     y = L.Conv2D(4, 3, strides=strides, padding=padding, activation="tanh", name="edges")(y)
@@ -75,10 +75,10 @@ def _strided(*, strides: tuple[int, int] = (2, 2), padding: str = "valid", borde
         (_residual, {"again": True}, "operation added", "first"),
         (_residual, {"begin": "stem"}, "other input", "join"),
         (_residual, {"begin": "second"}, "other input", "join"),
-        (_strided, {"strides": (2, 1)}, "other strides", "edges"),
-        (_strided, {"strides": (1, 1), "padding": "same"}, "other strides and padding", "edges"),
-        (_strided, {"border": ((1, 1), (0, 2))}, "other padding", "border"),
-        (_strided, {"border": 3}, "other padding", "border"),
+        (_stride_model, {"strides": (2, 1)}, "other strides", "edges"),
+        (_stride_model, {"strides": (1, 1), "padding": "same"}, "other strides and padding", "edges"),
+        (_stride_model, {"border": ((1, 1), (0, 2))}, "other padding", "border"),
+        (_stride_model, {"border": 3}, "other padding", "border"),
         (_tokens, {"mask_zero": False}, "dropped mask", None),
         (_tokens, {"start_index": 2}, "start index off", "positions"),
         (_tokens, {"layout": "interleaved"}, "wrong layout", "positions"),
@@ -88,7 +88,7 @@ def _strided(*, strides: tuple[int, int] = (2, 2), padding: str = "valid", borde
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
-def test_what_one_layer_became_is_named_by_the_outputs_alone(
+def test_the_change_of_one_layer_is_named_by_the_outputs_alone(
     build: Callable[..., keras.Model], change: dict[str, Any], cause: str, layer: str | None
 ) -> None:
     model, changed = seeded(build()), build(**change)

@@ -1,4 +1,4 @@
-"""What has happened to a weight is told from its values: thirty changes, each by its name, and rounding by none."""
+"""The values of a weight identify its change: thirty changes have each a name, and rounding has none."""
 
 import ml_dtypes
 import numpy as np
@@ -15,7 +15,7 @@ HEADS = KERNEL.reshape(24, 4, 6)
 CONV = RNG.standard_normal((3, 3, 4, 8)).astype(np.float32)
 
 
-def _quantized(array, levels, axis=None):
+def _quantize(array, levels, axis=None):
     axes = None if axis is None else tuple(i for i in range(array.ndim) if i != axis)
     step = np.abs(array).max(axis=axes, keepdims=True) / levels
     return (np.rint(array / step) * step).astype(np.float32)
@@ -35,8 +35,8 @@ def _with(array, place, value):
 CHANGES = [
     ("rounded values", "float16", KERNEL, KERNEL.astype(np.float16).astype(np.float32)),
     ("rounded values", "bfloat16", KERNEL, KERNEL.astype(ml_dtypes.bfloat16).astype(np.float32)),
-    ("quantized (int8)", f"the scale {np.abs(KERNEL).max() / 127:.6g}", KERNEL, _quantized(KERNEL, 127)),
-    ("quantized (int8)", "axis 1", WIDE, _quantized(WIDE, 127, axis=1)),
+    ("quantized (int8)", f"the scale {np.abs(KERNEL).max() / 127:.6g}", KERNEL, _quantize(KERNEL, 127)),
+    ("quantized (int8)", "axis 1", WIDE, _quantize(WIDE, 127, axis=1)),
     ("rounded values", "cut to bfloat16", KERNEL, (KERNEL.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)),
     ("rounded values", "3 decimals", KERNEL, np.round(KERNEL, 3)),
     ("quantized (int8)", "scales stand in the place", WIDE, _with_scales_of_others(WIDE)),
@@ -48,7 +48,7 @@ CHANGES = [
         _with(WIDE, [3, 5, 9], WIDE[[3, 5, 9]] * np.float32([[2], [0.5], [1.5]])),
     ),
     ("scaled values", "Index 1 of axis 0 (1 of 2) is multiplied by 3;", WIDE[:2], _with(WIDE[:2], 1, 3 * WIDE[1])),
-    ("quantized (int4)", "the scale", WIDE, _quantized(WIDE, 7)),
+    ("quantized (int4)", "the scale", WIDE, _quantize(WIDE, 7)),
     ("scaled values", "0.125", KERNEL, KERNEL * np.float32(0.125)),
     ("scaled values", "1.001", BIAS, BIAS * np.float32(1.001)),
     ("flipped sign", "sign", KERNEL, -KERNEL),
@@ -95,7 +95,7 @@ def test_a_change_is_named_with_its_numbers(cause, said, expected, actual):
 
 
 def _with_nan_in_both(places, change):
-    """Returns a kernel that is NaN at some places, and the same after a change that leaves NaN where it is."""
+    """Returns a kernel with NaN at some indices, and a changed copy with NaN at these indices."""
     return _with(KERNEL, places, np.nan), _with(np.asarray(change(KERNEL)), places, np.nan)
 
 
@@ -109,7 +109,7 @@ def _with_nan_in_both(places, change):
         ("offset values", "+0.25", lambda a: a + np.float32(0.25)),
         ("clipped values", "cut at -0.5 and 0.7", lambda a: np.clip(a, -0.5, 0.7)),
         ("rounded values", "float16", lambda a: a.astype(np.float16).astype(np.float32)),
-        ("quantized (int8)", "multiples of", lambda a: _quantized(a, 127)),
+        ("quantized (int8)", "multiples of", lambda a: _quantize(a, 127)),
         ("missing values", "zero throughout", np.zeros_like),
         ("missing values", "3 throughout", lambda a: np.full_like(a, 3)),
         ("changed values", "1 value differs at [7, 11]", lambda a: _with(a, (7, 11), 9.0)),

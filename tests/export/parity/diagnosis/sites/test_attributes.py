@@ -12,7 +12,7 @@ from keras import ops
 from onnx import helper
 
 from keras_pe.export import Cause, check_parity, export_onnx
-from tests.export.parity.diagnosis.changes import SEQUENCE, Change, assign, functional, one, pooled, say
+from tests.export.parity.diagnosis.changes import SEQUENCE, Change, assign, functional, one, pool_layer, say
 
 
 def quick_gelu(x):
@@ -41,7 +41,7 @@ def _both_ways(is_changed: bool) -> keras.Layer:
     return L.Bidirectional(L.LSTM(4, return_sequences=True, name="steps"), merge_mode=mode, name="both")
 
 
-def _of_activation(is_changed: bool) -> keras.Layer:
+def _activation_layer(is_changed: bool) -> keras.Layer:
     activation = "sigmoid" if is_changed else "tanh"
     return L.Bidirectional(L.GRU(4, activation, return_sequences=True, name="steps"), name="both")
 
@@ -50,18 +50,18 @@ def _up_to_half(x):
     return ops.clip(x, 0, 0.5)
 
 
-def _normalized(axis, **kwargs):
+def _normalize_axis(axis, **kwargs):
     return one((8, 8), lambda c: L.LayerNormalization(axis=axis if c else -1, name="norm", **kwargs))
 
 
 CHANGES = [
     Change("another merge mode", one(SEQUENCE, _both_ways), "other merge_mode", "both", "'ave' instead of 'sum'"),
-    Change("another activation of both layers within", one(SEQUENCE, _of_activation), "other activation", "both",
+    Change("another activation of both layers within", one(SEQUENCE, _activation_layer), "other activation", "both",
            "'sigmoid' instead of 'tanh'"),
     Change("a cut that no activation has", one(SEQUENCE, lambda c: L.Activation(_up_to_half if c else "relu",
            name="act")), "clipped values", "act", "cut at 0.5"),
-    Change("another axis", _normalized(1), "other axis", "norm"),
-    Change("two axes", _normalized([1, 2], center=False, scale=False), "other axis", "norm", "[1, 2]"),
+    Change("another axis", _normalize_axis(1), "other axis", "norm"),
+    Change("two axes", _normalize_axis([1, 2], center=False, scale=False), "other axis", "norm", "[1, 2]"),
     Change("no mean taken off", one((8, 8), lambda c: L.RMSNormalization(epsilon=1e-3, name="norm") if c else
            L.LayerNormalization(center=False, name="norm")), "other operation", "norm", "RMSNormalization",
            assign("norm/scale", lambda scale: np.random.default_rng(zlib.crc32(b"norm/gamma")).uniform(0.5, 1.5, 8))),
@@ -76,26 +76,26 @@ CHANGES = [
            "other activation", "mix", "1.702"),
     Change("logarithms", one(SEQUENCE, lambda c: L.Dense(8, "log_softmax" if c else "softmax", name="mix")),
            "other activation", "mix", "log_softmax"),
-    Change("a kernel that is turned", pooled(lambda c: L.Conv2D(6, 3, name="conv")), "transposed axes", "conv",
+    Change("a kernel that is turned", pool_layer(lambda c: L.Conv2D(6, 3, name="conv")), "transposed axes", "conv",
            after=assign("conv/kernel", lambda w: w.transpose(1, 0, 2, 3))),
     Change("heads in another order", functional(SEQUENCE, lambda x, c: L.MultiHeadAttention(2, 4, name="attend")(x, x)),
            "reversed values", "attend/query", after=assign("query/kernel", lambda w: w[:, ::-1])),
-    Change("an unbiased variance", pooled(lambda c: L.BatchNormalization(name="norm")), "scaled values", "norm",
+    Change("an unbiased variance", pool_layer(lambda c: L.BatchNormalization(name="norm")), "scaled values", "norm",
            after=assign("norm/moving_variance", lambda v: v * 144 / 143)),
     Change("a border on one side", functional((12, 12, 4), lambda x, c: L.Flatten(name="flat")(
         L.ZeroPadding2D(((0, 2), (0, 2)) if c else 1, name="border")(x))), "other padding", "border", "((0, 2), "),
-    Change("other strides", pooled(lambda c: L.Conv2D(6, 3, 1 if c else 2, name="conv")), "other strides", "conv"),
-    Change("strides of one axis", pooled(lambda c: L.Conv2D(6, 3, (1, 2) if c else (2, 2), name="conv")),
+    Change("other strides", pool_layer(lambda c: L.Conv2D(6, 3, 1 if c else 2, name="conv")), "other strides", "conv"),
+    Change("strides of one axis", pool_layer(lambda c: L.Conv2D(6, 3, (1, 2) if c else (2, 2), name="conv")),
            "other strides", "conv", "(1, 2) instead of (2, 2)"),
-    Change("strides and padding", pooled(lambda c: L.Conv2D(6, 3, 1 if c else 2, "valid" if c else "same",
+    Change("strides and padding", pool_layer(lambda c: L.Conv2D(6, 3, 1 if c else 2, "valid" if c else "same",
            name="conv")), "other strides and padding", "conv", "padding='valid' instead of 'same'"),
-    Change("strides that keep the channels", pooled(lambda c: L.DepthwiseConv2D(3, 2 if c else 1, "same",
+    Change("strides that keep the channels", pool_layer(lambda c: L.DepthwiseConv2D(3, 2 if c else 1, "same",
            name="conv")), "other strides", "conv"),
-    Change("a wider border", pooled(lambda c: L.ZeroPadding2D(2 if c else 1, name="border")), "other padding",
+    Change("a wider border", pool_layer(lambda c: L.ZeroPadding2D(2 if c else 1, name="border")), "other padding",
            "border", "((2, 2), (2, 2))"),
-    Change("a narrower cut", pooled(lambda c: L.Cropping2D(((1, 2), (2, 2)) if c else 2, name="cut")),
+    Change("a narrower cut", pool_layer(lambda c: L.Cropping2D(((1, 2), (2, 2)) if c else 2, name="cut")),
            "other cropping", "cut", "((1, 2), (2, 2))"),
-    Change("a larger window", pooled(lambda c: L.MaxPooling2D(3 if c else 2, strides=2, name="window")),
+    Change("a larger window", pool_layer(lambda c: L.MaxPooling2D(3 if c else 2, strides=2, name="window")),
            "other pool_size", "window", "(3, 3)"),
 ]  # fmt: skip
 QUICK = {"both numbers of a scaling"}
@@ -137,7 +137,7 @@ def test_a_bias_that_the_graph_adds_twice_is_named_though_it_is_right_itself(tmp
 
 @keras.saving.register_keras_serializable("tests")
 class Own(L.Layer):
-    """A layer of a user's own, with attributes that Keras has and that it has not."""
+    """A layer of a user's own, with known and unknown attributes of Keras."""
 
     def __init__(self, wrong=False, temperature=2.0, epsilon=1e-3, **options):
         super().__init__(**options)

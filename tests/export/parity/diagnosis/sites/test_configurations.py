@@ -49,7 +49,7 @@ def _other(kind: Any, shape: tuple[int | None, ...], right: Config, wrong: Confi
     return plant
 
 
-def _of_sections(right: Config, wrong: Config) -> Plant:
+def _section_plant(right: Config, wrong: Config) -> Plant:
     def plant() -> tuple[keras.Model, Compute]:
         layer, other = (RotaryPositionEncoding(shared_rates=True, **each, name="y") for each in (right, wrong))
         x = keras.Input((None, 2, 24), name="x")
@@ -60,7 +60,7 @@ def _of_sections(right: Config, wrong: Config) -> Plant:
     return plant
 
 
-def _of_steps(**wrong: Any) -> Plant:
+def _step_plant(**wrong: Any) -> Plant:
     def plant() -> tuple[keras.Model, Compute]:
         layer, other = TimestepEmbedding(16, name="y"), TimestepEmbedding(16, **wrong)
         steps = keras.Input((), dtype="int32", name="steps")
@@ -69,13 +69,13 @@ def _of_steps(**wrong: Any) -> Plant:
     return plant
 
 
-def _of_slopes(**wrong: Any) -> Plant:
+def _slope_plant(**wrong: Any) -> Plant:
     return _other(AlibiBias, (None, 8), {}, wrong, num_heads=6)
 
 
 QUICK: dict[str, tuple[Plant, str, str, Any, Any]] = {
-    "slopes": (_of_slopes(rule="paper"), "other rule", "rule", "press", "paper"),
-    "times": (_of_steps(scale=1000.0), "other scale", "scale", 1.0, 1000.0),
+    "slopes": (_slope_plant(rule="paper"), "other rule", "rule", "press", "paper"),
+    "times": (_step_plant(scale=1000.0), "other scale", "scale", 1.0, 1000.0),
     "width of rotation": (_rotary({"rotary_dim": 8}, {"rotary_dim": 12}), "other rotary_dim", "rotary_dim", 8, 12),
     "factor": (_rotary(_scaling(YARN), _scaling(YARN, factor=8.0)), "other factor", "scaling.factor", 4.0, 8.0),
     "llama3": (_rotary(_scaling(LLAMA), _scaling(LLAMA, factor=32.0)), "other factor", "scaling.factor", 8.0, 32.0),
@@ -87,7 +87,7 @@ QUICK: dict[str, tuple[Plant, str, str, Any, Any]] = {
         (2, 1),
     ),
     "sections": (
-        _of_sections({"sections": (6, 3, 3)}, {"sections": (2, 5, 5)}),
+        _section_plant({"sections": (6, 3, 3)}, {"sections": (2, 5, 5)}),
         "other sections",
         "sections",
         (6, 3, 3),
@@ -194,7 +194,7 @@ SLOW: dict[str, tuple[Plant, str, str, Any, Any]] = {
         (0.076923, pytest.approx(0.00045454, rel=1e-3)),
     ),
     "interleaved sections": (
-        _of_sections({"sections": (6, 3, 3)}, {"sections": (6, 3, 3), "interleave_sections": True}),
+        _section_plant({"sections": (6, 3, 3)}, {"sections": (6, 3, 3), "interleave_sections": True}),
         "other interleave_sections",
         "interleave_sections",
         False,
@@ -254,9 +254,9 @@ SLOW: dict[str, tuple[Plant, str, str, Any, Any]] = {
         False,
         True,
     ),
-    "largest exponent": (_of_slopes(bias_max=4.0), "other bias_max", "bias_max", 8.0, 4.0),
-    "shift": (_of_steps(downscale_freq_shift=0.0), "other downscale_freq_shift", "downscale_freq_shift", 1.0, 0.0),
-    "period": (_of_steps(max_period=100.0), "other max_period", "max_period", 1e4, 100.0),
+    "largest exponent": (_slope_plant(bias_max=4.0), "other bias_max", "bias_max", 8.0, 4.0),
+    "shift": (_step_plant(downscale_freq_shift=0.0), "other downscale_freq_shift", "downscale_freq_shift", 1.0, 0.0),
+    "period": (_step_plant(max_period=100.0), "other max_period", "max_period", 1e4, 100.0),
     "sines of a grid": (
         _other(SinusoidalPositionEncoding, (None, None, 16), {}, {"max_timescale": 100.0}),
         "other convention",
@@ -299,7 +299,7 @@ def test_a_beta_fast_passes_only_if_it_changes_no_rate(beta_fast: float) -> None
     plant = _rotary(_scaling(YARN), _scaling(YARN, beta_fast=beta_fast), (None, 2, 32))
     rates = [rope_timescales(channels=32, **{**YARN, **each}).timescales for each in ({}, {"beta_fast": beta_fast})]
     if np.array_equal(*rates):
-        with pytest.raises(AssertionError):  # of a runtime that passes
+        with pytest.raises(AssertionError):  # the runtime passes
             findings(*plant())
     else:
         (finding,) = findings(*plant())

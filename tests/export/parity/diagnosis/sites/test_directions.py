@@ -1,4 +1,4 @@
-"""What a file makes of the two directions of a layer is named, in files of every exporter."""
+"""A change of the two directions of a layer is named, in files of every exporter."""
 
 import pytest
 from fault_examples import seeded
@@ -53,7 +53,7 @@ SAMPLE = [CHANGES[0], CHANGES[-1]]
 
 
 @pytest.mark.parametrize("change", sample_cases(CHANGES, SAMPLE), ids=lambda change: change.name)
-def test_what_became_of_the_two_directions_is_named(change, tmp_path, plain_worker):
+def test_a_change_of_the_two_directions_is_named(change, tmp_path, plain_worker):
     result = say(change, tmp_path, plain_worker)
     (finding,) = result.findings
     assert (finding.cause, finding.layer) == (change.cause, change.layer), result

@@ -93,7 +93,7 @@ def test_a_wrong_vocabulary_is_named_by_the_outputs_alone(words: list[int], at: 
     assert finding.parameters[0].name == f"index of {at}"
 
 
-def _binned(borders: list[float], mode: str) -> keras.Model:
+def _bin_model(borders: list[float], mode: str) -> keras.Model:
     x = keras.Input((1 if mode == "one_hot" else 3,), name="x")
     bins = L.Discretization(borders, output_mode=mode, name="bins")(x)
     inner = bins if mode == "one_hot" else L.Flatten()(L.Embedding(5, 4, name="embed")(bins))
@@ -108,8 +108,8 @@ def test_the_borders_of_bins_are_named_in_a_file_of_which_the_outputs_alone_tell
 ) -> None:
     if mode == "one_hot" and len(borders) == 2:
         borders = [-1.0, 0.0, 3.0]  # the number of bins is the width of the output
-    export_litert(_binned(borders, mode), tmp_path / "bins.tflite")
-    report = check_parity(_binned([-1.0, 0.0, 1.0], mode), tmp_path / "bins.tflite")
+    export_litert(_bin_model(borders, mode), tmp_path / "bins.tflite")
+    report = check_parity(_bin_model([-1.0, 0.0, 1.0], mode), tmp_path / "bins.tflite")
     (finding,) = report.findings
     assert (finding.cause, finding.layer) == ("other bin_boundaries", "bins"), str(report)
     assert finding.parameters == (OtherValue("bin_boundaries", (-1.0, 0.0, 1.0), tuple(borders)),)

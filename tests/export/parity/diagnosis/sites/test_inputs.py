@@ -1,4 +1,4 @@
-"""What is done to what a layer is given, or what it is given instead, is named, with the layer that gets it."""
+"""A changed or exchanged input of a layer is named, with the layer that receives it."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from keras import ops
 from tests.export.parity.diagnosis.changes import IMAGE, SEQUENCE, Change, functional, say
 
 
-def _mixed(alter):
+def _alter_mix(alter):
     def layers(x, is_changed):
         mixed = L.Dense(8, name="mix")(x)
         return alter(mixed) if is_changed else mixed
@@ -30,7 +30,7 @@ def _keys_for_values(x, is_changed):
     return L.MultiHeadAttention(2, 4, name="attend")(x, *((other, one) if is_changed else (one, other)))
 
 
-def _shuffled(x, is_changed):
+def _shuffle_groups(x, is_changed):
     mixed = L.Conv2D(6, 3, groups=2, name="mix")(x)
     if not is_changed:
         return mixed
@@ -43,7 +43,7 @@ def _dealt(x, is_changed):
     return L.GroupNormalization(2, name="groups")(ops.take(x, order, axis=2) if is_changed else x)
 
 
-def _reflected(x, is_changed):
+def _reflect_border(x, is_changed):
     around = [[0, 0], [1, 1], [1, 1], [0, 0]]
     conv = L.Conv2D(6, 3, padding="valid" if is_changed else "same", name="conv")
     return conv(ops.pad(x, around, "reflect") if is_changed else x)
@@ -66,16 +66,16 @@ def _divided_twice(x, is_changed):
 
 CHANGES = [
     Change("a mask that sees ahead", functional((6, 8), _seen_ahead), "shifted mask", "attend", "shifted by 1"),
-    Change("shuffled", functional(IMAGE, _shuffled), "reordered input", "head", "in another order"),
+    Change("shuffled", functional(IMAGE, _shuffle_groups), "reordered input", "head", "in another order"),
     Change("dealt", functional((6, 6), _dealt), "reordered input", "groups", "in another order"),
-    Change("reflected", functional(IMAGE, _reflected), "other padding", "conv", "'reflect'"),
+    Change("reflected", functional(IMAGE, _reflect_border), "other padding", "conv", "'reflect'"),
     Change("the first step", functional((6, 8), _one_step), "other input", "head", "the first step of the output"),
     Change("ids plus one", functional((6,), _ids), "shifted input", "table", "plus 1"),
     Change("divided twice", functional(SEQUENCE, _divided_twice), "scaled input", "mix", "times 0.0039"),
-    Change("scaled", _mixed(lambda x: x * 2.5), "scaled input", "head", "times 2.5"),
-    Change("cut", _mixed(lambda x: ops.clip(x, -1, 1)), "clipped input", "head", "cut at -1 and 1"),
-    Change("reversed", _mixed(lambda x: ops.flip(x, 2)), "reversed input", "head", "along axis 2"),
-    Change("bent", _mixed(ops.tanh), "other activation", "head", "through tanh"),
+    Change("scaled", _alter_mix(lambda x: x * 2.5), "scaled input", "head", "times 2.5"),
+    Change("cut", _alter_mix(lambda x: ops.clip(x, -1, 1)), "clipped input", "head", "cut at -1 and 1"),
+    Change("reversed", _alter_mix(lambda x: ops.flip(x, 2)), "reversed input", "head", "along axis 2"),
+    Change("bent", _alter_mix(ops.tanh), "other activation", "head", "through tanh"),
 ]
 
 
@@ -83,7 +83,7 @@ CHANGES = [
 @pytest.mark.parametrize("change", [
     pytest.param(c, id=c.name, marks=() if c.name == "scaled" else pytest.mark.slow) for c in CHANGES
 ])  # fmt: skip
-def test_what_is_done_to_an_input_is_named_with_the_layer_that_gets_it(change, tmp_path, plain_worker):
+def test_a_change_of_an_input_is_named_with_the_layer_that_receives_it(change, tmp_path, plain_worker):
     result = say(change, tmp_path, plain_worker)
     (finding,) = result.findings
     assert (finding.cause, finding.layer) == (change.cause, change.layer), result

@@ -1,4 +1,4 @@
-"""An operation that is left out or added is named with the layer that it belongs to."""
+"""An operation that is left out or added is named with its layer."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +27,7 @@ def build(left: int | None) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("left", "gone"), [(0, "of_b"), (1, "of_a")])
-def test_of_two_inputs_the_one_that_is_not_read_is_named(tmp_path: Path, left: int, gone: str) -> None:
+def test_an_input_that_is_not_read_is_named(tmp_path: Path, left: int, gone: str) -> None:
     model, mistaken = build(None), build(left)
     mistaken.set_weights(model.get_weights())
     report = check_parity(model, export_onnx(mistaken, tmp_path / "model.onnx"), runtimes="onnxruntime[all]")

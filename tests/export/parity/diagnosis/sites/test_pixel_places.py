@@ -1,4 +1,4 @@
-"""A file that resizes images from other places is told from other weights: the convention is named."""
+"""Other pixel coordinates of a resize are distinguished from other weights, and the convention is named."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ CORNER = {"coordinate_transformation_mode": b"asymmetric"}
     ],
     ids=["aligned corners", "from the corner", "the pixel below", "twice from the corner", "twice the pixel below"],
 )
-def test_what_became_of_the_places_between_pixels_is_named(layer, attributes, cause, said, tmp_path):
+def test_a_change_of_the_coordinates_between_pixels_is_named(layer, attributes, cause, said, tmp_path):
     keras.utils.set_random_seed(0)
     images = keras.Input((12, 17, 3), name="images")
     resized = type(layer).from_config(layer.get_config())(images)

@@ -1,4 +1,4 @@
-"""What may become of a call, planted as numbers in the place of its output, is named with the layer."""
+"""Possible changes of a call, planted as numbers in the place of its output, are named with the layer."""
 
 import keras
 import numpy as np
@@ -12,7 +12,7 @@ from keras_pe.signal.distances import relative_buckets
 from tests.export.parity.diagnosis.planted import findings, one_layer
 
 
-def _of_layer(layer, wrong, *shapes):
+def _plant_layer(layer, wrong, *shapes):
     """Returns a model of a layer, and what computes something else with that layer and its weights."""
     model = seeded(one_layer(layer, *shapes))
     return model, lambda inputs: np.asarray(wrong(layer, *inputs.values()))
@@ -33,7 +33,7 @@ def _both_statistics():
     def wrong(layer, x):
         return _with_weights(layer, x, moving_mean=np.zeros(6), moving_variance=np.ones(6))
 
-    return _of_layer(L.BatchNormalization(name="y"), wrong, (6,))
+    return _plant_layer(L.BatchNormalization(name="y"), wrong, (6,))
 
 
 def _exchanged_statistics():
@@ -41,7 +41,7 @@ def _exchanged_statistics():
         mean, variance = layer.moving_mean.numpy(), layer.moving_variance.numpy()
         return _with_weights(layer, x, moving_mean=variance, moving_variance=np.abs(mean))
 
-    model, compute = _of_layer(L.BatchNormalization(name="y"), wrong, (6,))
+    model, compute = _plant_layer(L.BatchNormalization(name="y"), wrong, (6,))
     model.get_layer("y").moving_mean.assign(np.linspace(0.2, 0.9, 6))
     return model, compute
 
@@ -50,7 +50,7 @@ def _deviations():
     config = {"mean": [1.0, 2.0, 3.0, 4.0], "variance": [4.0, 9.0, 0.25, 16.0]}
     wrong = L.Normalization(**{**config, "variance": [2.0, 3.0, 0.5, 4.0]})
     wrong.build((None, 4))
-    return _of_layer(L.Normalization(**config, name="y"), lambda _, x: wrong(x), (4,))
+    return _plant_layer(L.Normalization(**config, name="y"), lambda _, x: wrong(x), (4,))
 
 
 def _bias_of_the_state():
@@ -61,14 +61,14 @@ def _bias_of_the_state():
         layer.cell.bias.assign(bias)
         return y
 
-    return _of_layer(L.GRU(3, unroll=True, name="y"), wrong, (5, 4))
+    return _plant_layer(L.GRU(3, unroll=True, name="y"), wrong, (5, 4))
 
 
 def _causal_softmax():
     def wrong(_, x):
         return ops.softmax(ops.where(np.tri(x.shape[-1], dtype=bool), x, -1e9))
 
-    return _of_layer(L.Softmax(name="y"), wrong, (2, 5, 5))
+    return _plant_layer(L.Softmax(name="y"), wrong, (2, 5, 5))
 
 
 def _exchanged_directions():
@@ -82,7 +82,7 @@ def _exchanged_directions():
         return y
 
     layer = L.Bidirectional(L.GRU(3, return_sequences=True, unroll=True), name="y")
-    return _of_layer(layer, wrong, (5, 4))
+    return _plant_layer(layer, wrong, (5, 4))
 
 
 def _batch_statistics():
@@ -92,22 +92,22 @@ def _batch_statistics():
         layer.set_weights(kept)
         return y
 
-    return _of_layer(L.BatchNormalization(name="y"), wrong, (4, 6))
+    return _plant_layer(L.BatchNormalization(name="y"), wrong, (4, 6))
 
 
 def _twice():
-    return _of_layer(L.Dense(6, "sigmoid", name="y"), lambda layer, x: ops.sigmoid(layer(x)), (4,))
+    return _plant_layer(L.Dense(6, "sigmoid", name="y"), lambda layer, x: ops.sigmoid(layer(x)), (4,))
 
 
 def _not_at_all():
     def wrong(layer, x):
         return ops.matmul(x, layer.kernel) + layer.bias
 
-    return _of_layer(L.Dense(6, "tanh", name="y"), wrong, (4,))
+    return _plant_layer(L.Dense(6, "tanh", name="y"), wrong, (4,))
 
 
 def _first_row():
-    return _of_layer(L.Dense(6, name="y"), lambda layer, x: ops.broadcast_to(layer(x)[:1], (len(x), 6)), (4,))
+    return _plant_layer(L.Dense(6, name="y"), lambda layer, x: ops.broadcast_to(layer(x)[:1], (len(x), 6)), (4,))
 
 
 def _exchanged_states():
@@ -134,7 +134,7 @@ def _other_schedule():
     wrong = keras_pe.SinusoidalPositionEncoding(
         max_timescale=200.0, layout="interleaved", endpoint=False, start_index=3
     )
-    return _of_layer(keras_pe.SinusoidalPositionEncoding(name="y"), lambda _, x: wrong(x), (None, 16))
+    return _plant_layer(keras_pe.SinusoidalPositionEncoding(name="y"), lambda _, x: wrong(x), (None, 16))
 
 
 def _rotary(said_of_layer=None, **wrong_arguments):
@@ -145,12 +145,12 @@ def _rotary(said_of_layer=None, **wrong_arguments):
         layer = keras_pe.RotaryPositionEncoding(scaling=right, name="y")
         wrong = keras_pe.RotaryPositionEncoding(**{"scaling": right, **wrong_arguments})
         compute = said_of_layer or (lambda layer, x: layer(x))
-        return _of_layer(layer, lambda _, x: compute(wrong, x), (None, 2, 16))
+        return _plant_layer(layer, lambda _, x: compute(wrong, x), (None, 2, 16))
 
     return plant
 
 
-def _clamped(layer, x):
+def _clamp_positions(layer, x):
     return layer(x, positions=np.minimum(np.arange(x.shape[1]), 2).astype("int32"))
 
 
@@ -159,7 +159,7 @@ def _rounded_rates():
     factors = (rates / np.asarray(ops.convert_to_numpy(ops.cast(ops.cast(rates, "bfloat16"), "float32")))).tolist()
     scaling = {"rope_type": "longrope", "short_factor": factors, "long_factor": factors, "attention_factor": 1.0}
     wrong = keras_pe.RotaryPositionEncoding(scaling={**scaling, "original_max_position_embeddings": 1, "length": 1})
-    return _of_layer(keras_pe.RotaryPositionEncoding(name="y"), lambda _, x: wrong(x), (None, 2, 16))
+    return _plant_layer(keras_pe.RotaryPositionEncoding(name="y"), lambda _, x: wrong(x), (None, 2, 16))
 
 
 def _bucket():
@@ -170,11 +170,11 @@ def _bucket():
         return np.moveaxis(table[np.where(distances == -2, buckets + 1, buckets)], -1, 0)[np.newaxis]
 
     layer = keras_pe.RelativePositionBias(4, num_buckets=8, max_distance=16, name="y")
-    return _of_layer(layer, wrong, (None, 4, 8))
+    return _plant_layer(layer, wrong, (None, 4, 8))
 
 
 def _softmax_of_rows():
-    return _of_layer(L.Softmax(name="y"), lambda _, x: ops.softmax(x, axis=1), (5, 6))
+    return _plant_layer(L.Softmax(name="y"), lambda _, x: ops.softmax(x, axis=1), (5, 6))
 
 
 def _run_forwards():
@@ -184,14 +184,14 @@ def _run_forwards():
         layer.go_backwards = True
         return y
 
-    return _of_layer(L.GRU(3, go_backwards=True, unroll=True, name="y"), wrong, (5, 4))
+    return _plant_layer(L.GRU(3, go_backwards=True, unroll=True, name="y"), wrong, (5, 4))
 
 
 def _turned_in_place():
     def wrong(layer, x):
         return ops.flip(layer(ops.flip(x, 1)), 1)
 
-    return _of_layer(L.GRU(3, return_sequences=True, unroll=True, name="y"), wrong, (5, 4))
+    return _plant_layer(L.GRU(3, return_sequences=True, unroll=True, name="y"), wrong, (5, 4))
 
 
 def _turned_back(layer, x):
@@ -203,7 +203,7 @@ def _learned_from_one():
         table = layer.get_weights()[0]
         return x + table[np.minimum(1 + np.arange(x.shape[1]), 599)]
 
-    return _of_layer(keras_pe.LearnedPositionEmbedding(600, name="y"), wrong, (None, 6))
+    return _plant_layer(keras_pe.LearnedPositionEmbedding(600, name="y"), wrong, (None, 6))
 
 
 def _convolution(change, **options):
@@ -216,7 +216,7 @@ def _convolution(change, **options):
         other.set_weights(layer.get_weights())
         return change[1](np.asarray(other(x)))
 
-    return _of_layer(layer, wrong, (7, 8, 2))
+    return _plant_layer(layer, wrong, (7, 8, 2))
 
 
 def _padded_afterwards():
@@ -229,7 +229,7 @@ def _not_dilated():
 
 
 def _cropped_elsewhere():
-    return _of_layer(L.Cropping1D(2, name="y"), lambda _, x: x[:, 1:-3], (9, 4))
+    return _plant_layer(L.Cropping1D(2, name="y"), lambda _, x: x[:, 1:-3], (9, 4))
 
 
 def _inverted_padding():
@@ -294,7 +294,7 @@ def _cut_on_the_other_side(kind, *shape):
         inner = (slice(1, 1 + 2 * size) for size in shape[:-1])
         return np.asarray(whole(x))[:, *inner]
 
-    return _of_layer(kind(3, 3, strides=2, padding="same", name="y"), wrong, shape)
+    return _plant_layer(kind(3, 3, strides=2, padding="same", name="y"), wrong, shape)
 
 
 def _transposed_1d():
@@ -331,7 +331,7 @@ def _transposed_2d():
         (_rotary(layout="interleaved"), "wrong layout", "with layout='interleaved' instead of 'halves'"),
         (_rotary(lambda layer, x: layer(x, start_index=300)), "start index off", "with positions offset by 300"),
         (_rotary(scaling=None), "missing scaling", "without its scaling 'yarn', factor 4,"),
-        (_rotary(_clamped), "clamped table", "each position beyond 2 taken for 2"),
+        (_rotary(_clamp_positions), "clamped table", "each position beyond 2 taken for 2"),
         (_rounded_rates, "rounded rates", "rates rounded to bfloat16"),
         (_bucket, "other bucket", "distance -2 in bucket 3 instead of 2"),
         (_softmax_of_rows, "other axis", "axis=1"),
@@ -351,14 +351,14 @@ def _transposed_2d():
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_what_has_become_of_a_call_is_named_with_the_layer(plant, cause, said):
+def test_a_change_of_a_call_is_named_with_the_layer(plant, cause, said):
     (finding,) = findings(*plant())
     assert (finding.cause, finding.layer) == (cause, "y"), finding
     assert said.casefold() in finding.evidence.casefold()
 
 
 @pytest.mark.slow
-def test_of_a_shared_layer_the_call_at_fault_is_named():
+def test_the_call_at_fault_of_a_shared_layer_is_named():
     x = keras.Input((4,), name="x")
     shared = L.Dense(4, "tanh", name="shared")
     once = shared(x)
@@ -374,7 +374,7 @@ def test_of_a_shared_layer_the_call_at_fault_is_named():
 
 
 @pytest.mark.slow
-def test_what_nothing_explains_is_said_to_differ_in_the_rows_where_it_does():
+def test_an_unexplained_difference_is_reported_with_its_rows():
     layer = L.Dense(6, name="y")
     model = seeded(one_layer(layer, (40, 4)))
 

@@ -18,7 +18,7 @@ ROTARY = keras_pe.RotaryPositionEncoding
 HEADS, SEQUENCE = (None, 2, 16), (None, 16)
 
 
-def _counted(kind: Any, shape: tuple[int | None, ...], wrong: Wrong, **config: Any) -> Plant:
+def _count(kind: Any, shape: tuple[int | None, ...], wrong: Wrong, **config: Any) -> Plant:
     """Returns what makes a model whose positions are counted, and an artifact with others made of these."""
 
     def plant() -> tuple[keras.Model, Compute]:
@@ -34,7 +34,7 @@ def _counted(kind: Any, shape: tuple[int | None, ...], wrong: Wrong, **config: A
     return plant
 
 
-def _given(kind: Any, shape: tuple[int | None, ...], wrong: Wrong, **config: Any) -> Plant:
+def _supply(kind: Any, shape: tuple[int | None, ...], wrong: Wrong, **config: Any) -> Plant:
     """Returns what makes a model that is given its positions, and an artifact with others made of these."""
 
     def plant() -> tuple[keras.Model, Compute]:
@@ -55,7 +55,7 @@ def _steps(wrong: Wrong, dtype: str = "int32") -> Plant:
     return plant
 
 
-def _exchanged() -> tuple[keras.Model, Compute]:
+def _exchange() -> tuple[keras.Model, Compute]:
     layer, x = ROTARY(sequence_axis=(1, 2), name="y"), keras.Input((None, None, 2, 16), name="x")
 
     def compute(inputs: Any) -> np.ndarray:
@@ -71,36 +71,36 @@ def _first(positions: np.ndarray) -> np.ndarray:
 
 QUICK: dict[str, tuple[Plant, str, tuple[Any, Any] | None]] = {
     "one position of a table": (
-        _given(keras_pe.LearnedPositionEmbedding, (None, 8), _first, max_length=64),
+        _supply(keras_pe.LearnedPositionEmbedding, (None, 8), _first, max_length=64),
         "other positions",
         None,
     ),
     "a step cut": (_steps(lambda steps: np.minimum(steps, 20)), "clipped input", None),
-    "doubled": (_counted(ROTARY, HEADS, lambda p: 2 * p), "other positions", ((1, 2, 3, 4), (2, 4, 6, 8))),
+    "doubled": (_count(ROTARY, HEADS, lambda p: 2 * p), "other positions", ((1, 2, 3, 4), (2, 4, 6, 8))),
 }
 SLOW: dict[str, tuple[Plant, str, tuple[Any, Any] | None]] = {
-    "counted again": (_counted(ROTARY, HEADS, lambda p: p % 8), "other positions", ((8, 9, 10, 11), (0, 1, 2, 3))),
-    "reversed": (_counted(ROTARY, HEADS, lambda p: p[::-1]), "other positions", ((0, 1, 2, 3), (12, 11, 10, 9))),
-    "further": (_counted(ROTARY, HEADS, lambda p: p + 700), "start index off", ((0, 1, 2, 3), (700, 701, 702, 703))),
-    "one position": (_given(ROTARY, HEADS, _first), "other positions", None),
+    "counted again": (_count(ROTARY, HEADS, lambda p: p % 8), "other positions", ((8, 9, 10, 11), (0, 1, 2, 3))),
+    "reversed": (_count(ROTARY, HEADS, lambda p: p[::-1]), "other positions", ((0, 1, 2, 3), (12, 11, 10, 9))),
+    "further": (_count(ROTARY, HEADS, lambda p: p + 700), "start index off", ((0, 1, 2, 3), (700, 701, 702, 703))),
+    "one position": (_supply(ROTARY, HEADS, _first), "other positions", None),
     "those of the first example": (
-        _given(ROTARY, HEADS, lambda p: np.broadcast_to(p[:1], p.shape)), "repeated row", None
+        _supply(ROTARY, HEADS, lambda p: np.broadcast_to(p[:1], p.shape)), "repeated row", None
     ),
-    "squares": (_counted(ROTARY, HEADS, lambda p: p * p), "other positions", ((2, 3, 4, 5), (4, 9, 16, 25))),
-    "a grid": (_exchanged, "other positions", None),
+    "squares": (_count(ROTARY, HEADS, lambda p: p * p), "other positions", ((2, 3, 4, 5), (4, 9, 16, 25))),
+    "a grid": (_exchange, "other positions", None),
     "sines doubled": (
-        _counted(keras_pe.SinusoidalPositionEncoding, SEQUENCE, lambda p: 2 * p),
+        _count(keras_pe.SinusoidalPositionEncoding, SEQUENCE, lambda p: 2 * p),
         "other positions",
         ((1, 2, 3, 4), (2, 4, 6, 8)),
     ),
     "sines cut": (
-        _counted(keras_pe.SinusoidalPositionEncoding, SEQUENCE, lambda p: np.minimum(p, 5)),
+        _count(keras_pe.SinusoidalPositionEncoding, SEQUENCE, lambda p: np.minimum(p, 5)),
         "clamped table",
         ((6, 7, 8, 9), (5, 5, 5, 5)),
     ),
-    "distances of one position": (_given(keras_pe.AlibiBias, (None, 8), _first, num_heads=4), "other positions", None),
+    "distances of one position": (_supply(keras_pe.AlibiBias, (None, 8), _first, num_heads=4), "other positions", None),
     "buckets cut": (
-        _counted(keras_pe.RelativePositionBias, (None, 8), lambda p: np.minimum(p, 4), num_heads=4),
+        _count(keras_pe.RelativePositionBias, (None, 8), lambda p: np.minimum(p, 4), num_heads=4),
         "clamped table",
         ((5, 6, 7, 8), (4, 4, 4, 4)),
     ),
