@@ -13,6 +13,7 @@ from keras_pe.export.onnx.finishing.graph_edits import Node, attribute, constant
 from keras_pe.export.onnx.finishing.products import Product, number_of, scaled
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
+_MOST_MASKS = 6  # sums of a chain: each has two operands, which may be one, so that the ways double with every sum
 _FILL = -1e9  # what a layer gives scores that no query may see is no higher, or they would count
 
 
@@ -91,18 +92,20 @@ def softmax_of(value: ir.Value, sizes: KnownSizes) -> tuple[Node | None, ir.Valu
     return (softmax if is_last else None), None
 
 
-def _scores(value: ir.Value, sizes: KnownSizes) -> Weights | None:
-    """Returns what product a value is, times a number, plus masks."""
+def _scores(value: ir.Value, sizes: KnownSizes, masks: int = _MOST_MASKS) -> Weights | None:
+    """Returns what product a value is, times a number, plus at most so many masks."""
     if product := Product.of(value, sizes):
         return Weights(product)
     source, factor = scaled(value, sizes)
     if source is not value:
-        found = _scores(source, sizes)
+        found = _scores(source, sizes, masks)
         return found and found.times(factor)
     node = producer(value, "Add", "Sub")
-    pairs = () if node is None else [node.inputs] if node.op_type == "Sub" else permutations(node.inputs, 2)
+    pairs = (
+        () if node is None or not masks else [node.inputs] if node.op_type == "Sub" else permutations(node.inputs, 2)
+    )
     for first, second in pairs:
-        if sizes.shape(second) is not None and (found := _scores(first, sizes)):
+        if sizes.shape(second) is not None and (found := _scores(first, sizes, masks - 1)):
             return found.plus(Mask(second, -1.0 if node and node.op_type == "Sub" else 1.0))
     return None
 

@@ -56,9 +56,11 @@ def number_of(value: ir.Value | None, sizes: KnownSizes) -> float | None:
     if vector is not None:
         return float(vector[0]) if len(vector) == 1 and isinstance(vector[0], int) else None
     node = producer(value, "Cast", "Div", "Mul", "Reciprocal", "Sqrt")
-    given = [None] if node is None else [number_of(each, sizes) for each in node.inputs]
-    first, last = given[0], given[-1]
-    if node is None or first is None or last is None:
+    first = None if node is None else number_of(node.inputs[0], sizes)
+    if node is None or first is None:  # the other operand may be the same: the ways double with every product
+        return None
+    last = number_of(node.inputs[-1], sizes) if node.inputs[-1] is not node.inputs[0] else first
+    if last is None:
         return None
     if node.op_type == "Cast":
         return first if node.outputs[0].dtype == ir.DataType.FLOAT else None

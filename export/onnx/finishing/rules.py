@@ -1,4 +1,4 @@
-"""What a rule is: one operator in place of several, and the reason where they stay.
+"""Rules that write one operator in place of several, and note the reason if several stay.
 
 onnxscript's rewriter has rules too, whose patterns are trees of a fixed form. Masks, factors and turns of attention
 come in any number and order, and its new nodes lose the layer of those that they replace.

@@ -32,6 +32,15 @@ class Tape:
         for number, operation in enumerate(operations):
             for place, tensor in enumerate(operation.outputs):
                 self._made.setdefault(id(tensor), (number, place))
+        self._sources = [self._find_sources(operation) for operation in operations]
+        self._consumers: list[list[int]] = [[] for _ in operations]
+        self._varying = set[int]()  # the operations whose results depend on the inputs
+        for number, sources in enumerate(self._sources):
+            read = [source for source, _ in sources]
+            if any(source == _OF_LAYER or source in self._varying for source in read):
+                self._varying.add(number)
+            for source in {each for each in read if 0 <= each < number}:
+                self._consumers[source].append(number)
 
     @classmethod
     def of(cls, fault: LayerFault) -> "Tape":
@@ -48,15 +57,17 @@ class Tape:
         """Returns the source of a tensor; None for a constant."""
         return self._made.get(id(tensor))
 
+    def _find_sources(self, operation: Operation) -> list[Source]:
+        found = (self.source(each) for each in operation.operands)
+        return [each for each in found if each is not None]
+
     def sources(self, number: int) -> list[Source]:
         """Returns the sources of an operation's operands, without constants."""
-        found = (self.source(each) for each in self.operations[number].operands)
-        return [each for each in found if each is not None]
+        return self._sources[number]
 
     def consumers(self, number: int) -> list[int]:
         """Returns the numbers of the operations that use a result."""
-        later = range(number + 1, len(self.operations))
-        return [each for each in later if any(source == number for source, _ in self.sources(each))]
+        return self._consumers[number]
 
     def is_output(self, number: int) -> bool:
         """Whether the layer returns a result of an operation."""
@@ -64,7 +75,7 @@ class Tape:
 
     def depends_on_inputs(self, number: int) -> bool:
         """Whether a result depends on the layer's inputs, and not only on constants and weights."""
-        return any(source == _OF_LAYER or self.depends_on_inputs(source) for source, _ in self.sources(number))
+        return number in self._varying
 
     def tensor(self, source: Source) -> Any:
         """Returns the tensor of a source."""

@@ -159,9 +159,15 @@ class OperationWalk:
 
     def _telling_after(self, number: int) -> set[int]:
         """Returns the operations that read a result, directly or through operations that prove nothing."""
-        found = set[int]()
-        for each in self._consumers[number]:
-            found |= {each} if self._tells[each] else self._telling_after(each)
+        found, passed = set[int](), set[int]()
+        todo = [*self._consumers[number]]
+        while todo:
+            each = todo.pop()
+            if self._tells[each]:
+                found.add(each)
+            elif each not in passed:
+                passed.add(each)
+                todo += self._consumers[each]
         return found
 
     def _candidates(self, number: int, held: _Held, tensors: Tensors) -> list[TensorMatch]:

@@ -243,6 +243,17 @@ def test_operators_that_only_look_like_attention_stay_with_a_reason(spelled: str
     assert (reason is None and not reasons) or reasons[""]["Attention"].startswith(str(reason))
 
 
+@pytest.mark.timeout(20)  # seconds: 2**40 ways would take years
+@pytest.mark.parametrize("operator", ["Add", "Mul"])
+def test_a_long_chain_of_sums_or_products_before_a_softmax_takes_no_time(operator: str) -> None:
+    chain = ["s0 = Relu (x)", *(f"s{n + 1} = {operator} (s{n}, s{n})" for n in range(40)), "w = Softmax (s40)"]
+    text = "(float[b,h,n,m] x, float[b,h,m,4] v) => (float[b,h,n,4] y)"
+    model = read(f"{text} {{\n{chr(10).join([*chain, 'y = MatMul(w, v)'])}\n}}", 23)
+    reasons: dict[str, dict[str, str]] = {}
+    attention.rule(23).apply(model.graph, KnownSizes(model.graph), reasons)
+    assert list(reasons[""]) == ["Attention"]
+
+
 def test_scores_that_are_returned_stay_with_a_reason() -> None:
     text = ATTENDING.replace("[batch,length,4,8] y)", "[batch,length,4,8] y, float[batch,4,length,size] w)")
     model = read(text % SCORES["a product"], 23)
