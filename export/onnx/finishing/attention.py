@@ -131,7 +131,7 @@ def _obstacle(found: _Attention, softmax: Node, sizes: KnownSizes) -> str | None
         return f"it computes in {next(each.name.lower() for each in types if each and each != ir.DataType.FLOAT)}"
     if any(mask.is_infinite(sizes) for mask in weights.masks):
         return "its mask is minus infinity: who may see nothing takes NaN, for which runtimes return zeros"
-    batches = {_number(shape[0]) for shape in shapes}
+    batches = {shape[0] for shape in shapes}
     if len(batches) > 1 or not all(isinstance(size, int) for shape in shapes for size in shape[2:]):
         return "its heads or their channels are not known, or its batches differ"
     heads = math.prod(shapes[0][2:-1])
@@ -139,13 +139,9 @@ def _obstacle(found: _Attention, softmax: Node, sizes: KnownSizes) -> str | None
     for value in (*values, weights.sees):
         if isinstance(value, ir.Value):
             shape = _of_heads(sizes.shape(value) or (), len(shapes[0]))
-            if len(shape) != 4 or _number(shape[0]) not in (1, *batches) or shape[1] not in (1, heads):
+            if len(shape) != 4 or shape[0] not in (1, *batches) or shape[1] not in (1, heads):
                 return "its mask or bias has other axes"
     return "its scale is not above zero, which runtimes refuse" if weights.scale <= 0 else None
-
-
-def _number(size: Size) -> int | None:
-    return size if isinstance(size, int) else None
 
 
 def _of_heads(shape: Sequence[Size], rank: int) -> Sequence[Size]:

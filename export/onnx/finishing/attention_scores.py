@@ -82,14 +82,15 @@ class Weights:
 
 def softmax_of(value: ir.Value, sizes: KnownSizes) -> tuple[Node | None, ir.Value | None]:
     """Returns the Softmax over the last axis that a value is, and what its rows are multiplied by."""
-    for operands in permutations(product.inputs if (product := producer(value, "Mul")) else (), 2):
-        shape, softmax = sizes.shape(operands[1]), producer(operands[0], "Softmax")
-        if softmax is not None and shape and shape[-1] == 1:  # what is 0 for a row is so for its result
-            return softmax, operands[1]
-    softmax = producer(value, "Softmax")
-    rank = len(sizes.shape(value) or ())
+    sees = None
+    for weights, factor in permutations(product.inputs if (product := producer(value, "Mul")) else (), 2):
+        shape = sizes.shape(factor) or ()
+        if producer(weights, "Softmax") is not None and len(shape) > 1 and shape[-1] == 1:
+            value, sees = weights, factor  # a row that is 0 has a result of 0
+            break
+    softmax, rank = producer(value, "Softmax"), len(sizes.shape(value) or ())
     is_last = softmax is not None and attribute(softmax, "axis", -1) in (-1, rank - 1)
-    return (softmax if is_last else None), None
+    return (softmax, sees) if is_last else (None, None)
 
 
 def _scores(value: ir.Value, sizes: KnownSizes, masks: int = _MOST_MASKS) -> Weights | None:

@@ -8,6 +8,8 @@ import onnx_ir as ir
 from keras_pe.export.onnx.finishing.graph_edits import Node, array, attribute, producer
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
+_MOST_STEPS = 6  # operators between a number and the constants or sizes that it is computed from, as 1 / sqrt(size)
+
 
 @dataclass(frozen=True)
 class Product:
@@ -35,11 +37,10 @@ class Product:
             terms = (*sides.split(","), output)
             is_plain = not any("." in term or len(set(term)) < len(term) for term in terms)
             return cls((terms[0], first), (terms[1], second), output) if is_plain else None
-        shapes = [sizes.shape(each) for each in (first, second)]
-        batches = [[size if isinstance(size, int) else None for size in (shape or ())[:-2]] for shape in shapes]
-        if None in shapes or batches[0] != batches[1] or len(shapes[0] or ()) < 2:
+        shape, other = (sizes.shape(each) or () for each in (first, second))
+        if min(len(shape), len(other)) < 2 or shape[:-2] != other[:-2]:
             return None
-        batch = "abcdefghijklmnopqrstuvw"[: len(batches[0])]
+        batch = "abcdefghijklmnopqrstuvw"[: len(shape) - 2]
         return cls((f"{batch}xy", first), (f"{batch}yz", second), f"{batch}xz")
 
 
@@ -48,19 +49,17 @@ def order_of(turn: Node, rank: int) -> list[int]:
     return [*attribute(turn, "perm", reversed(range(rank)))]
 
 
-def number_of(value: ir.Value | None, sizes: KnownSizes) -> float | None:
-    """Returns the number that a value is; None if it is another tensor, or computed in a run."""
+def number_of(value: ir.Value | None, sizes: KnownSizes, steps: int = _MOST_STEPS) -> float | None:
+    """Returns the number that a value is; None if it is another tensor, or computed in a run or in more steps."""
     numbers, vector = array(value), sizes.vector(value)
     if numbers is not None:
         return None if numbers.size != 1 or numbers.dtype.kind not in "fiu" else float(numbers.item())
     if vector is not None:
         return float(vector[0]) if len(vector) == 1 and isinstance(vector[0], int) else None
-    node = producer(value, "Cast", "Div", "Mul", "Reciprocal", "Sqrt")
-    first = None if node is None else number_of(node.inputs[0], sizes)
-    if node is None or first is None:  # the other operand may be the same: the ways double with every product
-        return None
-    last = number_of(node.inputs[-1], sizes) if node.inputs[-1] is not node.inputs[0] else first
-    if last is None:
+    node = producer(value, "Cast", "Div", "Mul", "Reciprocal", "Sqrt") if steps else None
+    given = [] if node is None else [number_of(each, sizes, steps - 1) for each in node.inputs]
+    first, last = (given[0], given[-1]) if given else (None, None)
+    if node is None or first is None or last is None:
         return None
     if node.op_type == "Cast":
         return first if node.outputs[0].dtype == ir.DataType.FLOAT else None

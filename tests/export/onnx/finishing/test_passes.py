@@ -22,7 +22,7 @@ from keras_pe.export.onnx.finishing.canonical import merge_equal, order_needed
 from keras_pe.export.onnx.finishing.graph_edits import WEIGHT, drop_unneeded
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
-SIZES = {"batch": 2, "length": 5, "size": 7, "height": 6, "width": 4}
+SIZES = {"batch": 2, "one": 1, "length": 5, "size": 7, "height": 6, "width": 4}
 
 
 def read(text: str, opset: int = 18) -> ir.Model:
@@ -241,6 +241,34 @@ def test_operators_that_only_look_like_attention_stay_with_a_reason(spelled: str
     model, reasons = fuse_attention(spelled)
     assert "Attention" not in operators(model)
     assert (reason is None and not reasons) or reasons[""]["Attention"].startswith(str(reason))
+
+
+@pytest.mark.parametrize(("inputs", "nodes"), [
+    ("float[batch,2,5,4] q, float[batch,2,4,7] k, float[batch,2,7,4] v, float[batch,2,5,1] f",
+     "s = MatMul(q, k)  p = Softmax<axis=2>(s)  w = Mul(p, f)  y = MatMul(w, v)"),
+    ("float[batch,2,5,4] q, float[batch,2,4,7] k, float[batch,2,7,4] v, float[1] f",
+     "s = MatMul(q, k)  p = Softmax(s)  w = Mul(p, f)  y = MatMul(w, v)"),
+    ("float[batch,2,5,4] q, float[batch,2,4,7] k, float[batch,2,7,4] v, float[5,1] f",
+     "s = MatMul(q, k)  p = Softmax(s)  w = Mul(p, f)  y = MatMul(w, v)"),
+    ("float[batch,2,5,4] q, float[one,2,4,7] k, float[one,2,7,4] v",
+     "s = MatMul(q, k)  w = Softmax(s)  y = MatMul(w, v)"),
+    ("float[2,5,4] q, float[one,2,4,7] k, float[one,2,7,4] v",
+     "s = MatMul(q, k)  w = Softmax(s)  y = MatMul(w, v)"),
+], ids=["factors of a softmax over rows", "a factor", "factors of rows", "one batch for all", "no batch"])  # fmt: skip
+def test_the_rule_of_attention_leaves_the_numbers_as_they_are(inputs: str, nodes: str) -> None:
+    def change(graph: ir.Graph, sizes: KnownSizes) -> None:
+        attention.rule(23).apply(graph, sizes, {})
+
+    apply_pass(f"({inputs}) => (float[batch,2,5,4] y) {{ {nodes} }}", change, opset=23)
+
+
+def test_numbers_in_a_chain_of_any_length_are_read() -> None:
+    chain = ["s0 = Relu (x)", *(f"s{n + 1} = Mul (s{n}, f)" for n in range(2000)), "w = Softmax (s2000)"]
+    text = "(float[2,3,4] x, float[1] f, float[2,4,4] v) => (float[2,3,4] y)"
+    model = read(f"{text} {{\n{chr(10).join([*chain, 'y = MatMul (w, v)'])}\n}}", 23)
+    reasons: dict[str, dict[str, str]] = {}
+    attention.rule(23).apply(model.graph, KnownSizes(model.graph), reasons)
+    assert list(reasons[""]) == ["Attention"]
 
 
 @pytest.mark.timeout(20)  # seconds: 2**40 ways would take years
