@@ -109,10 +109,25 @@ def check_graph(path: Path, name: str) -> None:
 
     try:
         onnx.checker.check_model(path, full_check=True)
-        graph = onnx.load(path, load_external_data=False)
-        onnx.shape_inference.infer_shapes(graph, check_type=True, strict_mode=True, data_prop=True)
+        model = onnx.load(path, load_external_data=False)
+        _declare_weights_as_inputs(model.graph)
+        onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise InvalidArtifactError(Format.ONNX, name, f"the graph is not valid ONNX: {first_line(error)}.") from error
+
+
+def _declare_weights_as_inputs(graph: Any) -> None:
+    """Declares external weights as inputs, since the propagation of data fails on a tensor without its data."""
+    from onnx import TensorProto, helper
+
+    stored = list[Any]()
+    for tensor in graph.initializer:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+        else:
+            stored.append(tensor)
+    del graph.initializer[:]
+    graph.initializer.extend(stored)
 
 
 def _without_kernel(operator: str, node: str, layers: Sequence[Any]) -> UnsupportedError:

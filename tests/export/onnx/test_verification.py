@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from keras_pe.export import ExportError, InvalidArtifactError, UnsupportedError, export_onnx, model_signature
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.onnx.exporter import check_file
+from keras_pe.export.onnx.exporter import check_file, check_graph
 from keras_pe.export.runtimes.lending import onnxruntime_process
 
 
@@ -47,6 +48,16 @@ def test_an_output_of_another_shape_is_refused(tmp_path: Path) -> None:
     file = written(tmp_path / "model.onnx", [helper.make_node("Reshape", ["x", "shape"], ["y"])], [merged])
     with pytest.raises(ExportError, match=r"output 'y' has the shape \(1, 33, 4\), in Keras \(3, 11, 4\)"):
         check(file)
+
+
+def test_inference_needs_no_values_of_weights_beside_the_graph(tmp_path: Path) -> None:
+    table = numpy_helper.from_array(np.arange(8, dtype="int32"), "table")
+    row = helper.make_tensor_value_info("row", TensorProto.INT32, [])
+    y = helper.make_tensor_value_info("y", TensorProto.INT32, [])
+    graph = helper.make_graph([helper.make_node("Gather", ["table", "row"], ["y"])], "graph", [row], [y], [table])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="weights", size_threshold=0)
+    check_graph(tmp_path / "model.onnx", "model")
 
 
 def _name_no_graph(model: onnx.ModelProto) -> None:
