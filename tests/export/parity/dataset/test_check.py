@@ -2,8 +2,11 @@
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -268,12 +271,26 @@ def test_a_check_in_this_process_leaves_the_environment_as_it_was(
 def test_a_result_of_a_killed_worker_is_made_again(files: Files, pool: ProcessPool, tmp_path: Path) -> None:
     """The pool goes on in a new process, and no row counts twice."""
     killed: list[int] = []
-    own = ProcessPool(1)
+    gate = threading.Event()
+
+    class Gated(ProcessPool):
+        """Keeps shards after the first waiting until the gate opens, so that work is left when the worker dies."""
+
+        submitted = 0
+
+        def submit(self, fn: Callable, /, *args: Any, **kwargs: Any) -> Future:
+            self.submitted += 1
+            if self.submitted == 3:  # after the calibration and the first shard
+                self._threads.submit(gate.wait)
+            return super().submit(fn, *args, **kwargs)
+
+    own = Gated(1)
 
     def kill_once(done: int, total: int | None, what: str) -> None:
         if done and not killed:
             killed.extend(own.pids)
             os.kill(killed[0], signal.SIGKILL)
+            gate.set()
 
     data = save_data(tmp_path, x=draw(ROWS))
     try:
