@@ -239,7 +239,7 @@ MISTAKEN: Mapping[Cause, Example] = {
     Cause.USERS_ATTRIBUTE: Example("A layer of the user's own has another temperature.", mistaken(_cool, None, 8)),
     Cause.OTHER_AXIS: Example("The softmax goes over the rows.", mistaken(_shares, 5, 6)),
     Cause.OTHER_PADDING: Example(
-        "The image is pad_model as much before as after, as PyTorch does.", mistaken(_stride, 12, 12, 4)
+        "The image is padded as much before as after, as PyTorch does.", mistaken(_stride, 12, 12, 4)
     ),
     Cause.OTHER_DIRECTION: Example("What was read backwards was not turned back.", _directions),
     Cause.OTHER_OPERATION: Example("A maximum stands in the place of a mean.", mistaken(_pool, 12, 12, 4)),
@@ -250,7 +250,7 @@ MISTAKEN: Mapping[Cause, Example] = {
         "A residual in the model's own call was forgotten.",
         written_anew(_residual, input_signature=[keras.InputSpec(shape=(None, None, 8), dtype="float32")]),
     ),
-    Cause.DROPPED_MASK: Example("Padding is no longer mask_model.", written_anew(pad_model)),
+    Cause.DROPPED_MASK: Example("Padding is no longer masked.", written_anew(pad_model)),
     Cause.INVERTED_MASK: Example("The mask says what to leave out.", written_anew(mask_model(ops.logical_not))),
     Cause.SHIFTED_MASK: Example(
         "The mask lets each token see the next one.",

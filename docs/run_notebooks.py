@@ -35,7 +35,7 @@ class ThisInterpreter(AsyncKernelManager):
 
 
 def read(path: Path) -> nbformat.NotebookNode:
-    """Returns a notebook as it is strip."""
+    """Returns the stored notebook."""
     return nbformat.read(path, as_version=nbformat.NO_CONVERT)
 
 

@@ -1,5 +1,7 @@
 """The public names of the package, each with its module."""
 
+from keras_pe.export import records as records
+from keras_pe.export import runtimes as runtimes
 from keras_pe.export.artifacts.artifact import Format as Format
 from keras_pe.export.artifacts.reading import read_artifact as read_artifact
 from keras_pe.export.errors import (

@@ -1,4 +1,4 @@
-"""The notebooks are strip with their outputs, check what they draw, and run from the first cell to the last."""
+"""The notebooks are stored with their outputs, check what they draw, and run from the first cell to the last."""
 
 import ast
 import os

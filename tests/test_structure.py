@@ -18,7 +18,7 @@ from tests.source_tree import ROOT, imports, modules, nodes, own_imports, packag
 
 
 def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
-    """Returns nodes that lead from one to the next and back to the first; none where there is no circle."""
+    """Returns nodes of which each leads to the next, and the last to the first. An empty list means no circle."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -32,12 +32,12 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
 
 
 def test_the_files_and_folders_of_a_folder_import_in_one_direction() -> None:
-    find_faults = {package: circle(siblings(package)) for package in packages()}
-    assert {package: names for package, names in find_faults.items() if names} == {}
+    circles = {package: circle(siblings(package)) for package in packages()}
+    assert {package: names for package, names in circles.items() if names} == {}
 
 
 def find_faults(is_fault: Callable[[ast.AST], object], but: str | tuple[str, ...] = (), inside: str = "") -> list[str]:
-    """Returns where code is at fault, with the code, in modules whose names begin with `inside` and not with `but`."""
+    """Returns the places of faulty code, with the code, in modules that begin with `inside` and not with `but`."""
     return [
         f"{name}:{getattr(node, 'lineno', 0)}: {ast.unparse(node)}"
         for name, path in modules().items()

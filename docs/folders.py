@@ -1,6 +1,6 @@
 """Lists the folders of the package and what they import from each other, as a table in docs/architecture.md.
 
-Usage: python docs/rooms.py
+Usage: python docs/folders.py
 """
 
 import sys
@@ -8,11 +8,11 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-BEGIN, END = "<!-- rooms: written by docs/rooms.py -->", "<!-- end of rooms -->"
+BEGIN, END = "<!-- imports: written by docs/folders.py -->", "<!-- end of imports -->"
 
 
 def graph() -> dict[str, set[str]]:
-    """Returns the imports between the folders of `keras_pe` and `keras_pe.export`, also by way of single files."""
+    """Returns the imports between the folders of `keras_pe` and `keras_pe.export`, also through single files."""
     from tests.source_tree import modules, own_imports, packages
 
     folders = [name for name in packages() if name.count(".") - name.startswith("keras_pe.export.") == 1]
@@ -36,7 +36,7 @@ def graph() -> dict[str, set[str]]:
 
 
 def without_transitive(graph: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Returns what is imported, but for what follows from a third folder."""
+    """Returns the imports without those that follow from a third folder."""
 
     def below(name: str) -> set[str]:
         return graph[name].union(*(below(each) for each in graph[name]))
