@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.results import Array, Cause
@@ -34,8 +34,14 @@ class ExportError(Exception):
         self.operator = operator
 
     def __reduce__(self) -> tuple[Any, ...]:
-        given = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        return functools.partial(type(self), **given), ()
+        return functools.partial(type(self), **self._arguments()), ()
+
+    def _arguments(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def with_evidence(self, evidence: str, **fields: Any) -> Self:
+        """Returns the error with one or more sentences added to its reason, and with other values of some fields."""
+        return type(self)(**{**self._arguments(), "reason": f"{self.reason} {evidence}", **fields})
 
 
 class TracingError(ExportError):
@@ -87,7 +93,9 @@ class UnknownSizesError(ValueError):
             value of a tensor.
     """
 
-    asks_for_a_value = False
+    def __init__(self, reason: str = "", *, asks_for_a_value: bool = False) -> None:
+        super().__init__(reason)
+        self.asks_for_a_value = asks_for_a_value
 
 
 class ProcessDiedError(Exception):

@@ -97,22 +97,9 @@ def export_saved_model(
     `filepath` is unchanged.
 
     Args:
-        model: A built `keras.Model`, or the path of a `.keras` or `.h5` file of one. A JAX or PyTorch model is saved,
-            and a subprocess exports it on TensorFlow; the subprocess must be able to import the layers.
+        model: See `export_onnx`.
         filepath: The folder to write. The name must not end like a file of another format.
-        input_signature: See `model_signature`; needed for most subclassed models. A size that is free in it stays free.
-            Without it, a size is fixed if Keras cannot trace the model with that size free; a note says so.
-        sizes: The sizes that a dynamic dimension takes, by its name, such as `{"height": (64, 224)}`. By default the
-            exporter searches for them.
-        inputs: One or several examples of the inputs, for a model that does not accept arbitrary values: mappings of
-            names to arrays, or `.npz` files. The export compares outputs on the examples. The artifact records them for
-            `check_parity`.
-        ranges: The valid range of an input, by name: the least value, and the end, which is not valid itself. The
-            artifact records the ranges for `check_parity`.
-        border: An input/output adapter around the model: another layout or dtype, preprocessing of inputs, a selection
-            of outputs, or decisions on them. `sizes`, `inputs` and `ranges` then describe the artifact. The artifact
-            records the adapter for checks.
-        progress: A function that is called with the name of each stage when it starts; True shows a bar.
+        input_signature, sizes, inputs, ranges, border, progress: See `export_onnx`.
 
     Returns:
         The written artifact.
@@ -120,6 +107,7 @@ def export_saved_model(
     Raises:
         ExportError: If the model cannot be exported correctly.
         ValueError: If an argument is wrong, or the signature is unknown.
+        TypeError: If an argument is of another type.
         FileExistsError: If something that is not a SavedModel stands at `filepath`.
         ImportError: If a package is missing.
     """
@@ -144,22 +132,9 @@ def export_litert(
     the export fails, the previous file at `filepath` is unchanged.
 
     Args:
-        model: A built `keras.Model`, or the path of a `.keras` or `.h5` file of one. A JAX or PyTorch model is saved,
-            and a subprocess exports it on TensorFlow; the subprocess must be able to import the layers.
+        model: See `export_onnx`.
         filepath: The `.tflite` file to write. The name must not end like a file of another format.
-        input_signature: See `model_signature`; needed for most subclassed models. A size that is free in it stays free.
-            Without it, a size is fixed if Keras cannot trace the model with that size free; a note says so.
-        sizes: The sizes that a dynamic dimension takes, by its name, such as `{"height": (64, 224)}`. By default the
-            exporter searches for them.
-        inputs: One or several examples of the inputs, for a model that does not accept arbitrary values: mappings of
-            names to arrays, or `.npz` files. The export compares outputs on the examples. The artifact records them for
-            `check_parity`.
-        ranges: The valid range of an input, by name: the least value, and the end, which is not valid itself. The
-            artifact records the ranges for `check_parity`.
-        border: An input/output adapter around the model: another layout or dtype, preprocessing of inputs, a selection
-            of outputs, or decisions on them. `sizes`, `inputs` and `ranges` then describe the artifact. The artifact
-            records the adapter for checks.
-        progress: A function that is called with the name of each stage when it starts; True shows a bar.
+        input_signature, sizes, inputs, ranges, border, progress: See `export_onnx`.
 
     Returns:
         The written artifact.
@@ -167,6 +142,7 @@ def export_litert(
     Raises:
         ExportError: If built-in operators cannot express the model. The message names the operator.
         ValueError: If an argument is wrong, or the signature is unknown.
+        TypeError: If an argument is of another type.
         FileExistsError: If something that is not a LiteRT file stands at `filepath`.
         ImportError: If a package is missing.
     """

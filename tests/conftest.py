@@ -1,4 +1,4 @@
-"""Settings, marks and artifacts for all tests: runtimes are quiet, stay on the CPU, and compute alike on each."""
+"""Settings, marks and artifacts for all tests. Runtimes log little, and use only the CPU, with equal kernels on all."""
 
 import os
 from collections import defaultdict
@@ -42,9 +42,9 @@ def _number(rows: list[pytest.Item], name: str) -> int:
 
 @pytest.fixture(scope="session")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> "Callable[..., Artifact]":
-    """Returns `artifact(build, format, **options)`: what a function's model is exported to, once a process, to be read.
+    """Returns `artifact(build, format, **options)`, which exports the model of a function once a process.
 
-    A test that writes to the file, or is about the export itself, exports for itself.
+    The tests share the file, so they must not write to it. A test of the export itself calls the exporter.
     """
     made: dict[Any, Artifact] = {}
 

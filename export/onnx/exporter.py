@@ -27,7 +27,7 @@ from keras_pe.export.onnx.named_operations import named_operations
 from keras_pe.export.onnx.operator_calls import Unfused
 from keras_pe.export.onnx.recurrences import traced_as_calls
 from keras_pe.export.onnx.writing import write_model
-from keras_pe.export.pipeline.smoke_test import TIMEOUT, Checked, check_artifact
+from keras_pe.export.pipeline.smoke_test import Checked, check_artifact
 from keras_pe.export.pipeline.target_format import TargetFormat, Traced, Write
 from keras_pe.export.results import Cause
 from keras_pe.export.runtimes.lending import onnxruntime_process
@@ -36,6 +36,7 @@ from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 SELF_CONTAINED = 2**31 - 2**26  # bytes of weights: protobuf allows 2 GiB for the weights and the graph
+_RUN_SECONDS = 600.0  # the limit of one run on small arrays
 
 
 def onnx_format(opset: int, threshold: int, half_precision: bool) -> TargetFormat:
@@ -175,15 +176,8 @@ def check_file(layers: Sequence[Any], file: Path, runner: Worker, reference: Ker
         found = _optimization_at_fault(mapped, reference)
         if found is None:
             raise
-        raise _with_optimization(error, found) from error
-
-
-def _with_optimization(error: DisagreementError | InvalidArtifactError, found: str) -> ExportError:
-    reason = f"{error.reason} {found}"
-    if isinstance(error, InvalidArtifactError):
-        return InvalidArtifactError(error.format, error.model, reason)
-    cause = Cause.GRAPH_OPTIMIZATION
-    return DisagreementError(error.format, error.model, reason, case=error.case, inputs=error.inputs, cause=cause)
+        cause = {"cause": Cause.GRAPH_OPTIMIZATION} if isinstance(error, DisagreementError) else {}
+        raise error.with_evidence(found, **cause) from error
 
 
 def _optimization_at_fault(file: Path, reference: KerasReference) -> str | None:
@@ -198,7 +192,7 @@ def _optimization_at_fault(file: Path, reference: KerasReference) -> str | None:
         version.append(worker.version)
         return True
 
-    names = guilty_optimizations(file, mapped_session(), agrees, TIMEOUT)
+    names = guilty_optimizations(file, mapped_session(), agrees, _RUN_SECONDS)
     if names is None:
         return None
     return (

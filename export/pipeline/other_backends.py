@@ -55,8 +55,8 @@ def export_elsewhere(export_here: Callable[[Request], Artifact], format: Format,
     layers = all_layers(model)
     if (local := local_layer(layers)) is not None:
         reason = (
-            f"its layer {local.name!r} ({type(local).__qualname__}) is known in this process only, and the model must "
-            f"be loaded in another, on the TensorFlow backend. {_WAY_OUT}"
+            f"a subprocess on the TensorFlow backend must load the model, and cannot import the class "
+            f"{type(local).__qualname__} of layer {local.name!r}. {_WAY_OUT}"
         )
         raise UnsupportedError(format, model.name, reason, layer=local.name)
     # One draw is not enough: a value near a jump of a function may round to either side of it.
@@ -145,5 +145,6 @@ def _compare(model: Any, signature: Signature, samples: list[tuple[Case, Arrays]
         faults = find_faults(reference, law, case, answers, outputs)
         if not faults:
             return
-    reason = f"loaded on the TensorFlow backend it is another: {describe_faults(faults, law, answers, outputs)}"
+    faults_text = describe_faults(faults, law, answers, outputs)
+    reason = f"the copy that Keras loaded on the TensorFlow backend differs from the model: {faults_text}"
     raise DisagreementError(format, model.name, reason, case=case.name, inputs=case.inputs)

@@ -32,7 +32,7 @@ class Request:
         border: The input/output adapter between the artifact and the model.
         border_record: The adapter as the artifact records it, after `open_model` has wrapped the model in the adapter.
         border_notes: A sentence for each step of the adapter that the record omits.
-        progress: Called with the name of each stage when it starts; True prints the names.
+        progress: Called with the name of each stage when it starts; True shows a bar.
         fixed: The sizes that the adapter needs fixed; None if it needs no fixed size.
         may_fix: Whether the export may fix a size that is free in the model. `open_model` decides it: an
             `input_signature` of the caller requests free sizes, so these stay free.

@@ -1,18 +1,18 @@
 """The stage of an export that traces the model: with free sizes, or else with as few fixed sizes as possible."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from keras_pe.export.errors import ExportError, TracingError
 from keras_pe.export.model.signature.fixing import names_to_fix, sizes_to_fix, with_fixed_sizes
 from keras_pe.export.model.signature.model_signature import written_signature
 from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.pipeline.target_format import Traced
 
-_Traced = TypeVar("_Traced")
-Trace = Callable[[Sequence[Any], Signature], _Traced]
+Trace = Callable[[Sequence[Any], Signature], Traced]
 
 
-def traced_at_sizes(trace: Trace[_Traced], layers: Sequence[Any], signature: Signature, *, may_fix: bool) -> _Traced:
+def traced_at_sizes(trace: Trace, layers: Sequence[Any], signature: Signature, *, may_fix: bool) -> Traced:
     """Returns the traced model. A size stays free if Keras can trace the model with that size free.
 
     Args:
@@ -43,11 +43,10 @@ def traced_at_sizes(trace: Trace[_Traced], layers: Sequence[Any], signature: Sig
         return trace(layers, with_fixed_sizes(layers[0], signature, fixed, refusal.reason))
     shapes, dtypes = zip(*((spec.shape, spec.dtype) for spec in signature.inputs), strict=True)
     written = written_signature(shapes, dtypes, {name: sizes[name] for name in needed})
-    way_out = f" It is traced at fixed sizes; fix them: {written}."
-    raise TracingError(refusal.format, refusal.model, refusal.reason + way_out) from refusal.__cause__
+    raise refusal.with_evidence(f"Keras can trace it if these sizes are fixed: {written}.") from refusal.__cause__
 
 
-def _is_traceable(trace: Trace[Any], layers: Sequence[Any], signature: Signature) -> bool:
+def _is_traceable(trace: Trace, layers: Sequence[Any], signature: Signature) -> bool:
     try:
         trace(layers, signature)
     except TracingError:

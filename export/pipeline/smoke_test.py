@@ -32,8 +32,6 @@ from keras_pe.export.results import Array, Comparison, Problem
 from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 
-TIMEOUT = 600.0  # seconds for one run on small arrays
-
 Run = Callable[[Mapping[str, Array]], Arrays]
 
 
@@ -261,11 +259,11 @@ def describe_faults(
         return f"{name} differs from Keras' in {count} of {first.count} values."
     assert first.worst_index is not None, "an empty array is not wrong"
     off = abs(actual[first.output][first.worst_index].astype(np.float64) - (first.truth or 0.0))
-    said = f"{name} differs from Keras' by {off:.2g}, where the largest value is "
-    said += f"{law.largest_beside(array, first.worst_index):.2g}."
+    text = f"{name} differs from Keras' by {off:.2g}, where the largest value is "
+    text += f"{law.largest_beside(array, first.worst_index):.2g}."
     if all(map(is_drowned, faults)):
-        said += " Rounding moves Keras' own answer as far, so that no comparison tells anything."
-    return said
+        text += " The rounding errors of Keras' own output are as large, so the comparison is inconclusive."
+    return text
 
 
 def _find_failures(compared: Sequence[Comparison]) -> list[Comparison]:

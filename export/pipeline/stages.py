@@ -228,15 +228,5 @@ def _check_and_explain(
             raise
         operators = () if found.layer is None else traced.view.computing_operators(found.layer)
         operator = operators[0] if len(operators) == 1 else None
-        reason = f"{error.reason} {found.evidence}" + (f" Its operator is {operator!r}." if operator else "")
-        case, inputs = error.case, error.inputs
-        raise DisagreementError(
-            error.format,
-            error.model,
-            reason,
-            layer=found.layer,
-            operator=operator,
-            case=case,
-            inputs=inputs,
-            cause=found.cause,
-        ) from error
+        evidence = found.evidence + (f" Its operator is {operator!r}." if operator else "")
+        raise error.with_evidence(evidence, layer=found.layer, operator=operator, cause=found.cause) from error

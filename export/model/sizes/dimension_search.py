@@ -59,13 +59,13 @@ def find_dimensions(
             search = _Search(shapes, takes, given, examples, runs, weight_sizes, table_sizes, least_rank)
             break
         except UnknownSizesError as error:
-            if error.__cause__ or least_rank > max(ranks, default=0):
+            if error.asks_for_a_value or least_rank > max(ranks, default=0):
                 raise
     last, tables = None, table_sizes()
     for apart in _APART:
         groups = search.groups(*apart)
         ranges = search.ranges(groups, tables)
-        if last is None and not runs and search.has_moved_beyond(ranges):
+        if last is None and not runs and search.move_beyond(ranges):
             groups = search.groups(*apart)
             ranges = search.ranges(groups, tables)
         names = {axis: name for name, (_, axes) in groups.items() for axis in axes}
@@ -136,10 +136,10 @@ class _Search:
                 guess = ranges[name] = find_range(takes, known, guess, tables)
         return ranges
 
-    def has_moved_beyond(self, ranges: Mapping[str, SizeRange]) -> bool:
-        """Goes to a first size beyond ranges that hardly begin, if the model takes one.
+    def move_beyond(self, ranges: Mapping[str, SizeRange]) -> bool:
+        """Moves the search to a first size beyond short ranges; returns False if the model accepts no such size.
 
-        A smaller image may be one place of a grid, which is broadcast to as many as the model has.
+        The feature map of a small image may be 1 x 1, which is broadcast to the size that the model expects.
         """
         short = [own.most for own in ranges.values() if own.step and own.most and own.most < 2 * own.least]
         free = self._free(next(self._given_sizes()))

@@ -9,7 +9,7 @@ from numbers import Integral
 
 from keras_pe.export.model.watch.nesting import Shape, StaticShape
 
-_LARGE = 1024  # two such sizes are a large image
+LARGE_SIDE = 1024  # two sides of this size are a large image; memory may not hold the activations of a larger image
 
 
 def checked_sizes(sizes: Mapping[str, int | Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
@@ -58,7 +58,7 @@ class SizeRange:
         if self.given:
             return sorted(self.given)[(count - 1) % len(self.given)]
         size = self.least + (count - 1) * self.step
-        return self.near(size if size <= _LARGE else max(count, self.least))
+        return self.near(size if size <= LARGE_SIDE else max(count, self.least))
 
     def other(self, size: int) -> int | None:
         """Returns a size of the range next to the given one, None if it has no other."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_pe.export.errors import UnknownSizesError, first_line
 from keras_pe.export.model.sizes.dimension_search import find_dimensions
-from keras_pe.export.model.sizes.dimensions import Dimension, Kind, NamedShapes, SizeRange, spread
+from keras_pe.export.model.sizes.dimensions import LARGE_SIDE, Dimension, Kind, NamedShapes, SizeRange, spread
 from keras_pe.export.model.sizes.oracle import Oracle, shapes_of
 from keras_pe.export.model.watch.known_values import Filling, KnownValues
 from keras_pe.export.model.watch.nesting import FlatModel, StaticShape, map_leaves
@@ -34,7 +34,6 @@ class _Start(NamedTuple):
 # Kernels and layers may refuse sizes that shapes allow. One matrix of zeros is inverted, and three are not.
 _START, _START_ALONE = _Start(3, 11), _Start(1, 11)
 _STARTS = (_Start(3, 67, "least"), _Start(3, 2, "most"), _Start(3, 257, "least"), _Start(3, 4099, "least"))
-_LARGEST_SIDE = 512  # of an image: of two longer sides, memory would not hold the activations
 # Batch, length and multiple of the least length at which outputs are measured. What ends at a table is as long as the
 # table at both large lengths, and at the least length no more.
 _ROWS = ((5, 67, 3), (7, 211, 7), (2, 1, 1))
@@ -96,9 +95,7 @@ def _searched(model: FlatModel, values: KnownValues, given: Mapping[str, Sequenc
         if found:
             return replace(found, outputs=search.outputs(found), results=map_leaves(found.results, _dtype))
     oracle = search.oracle
-    refusal = UnknownSizesError(first_line(oracle.cause))
-    refusal.asks_for_a_value = oracle.asks_for_a_value
-    raise refusal from oracle.cause
+    raise UnknownSizesError(first_line(oracle.cause), asks_for_a_value=oracle.asks_for_a_value) from oracle.cause
 
 
 def _dtype(tensor: Any) -> str:
@@ -178,7 +175,7 @@ class _Calls:
         """Returns sizes at which the model does not raise, and what it returns; the ranges end there if need be."""
         dimensions = named.dimensions
         lengths = {name for name, own in dimensions.items() if own.kind is not Kind.BATCH and name not in self._given}
-        if start.bound and (not lengths or (len(lengths) > 1 and start.length > _LARGEST_SIDE)):
+        if start.bound and (not lengths or (len(lengths) > 1 and start.length > LARGE_SIDE)):
             return None
         sizes = spread(dimensions, start.batch, start.length)
         try:
@@ -222,10 +219,8 @@ class _Calls:
         wanted = _ROWS if self.oracle.infers else _ROWS[-1:] if found.dimensions else ()
         measured = [spread(found.dimensions, *row) for row in wanted]
         for more in [*measured, *_varied(found, measured)]:
-            try:
+            with contextlib.suppress(Exception):  # sizes that are valid one by one need not be valid together
                 rows.append((more, self.oracle.measured(found.static(more), found.filling)))
-            except Exception as error:  # ranges that hold one by one need not hold together
-                self.oracle.cause = error
         return name_outputs(rows)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from keras_pe.export.errors import UnknownSizesError
+from keras_pe.export.errors import UnknownSizesError, first_line
 from keras_pe.export.model.sizes.shape_inference import GraphShapes, SymbolicShapes
 from keras_pe.export.model.watch.known_values import Filling, KnownValues
 from keras_pe.export.model.watch.nesting import FlatModel, PartialShape, StaticShape, leaves
@@ -18,8 +18,8 @@ class Oracle:
     """A model and the shapes that it takes. Its state stays as it was.
 
     Attributes:
-        cause: The first error of the model for shapes that it does not take.
-        asks_for_a_value: Whether it takes zeros of a size whose symbols it refuses.
+        cause: The model's own error: of the first shapes whose inference failed, or of the last call that failed.
+        asks_for_a_value: Whether the model accepts arrays, but refuses symbolic tensors of every size.
     """
 
     def __init__(self, model: FlatModel, values: KnownValues) -> None:
@@ -45,7 +45,7 @@ class Oracle:
                 if False not in self._taken.values():  # the first that is refused
                     self.asks_for_a_value = self._takes_arrays_alone()
                 if self.asks_for_a_value:
-                    raise UnknownSizesError from error
+                    raise UnknownSizesError(first_line(error), asks_for_a_value=True) from error
                 self._taken[asked] = False
         return self._taken[asked]
 

@@ -69,7 +69,8 @@ def find_step(takes: Callable[[int], bool], known: int) -> int:
 
 def _is_range(takes: Callable[[int], bool], known: int, guess: SizeRange, has_tables: bool) -> bool:
     least, step, most = guess.least, guess.step, guess.most
-    inside = (least, known + step, most or known + step * _farthest(step, has_tables))
+    beside = [size for size in (known + step, known - step) if size in guess][:1]
+    inside = (least, *beside, most or known + step * _farthest(step, has_tables))
     outside = (least - step, known + step // 2, *([most + step] if most else []))
     return all(map(takes, inside)) and not any(takes(size) for size in outside if size > 0 and size not in guess)
 

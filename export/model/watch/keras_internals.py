@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from keras_pe.export.model.watch.replaced import one_at_a_time, replaced_attributes, replaced_functions
+from keras_pe.export.model.watch.replaced import replaced_attributes, replaced_functions
 
 
 def loads_python_code() -> bool:
@@ -197,9 +197,9 @@ def replaced_recurrence(rnn: Callable[..., Any]) -> contextlib.AbstractContextMa
 
 @contextlib.contextmanager
 def float64_promoted() -> Iterator[None]:
-    """Has `keras.ops` answer float64 with float64, in this thread: on JAX and PyTorch many cut it to float32.
+    """Keeps float64 in `keras.ops`, in this thread. On JAX and PyTorch, many operations round float64 to float32.
 
-    Keras does so in the dtype that two operands have in common, whether JAX is set to 64 bits or not.
+    Keras rounds when it computes the common dtype of two operands, even if JAX is set to 64 bits.
     """
     from keras.src.backend.common import dtypes
 
@@ -210,12 +210,8 @@ def float64_promoted() -> Iterator[None]:
             is_kept = dtype == "float64" and threading.get_ident() == thread
             return dtype if is_kept else super().get(dtype, default)
 
-    with one_at_a_time:
-        dtypes.BIT64_TO_BIT32_DTYPE = Kept(usual)
-        try:
-            yield
-        finally:
-            dtypes.BIT64_TO_BIT32_DTYPE = usual
+    with replaced_attributes(dtypes, {"BIT64_TO_BIT32_DTYPE": Kept(usual)}):
+        yield
 
 
 @contextlib.contextmanager

@@ -153,7 +153,6 @@ def _of_heads(shape: Sequence[Size], rank: int) -> Sequence[Size]:
 def _replace(node: Node, found: _Attention, sizes: KnownSizes) -> None:
     """Writes the operator, of heads that lie side by side: as a projection returns them, so that none is moved."""
     shapes, weights, graph = found.axes.shapes(sizes), found.weights, node.graph
-    assert graph is not None
     scale, tensors = weights.scale, list[ir.Value]()
     for index, operand in enumerate(found.axes.operands):
         tensor, factor = _flat(node, *operand, sizes)
@@ -190,7 +189,6 @@ def _where_seen(
 ) -> ir.Value:
     """Returns the result of attention, `(batch, length, heads * channels)`, with zeros in rows that may see nothing."""
     graph, shape = node.graph, sizes.shape(sees) or ()
-    assert graph is not None
     if len(shape) == 4 and shape[1] == 1:
         return insert(node, "Mul", [result, insert(node, "Squeeze", [sees, sizes_constant(graph, [1])])])
     if len(shape) == rank == 3:
@@ -225,7 +223,6 @@ def _flat(
         tensor, factor = source, factor * number
     if len(sizes.shape(tensor) or ()) == 3:
         return tensor, factor
-    assert node.graph is not None
     return insert(node, "Reshape", [tensor, sizes_constant(node.graph, [0, 0, width])]), factor
 
 
@@ -236,7 +233,6 @@ def _ints(sizes: Sequence[Size]) -> list[int]:
 def _as_scores(node: Node, tensor: ir.Value, rank: int, sizes: KnownSizes) -> ir.Value:
     """Returns what is added to the scores, or known of their rows, with one axis of heads."""
     graph, own = node.graph, len(sizes.shape(tensor) or ())
-    assert graph is not None
     if own == 3:
         return insert(node, "Unsqueeze", [tensor, sizes_constant(graph, [1 if rank == 3 else 0])])
     return insert(node, "Squeeze", [tensor, sizes_constant(graph, range(2, own - 2))]) if own > 4 else tensor
@@ -249,7 +245,6 @@ def _broadcast(
     if (sizes.shape(mask) or ())[-2:] == (rows, columns):
         return mask
     graph = node.graph
-    assert graph is not None
     asked = [insert(node, "Shape", [tensor], start=1, end=2) for tensor in tensors[:2]]
     return insert(node, "Expand", [mask, insert(node, "Concat", [sizes_constant(graph, [1, 1]), *asked], axis=0)])
 

@@ -43,7 +43,6 @@ class Mask:
         """Returns it as a tensor that is made before a node."""
 
         def number(value: float) -> ir.Value:
-            assert place.graph is not None
             return constant(place.graph, np.float32(value))
 
         if isinstance(self.added, float):

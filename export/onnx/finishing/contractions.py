@@ -12,11 +12,10 @@ import onnx_ir as ir
 from keras_pe.export.onnx.finishing.graph_edits import (
     WEIGHT,
     Node,
+    all_nodes,
     attribute,
     count_uses,
-    graphs,
     insert,
-    nodes,
     producer,
     remove,
     replace,
@@ -31,9 +30,9 @@ from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
 def leave_out_shuffles(graph: ir.Graph, sizes: KnownSizes) -> None:
     """Leaves out a shuffle that both factors of a product have of the channels over which they are summed."""
-    for node in (node for each in graphs(graph) for node in nodes(each, "Einsum")):
+    for node in all_nodes(graph, "Einsum"):
         product = Product.of(node.outputs[0], sizes)
-        if product is None or len(node.inputs) != 2:
+        if product is None:
             continue
         (left, first), (right, second) = product.left, product.right
         if left[-1] != right[-1] or left[-1] in product.output:
@@ -103,7 +102,7 @@ def _without(value: ir.Value | None, source: ir.Value, place: Node, sizes: Known
 
 def multiply_matrices(graph: ir.Graph, sizes: KnownSizes) -> None:
     """Writes each Einsum of two tensors as one MatMul, or as a Mul if nothing is summed."""
-    for node in [node for each in graphs(graph) for node in nodes(each, "Einsum")]:
+    for node in all_nodes(graph, "Einsum"):
         product = Product.of(node.outputs[0], sizes)
         if product is None:
             continue
@@ -123,7 +122,7 @@ def multiply_matrices(graph: ir.Graph, sizes: KnownSizes) -> None:
 
 def leave_out_turns(graph: ir.Graph) -> None:
     """Multiplies in the other order what was turned before a product and is turned back behind it."""
-    for turn in (node for each in graphs(graph) for node in nodes(each, "Transpose")):
+    for turn in all_nodes(graph, "Transpose"):
         product, order = producer(turn.inputs[0], "MatMul"), [*attribute(turn, "perm", ())]
         *batch, row, column = range(max(len(order), 2))
         if product is None or count_uses(product.outputs[0]) > 1 or order != [*batch, column, row]:
@@ -153,7 +152,6 @@ def transposed(place: Node, tensor: ir.Value, labels: Sequence[str], wanted: Seq
 
 
 def _constant(place: Node, numbers: Sequence[int]) -> ir.Value:
-    assert place.graph is not None
     return sizes_constant(place.graph, numbers)
 
 

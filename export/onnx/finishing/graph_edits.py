@@ -51,9 +51,14 @@ def nodes(graph: ir.Graph, *operators: str) -> list[Node]:
 
 
 def graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
-    """Yields a graph and those inside its nodes."""
+    """Yields a graph and the graphs inside its nodes."""
     yield graph
     yield from graph.subgraphs()
+
+
+def all_nodes(graph: ir.Graph, *operators: str) -> list[Node]:
+    """Returns the nodes of these operators in a graph and in the graphs inside its nodes."""
+    return [node for each in graphs(graph) for node in nodes(each, *operators)]
 
 
 def constant(graph: ir.Graph, numbers: Any) -> ir.Value:
@@ -178,7 +183,6 @@ def add_weight(graph: ir.Graph, weight: Any) -> ir.Value:
 def remove(*gone: Node) -> None:
     """Removes nodes whose results nothing reads."""
     for node in gone:
-        assert node.graph is not None
         node.graph.remove(node, safe=True)
 
 

@@ -13,12 +13,12 @@ import onnx_ir as ir
 from keras_pe.export.onnx.finishing.graph_edits import (
     WEIGHT,
     Node,
+    all_nodes,
     array,
     attribute,
     constant,
     copy,
     count_uses,
-    graphs,
     insert,
     nodes,
     producer,
@@ -244,7 +244,7 @@ def keep_sparse_windows(graph: ir.Graph, sizes: KnownSizes) -> None:
     If the stride is larger than the window, SAME needs no padding, and less than none if pixels are left over at the
     end. TensorFlow takes that for none, ONNX Runtime cuts half of it off the beginning.
     """
-    for node in (node for each in graphs(graph) for node in nodes(each, *_WITH_WINDOWS)):
+    for node in all_nodes(graph, *_WITH_WINDOWS):
         if attribute(node, "auto_pad") != "SAME_UPPER":
             continue
         kernel = attribute(node, "kernel_shape")
@@ -259,7 +259,6 @@ def keep_sparse_windows(graph: ir.Graph, sizes: KnownSizes) -> None:
 def _cut(node: Node, strides: list[int], reach: list[int]) -> ir.Value:
     """Returns the image cut off behind the last window; it stays as it is if that reaches beyond it."""
     graph, image = node.graph, node.inputs[0]
-    assert graph is not None
     stride = sizes_constant(graph, strides)
     last = insert(node, "Sub", [insert(node, "Shape", [image], start=2), sizes_constant(graph, [1])])
     start = insert(node, "Mul", [insert(node, "Div", [last, stride]), stride])  # of the last window
@@ -278,14 +277,13 @@ def keep_pads(graph: ir.Graph, opset: int) -> None:
     the result is another one wherever a window at the edge holds negative numbers alone, in every ResNetV2. It leaves a
     Pad alone that names its axes, or pads with anything but zero.
     """
-    for node in (node for each in graphs(graph) for node in nodes(each, "MaxPool")):
+    for node in all_nodes(graph, "MaxPool"):
         pad = producer(node.inputs[0], "Pad")
         if pad is None or pad.graph is not node.graph or len(pad.inputs) > 3:
             continue
         pads, *filled = map(array, pad.inputs[1:])
         if pads is None or attribute(pad, "mode", "constant") != "constant":
             continue
-        assert pad.graph is not None
         image, ends, *fill = pad.inputs
         if opset >= _FIRST_WITH_AXES:
             axes = sizes_constant(pad.graph, np.arange(len(pads) // 2))

@@ -17,12 +17,12 @@ import onnx_ir as ir
 
 from keras_pe.export.onnx.finishing.graph_edits import (
     Node,
+    all_nodes,
     array,
     attribute,
     can_replace,
     copy,
     count_uses,
-    graphs,
     insert,
     nodes,
     only_reader,
@@ -142,22 +142,21 @@ _REARRANGING = ("Cast", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze")  
 
 
 def take_zero_sizes(graph: ir.Graph, sizes: KnownSizes) -> None:
-    """Lets the Reshapes of a graph, and of those inside it, take a size of zero.
+    """Lets the Reshapes of a graph, and of the graphs inside its nodes, accept sizes of zero.
 
-    If nothing is reshaped, a 0 is meant so, and a size to infer that is known is told. Elsewhere are left as they are:
-    a constant shape, one with a size to infer, and one of sizes of the very tensor, which a runtime may know a faster
-    form of.
+    In the shape of an empty tensor, 0 means zero. A size of -1 whose value is known is written as a number. Three kinds
+    of shapes stay: constants, shapes with another -1, and sizes of the reshaped tensor itself, for which a runtime may
+    have a faster form.
     """
-    for each in graphs(graph):
-        for node in nodes(each, "Reshape"):
-            asked = node.inputs[1]
-            if 0 in (sizes.shape(node.inputs[0]) or ()):
+    for node in all_nodes(graph, "Reshape"):
+        shape = node.inputs[1]
+        if 0 in (sizes.shape(node.inputs[0]) or ()):
+            _allow_zero(node)
+        elif _integers(shape) is None and not _write_inferred(node, sizes):
+            sources = {value: _integers(value) for value in _sources(shape)}
+            least = min((value.min(initial=1) for value in sources.values() if value is not None), default=1)
+            if least > 0 and any(each is None and value is not node.inputs[0] for value, each in sources.items()):
                 _allow_zero(node)
-            elif _integers(asked) is None and not _tell_inferred(node, sizes):
-                sources = {value: _integers(value) for value in _sources(asked)}
-                least = min((value.min(initial=1) for value in sources.values() if value is not None), default=1)
-                if least > 0 and any(each is None and value is not node.inputs[0] for value, each in sources.items()):
-                    _allow_zero(node)
 
 
 def _allow_zero(node: Node) -> None:
@@ -170,7 +169,7 @@ def _integers(value: ir.Value) -> Any | None:
     return numbers if numbers is not None and numbers.dtype in (np.int32, np.int64) and numbers.ndim < 2 else None
 
 
-def _tell_inferred(node: Node, sizes: KnownSizes) -> bool:
+def _write_inferred(node: Node, sizes: KnownSizes) -> bool:
     """Writes the size that a Reshape infers, if it is a number: of nothing, runtimes infer none."""
     asked, found = sizes.vector(node.inputs[1]), sizes.shape(node.outputs[0])
     if asked is None or found is None or -1 not in asked or 0 in asked:
@@ -180,7 +179,6 @@ def _tell_inferred(node: Node, sizes: KnownSizes) -> bool:
     if not isinstance(size, int) or size < 1:
         return False
     more = [size + 1 if axis == place else 0 for axis in range(len(asked))]
-    assert node.graph is not None
     set_inputs(node, [node.inputs[0], insert(node, "Add", [node.inputs[1], sizes_constant(node.graph, more)])])
     _allow_zero(node)
     return True
@@ -258,7 +256,6 @@ def _told(node: Node, sizes: KnownSizes) -> Sizes | None:
         shape = [0 if before[axis : axis + 1] == (size,) else size for axis, size in enumerate(sizes_after)]
         if len(shape) == len(after) and 0 not in sizes_after and all(isinstance(size, int) for size in shape):
             shape = [size if isinstance(size, int) else 0 for size in sizes_after]
-            assert node.graph is not None
             set_inputs(node, [node.inputs[0], sizes_constant(node.graph, shape)])
             return tuple(shape)
     return asked

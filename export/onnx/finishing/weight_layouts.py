@@ -117,7 +117,6 @@ def _is_signed(node: Node, weight: ir.Value) -> bool:
 def _moved(value: ir.Value, product: Node) -> ir.Value:
     """Returns what a product takes, made 128 more."""
     graph, signed, shift = product.graph, _before_cast(value), np.array(_MORE, np.float32)
-    assert graph is not None
     if signed is value:
         signed, shift = insert(product, "Cast", [value], to=ir.DataType.INT32), np.array(_MORE, np.int32)
     more = insert(product, "Add", [signed, constant(graph, shift)])

@@ -55,10 +55,6 @@ class Replacement:
         value = self._node.get_attr_value(name, default)
         return value.decode() if isinstance(value, bytes) else value
 
-    def set_attribute(self, name: str, value: Any) -> None:
-        """Changes an attribute of the node, for tf2onnx's own handler."""
-        self._node.set_attr(name, value)
-
     def set_input(self, place: int, tensor: str) -> None:
         """Changes an input of the node, for tf2onnx's own handler."""
         self._graph.replace_input(self._node, self.inputs[place], tensor, place)

@@ -122,6 +122,6 @@ BACKBONES["GPTNeoXBackbone that turns nothing"] = Recipe(
 )
 BACKBONES["Qwen3_5Backbone of any length"] = Recipe(
     BACKBONES["Qwen3_5Backbone"].make,
-    refused="cannot trace it: .* fix them: input_signature=",  # it keeps the chunks of a text in a list
+    refused="cannot trace it: .* input_signature=",  # it keeps the chunks of a text in a list
     in_keras="Using a symbolic `tf.Tensor` as a Python `bool` is not allowed",
 )
