@@ -13,23 +13,13 @@ from keras_pe.export.artifacts.artifact import LAYERS_KEY, TensorInfo
 from keras_pe.export.artifacts.contents import UNFUSED_KEY
 from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.model.stored_weights import FOLDED_KEY, LAYOUTS_KEY, foldings_to_json, layouts_to_json
-from keras_pe.export.onnx.finishing import attention
+from keras_pe.export.onnx.finishing import contractions, operator_forms
+from keras_pe.export.onnx.finishing.attention import attend
 from keras_pe.export.onnx.finishing.canonical import merge_equal, name_after_layers, order_needed, place_in_layers
 from keras_pe.export.onnx.finishing.constants import compute_constants, leave_out_needless
-from keras_pe.export.onnx.finishing.contractions import leave_out_shuffles, leave_out_turns, multiply_matrices
 from keras_pe.export.onnx.finishing.graph_edits import WEIGHT, add_weight, drop_unneeded, standing_for
 from keras_pe.export.onnx.finishing.image_axes import compute_channels_first, keep_rows
 from keras_pe.export.onnx.finishing.normalizations import fold_normalizations, store_normalizations
-from keras_pe.export.onnx.finishing.operator_forms import (
-    add_biases_before_splits,
-    bound_once,
-    keep_pads,
-    keep_sparse_windows,
-    leave_negative_indices,
-    name_global_averages,
-    name_root_mean_squares,
-    turn_images_first,
-)
 from keras_pe.export.onnx.finishing.reshapes import (
     ask_for_single_sizes,
     join_shapes,
@@ -38,7 +28,7 @@ from keras_pe.export.onnx.finishing.reshapes import (
     take_zero_sizes,
     write_shapes,
 )
-from keras_pe.export.onnx.finishing.rules import Reasons
+from keras_pe.export.onnx.finishing.rules import Reasons, Rule
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.weight_layouts import multiply_unsigned, name_weights, store_as_read
 from keras_pe.export.onnx.handlers import opsets
@@ -96,35 +86,31 @@ def _store_normalizations(each: Graph) -> None:
     each.foldings.update(store_normalizations(each.graph, each.sizes, each.layers))
 
 
-def _name_root_mean_squares(each: Graph) -> None:
-    name_root_mean_squares(each.graph, each.sizes, each.opset >= opsets.ROOT_MEAN_SQUARES_VERSION)
-
-
-PASSES: tuple[Callable[[Graph], None], ...] = (
-    lambda each: bound_once(each.graph, each.sizes),
+PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
+    operator_forms.clip,
     _fold_constants,
     lambda each: leave_out_needless(each.graph, each.sizes),
-    lambda each: leave_out_shuffles(each.graph, each.sizes),
-    lambda each: attention.rule(each.opset).apply(each.graph, each.sizes, each.reasons),
-    lambda each: multiply_matrices(each.graph, each.sizes),
-    lambda each: leave_out_turns(each.graph),
+    contractions.remove_shuffles,
+    attend,
+    contractions.multiply_matrices,
+    contractions.swap_factors,
     _fold_constants,
-    lambda each: add_biases_before_splits(each.graph, each.sizes),
+    operator_forms.add_bias_before_split,
     lambda each: write_shapes(each.graph, each.sizes),
     lambda each: share_sizes(each.graph, each.sizes),
     lambda each: remove_needless_reshapes(each.graph, each.sizes),
-    _name_root_mean_squares,
-    lambda each: leave_negative_indices(each.graph, each.sizes),
+    operator_forms.root_mean_square,
+    operator_forms.count_from_the_end,
     lambda each: keep_rows(each.graph, each.sizes),
-    lambda each: keep_pads(each.graph, each.opset),
-    lambda each: keep_sparse_windows(each.graph, each.sizes),
+    operator_forms.protect_pad,
+    operator_forms.cut_unread_pixels,
     lambda each: compute_channels_first(each.graph, each.sizes),
-    lambda each: name_global_averages(each.graph, each.sizes),
+    operator_forms.average_image,
     lambda each: store_as_read(each.graph),
     lambda each: multiply_unsigned(each.graph),
     lambda each: join_shapes(each.graph, each.sizes),
     lambda each: take_zero_sizes(each.graph, each.sizes),
-    lambda each: turn_images_first(each.graph),
+    operator_forms.transpose_before_scaling,
     lambda each: ask_for_single_sizes(each.graph, each.sizes),
     _fold_normalizations,
     _store_normalizations,
@@ -138,7 +124,10 @@ def run_passes(each: Graph) -> None:
     """Runs all passes: before each, all nodes are needed, and stand in the order in which they are computed."""
     order_needed(each.graph)
     for run in PASSES:
-        run(each)
+        if isinstance(run, Rule):
+            run.apply(each.graph, each.sizes, each.reasons)
+        else:
+            run(each)
         drop_unneeded(each.graph)
 
 

@@ -10,21 +10,22 @@ import onnx_ir as ir
 
 from keras_pe.export.onnx.attention import MASKED
 from keras_pe.export.onnx.finishing.graph_edits import Node, attribute, constant, insert, producer
-from keras_pe.export.onnx.finishing.products import Product, number_of, scaled
+from keras_pe.export.onnx.finishing.products import Product, number_of, split_scale
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
-_MOST_MASKS = 6  # sums of a chain: each has two operands, which may be one, so that the ways double with every sum
-_FILL = -1e9  # what a layer gives scores that no query may see is no higher, or they would count
+_MOST_MASKS = 6  # each sum of a chain has two operands and either may be the mask, so the search doubles with each sum
+_FILL = -1e9  # larger numbers do not mask: the softmax would count these scores
 
 
 @dataclass(frozen=True)
 class Mask:
-    """What is added to scores: a tensor or a number, times a factor.
+    """A summand of scores: a tensor or a number, times a factor.
 
     Attributes:
-        added: What.
-        factor: The number.
-        conditions: If there are any, it is added where one of these tensors has the truth value beside it.
+        added: The tensor or the number.
+        factor: The factor.
+        conditions: Boolean tensors, each with a truth value. The mask applies where a tensor has its truth value; it
+            applies everywhere without conditions.
     """
 
     added: ir.Value | float
@@ -32,7 +33,7 @@ class Mask:
     conditions: tuple[tuple[ir.Value, bool], ...] = ()
 
     def is_infinite(self, sizes: KnownSizes) -> bool:
-        """Whether a row of it may be minus infinity, as far as that is known."""
+        """Whether a row may be minus infinity. Computed masks count as finite."""
         if isinstance(self.added, float):
             return self.added == -math.inf
         choice = producer(self.added, "Where")
@@ -40,7 +41,7 @@ class Mask:
         return any(number_of(each, sizes) == -math.inf for each in chosen)
 
     def write(self, place: Node, sizes: KnownSizes) -> ir.Value:
-        """Returns it as a tensor that is made before a node."""
+        """Writes the mask as a tensor before a node."""
 
         def number(value: float) -> ir.Value:
             return constant(place.graph, np.float32(value))
@@ -48,7 +49,7 @@ class Mask:
         if isinstance(self.added, float):
             added = number(self.added * self.factor)
         else:
-            added, factor = scaled(self.added, sizes) if self.factor != 1 else (self.added, 1.0)
+            added, factor = split_scale(self.added, sizes) if self.factor != 1 else (self.added, 1.0)
             factor *= self.factor
             added = added if factor == 1 else insert(place, "Mul", [added, number(factor)])
         if not self.conditions:
@@ -64,7 +65,14 @@ class Mask:
 
 @dataclass(frozen=True)
 class Weights:
-    """What attention's weights are the softmax of: scores times a number, plus masks. `sees` is 0 for empty rows."""
+    """The weights of attention before the softmax: scores times a number, plus masks.
+
+    Attributes:
+        scores: The product of queries and keys.
+        scale: The number.
+        masks: The masks.
+        sees: A tensor that is 0 for fully masked rows, which the softmax is multiplied by; None without such a tensor.
+    """
 
     scores: Product
     scale: float = 1.0
@@ -80,12 +88,12 @@ class Weights:
 
 
 def softmax_of(value: ir.Value, sizes: KnownSizes) -> tuple[Node | None, ir.Value | None]:
-    """Returns the Softmax over the last axis that a value is, and what its rows are multiplied by."""
+    """Returns the Softmax over the last axis that computes a value, and the tensor that scales its rows, if any."""
     sees = None
     for weights, factor in permutations(product.inputs if (product := producer(value, "Mul")) else (), 2):
         shape = sizes.shape(factor) or ()
         if producer(weights, "Softmax") is not None and len(shape) > 1 and shape[-1] == 1:
-            value, sees = weights, factor  # a row that is 0 has a result of 0
+            value, sees = weights, factor  # a row of zeros has a result of zeros
             break
     softmax, rank = producer(value, "Softmax"), len(sizes.shape(value) or ())
     is_last = softmax is not None and attribute(softmax, "axis", -1) in (-1, rank - 1)
@@ -93,10 +101,10 @@ def softmax_of(value: ir.Value, sizes: KnownSizes) -> tuple[Node | None, ir.Valu
 
 
 def _scores(value: ir.Value, sizes: KnownSizes, masks: int = _MOST_MASKS) -> Weights | None:
-    """Returns what product a value is, times a number, plus at most so many masks."""
+    """Returns the product, the factor and at most this many masks that a value is computed from; None for others."""
     if product := Product.of(value, sizes):
         return Weights(product)
-    source, factor = scaled(value, sizes)
+    source, factor = split_scale(value, sizes)
     if source is not value:
         found = _scores(source, sizes, masks)
         return found and found.times(factor)
@@ -110,16 +118,16 @@ def _scores(value: ir.Value, sizes: KnownSizes, masks: int = _MOST_MASKS) -> Wei
     return None
 
 
-def _filled(value: ir.Value, sizes: KnownSizes) -> Weights | None:
-    """Returns what choices are made of between scores and less: one number, or once the scores and a number."""
+def _scores_with_fill(value: ir.Value, sizes: KnownSizes) -> Weights | None:
+    """Returns the scores of a value in which Where operators replace scores by one number, or by shifted scores."""
     conditions, fills = list[tuple[ir.Value, bool]](), set[float]()
     while (choice := producer(value, "Where")) is not None and sizes.shape(choice.inputs[0]) is not None:
         condition, *chosen = choice.inputs
         numbers = [number_of(each, sizes) for each in chosen]
-        is_less = numbers[0] is not None  # where the condition holds
+        is_less = numbers[0] is not None  # the number stands where the condition is true
         fill = numbers[0] if is_less else numbers[1]
         if fill is None:
-            return None if conditions else _shifted(condition, chosen, sizes)
+            return None if conditions else _scores_with_shift(condition, chosen, sizes)
         conditions.append((condition, is_less))
         fills.add(fill)
         value = chosen[is_less]
@@ -127,8 +135,8 @@ def _filled(value: ir.Value, sizes: KnownSizes) -> Weights | None:
     return found and found.plus(Mask(MASKED if min(fills) > -math.inf else -math.inf, 1.0, tuple(conditions)))
 
 
-def _shifted(condition: ir.Value, chosen: Sequence[ir.Value], sizes: KnownSizes) -> Weights | None:
-    """Returns what a choice is made of between scores, and the same plus something."""
+def _scores_with_shift(condition: ir.Value, chosen: Sequence[ir.Value], sizes: KnownSizes) -> Weights | None:
+    """Returns the scores of a Where between scores and the same scores plus a mask."""
     for (scores, shifted), is_shifted in ((chosen, False), (chosen[::-1], True)):
         found, other = _scores(scores, sizes), _scores(shifted, sizes)
         if found and other and len(other.masks) == 1 and not found.masks and _are_alike(found, other):
@@ -141,5 +149,5 @@ def _are_alike(first: Weights, second: Weights) -> bool:
 
 
 def weights_of(softmax: Node, sizes: KnownSizes) -> Weights | None:
-    """Returns what a Softmax is of; None if that is no product of queries and keys with masks."""
-    return _filled(softmax.inputs[0], sizes) or _scores(softmax.inputs[0], sizes)
+    """Returns the weights before a Softmax; None if they are not a product of queries and keys with masks."""
+    return _scores_with_fill(softmax.inputs[0], sizes) or _scores(softmax.inputs[0], sizes)

@@ -1,4 +1,4 @@
-"""Products of two tensors, `Einsum` and `MatMul` in one form, and the numbers that a tensor is multiplied by."""
+"""Products of two tensors, `Einsum` and `MatMul` in one form, and the number that scales a tensor."""
 
 import math
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ import onnx_ir as ir
 from keras_pe.export.onnx.finishing.graph_edits import Node, array, attribute, producer
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
-_MOST_STEPS = 6  # operators between a number and the constants or sizes that it is computed from, as 1 / sqrt(size)
+_MOST_STEPS = 6  # operators that compute a number from constants or sizes, such as 1 / sqrt(size)
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,16 @@ class Product:
 
     @classmethod
     def of(cls, value: ir.Value, sizes: KnownSizes) -> "Product | None":
-        """Returns the product that makes a value, perhaps turned; None if none does, or one of the two has more
-        matrices."""
+        """Returns the product that computes a value, with its transpositions; None for other values.
+
+        Returns None, too, if the two tensors have different numbers of matrices.
+        """
         node = producer(value, "Einsum", "MatMul", "Transpose")
         if node is not None and node.op_type == "Transpose":
-            turned = cls.of(node.inputs[0], sizes)
-            if turned is None:
+            product = cls.of(node.inputs[0], sizes)
+            if product is None:
                 return None
-            return replace(turned, output="".join(turned.output[i] for i in order_of(node, len(turned.output))))
+            return replace(product, output="".join(product.output[i] for i in order_of(node, len(product.output))))
         if node is None or len(node.inputs) != 2:
             return None
         first, second = node.inputs
@@ -44,13 +46,13 @@ class Product:
         return cls((f"{batch}xy", first), (f"{batch}yz", second), f"{batch}xz")
 
 
-def order_of(turn: Node, rank: int) -> list[int]:
-    """Returns the order in which a Transpose returns axes; it turns them all around if it names none."""
-    return [*attribute(turn, "perm", reversed(range(rank)))]
+def order_of(transpose: Node, rank: int) -> list[int]:
+    """Returns the order of the axes of a Transpose. Without the attribute, it reverses them."""
+    return [*attribute(transpose, "perm", reversed(range(rank)))]
 
 
 def number_of(value: ir.Value | None, sizes: KnownSizes, steps: int = _MOST_STEPS) -> float | None:
-    """Returns the number that a value is; None if it is another tensor, or computed in a run or in more steps."""
+    """Returns the value of a scalar that at most this many operators compute from constants; None for other tensors."""
     numbers, vector = array(value), sizes.vector(value)
     if numbers is not None:
         return None if numbers.size != 1 or numbers.dtype.kind not in "fiu" else float(numbers.item())
@@ -70,8 +72,8 @@ def number_of(value: ir.Value | None, sizes: KnownSizes, steps: int = _MOST_STEP
     return first * last if node.op_type == "Mul" else first / last if last else None
 
 
-def scaled(value: ir.Value, sizes: KnownSizes) -> tuple[ir.Value, float]:
-    """Returns what a value is a multiple of, and the number."""
+def split_scale(value: ir.Value, sizes: KnownSizes) -> tuple[ir.Value, float]:
+    """Returns the tensor that a value is a multiple of, and the factor."""
     factor = 1.0
     while (node := producer(value, "Mul", "Div")) is not None:
         pairs = [*node.inputs], [*node.inputs][:: -1 if node.op_type == "Mul" else 1]

@@ -84,6 +84,7 @@ class KnownSizes:
         Args:
             graph: The graph, whose nodes stand in the order in which they are computed.
         """
+        self.opset: int = graph.opset_imports.get("", 0)
         self._shapes: dict[ir.Value, Sizes | None] = {}
         self._vectors: dict[ir.Value, Sizes] = {}
         for node in graph.all_nodes():  # those inside others too: one is asked for after what it reads
