@@ -44,7 +44,7 @@ def export_onnx(
         input_signature: See `model_signature`; needed for most subclassed models. A size that is free in it stays free.
             Without it, a size is fixed if Keras cannot trace the model with that size free; a note says so.
         sizes: The sizes that a dynamic dimension takes, by its name, such as `{"height": (64, 224)}`. By default the
-            exporter searches for them.
+            exporter searches for them. A dimension with one size is fixed in the artifact.
         inputs: One or several examples of the inputs, for a model that does not accept arbitrary values: mappings of
             names to arrays, or `.npz` files. The export compares outputs on the examples. The artifact records them for
             `check_parity`.

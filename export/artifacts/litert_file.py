@@ -88,7 +88,7 @@ def _constants(path: Path) -> Iterator[tuple[str, Any, npt.NDArray[Any]]]:
     """Yields the name of each tensor whose numbers the file stores, the tensor, and the numbers."""
     from ai_edge_litert import schema_py_generated as schema
 
-    model, dtypes = schema.Model.GetRootAs(path.read_bytes(), 0), _dtypes()
+    model, dtypes = schema.Model.GetRootAs(path.read_bytes(), 0), element_types()
     graphs = map(model.Subgraphs, range(model.SubgraphsLength()))
     names = set[str]()
     for number, tensor in enumerate(graph.Tensors(i) for graph in graphs for i in range(graph.TensorsLength())):
@@ -114,7 +114,7 @@ def conditions(path: Path) -> dict[str, int]:
     return {graph.Tensors(number).Name().decode(): int(number) for number in found}
 
 
-def _dtypes() -> dict[int, str]:
+def element_types() -> dict[int, str]:
     """Returns the names of the element types by their numbers."""
     from ai_edge_litert import schema_py_generated as schema
 
@@ -189,4 +189,4 @@ def _tensor_info(name: str, tensor: Any) -> TensorInfo:
     else:
         dims = [tensor.Shape(i) for i in range(tensor.ShapeLength())]
     shape = (f"{name}_axis_{axis}" if dim < 0 else int(dim) for axis, dim in enumerate(dims))
-    return TensorInfo(name, tuple(shape), _dtypes().get(tensor.Type(), "unknown"))
+    return TensorInfo(name, tuple(shape), element_types().get(tensor.Type(), "unknown"))

@@ -10,13 +10,15 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import Artifact, Format, description_to_json
 from keras_pe.export.artifacts.litert_file import METADATA
+from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError, UnsupportedError, joined
+from keras_pe.export.formats.litert_devices import device_notes
 from keras_pe.export.graph.endpoint import Endpoint
 from keras_pe.export.graph.view import GraphView, refuse_state_and_randomness
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.pipeline.smoke_test import Checked, check_artifact
-from keras_pe.export.pipeline.target_format import TargetFormat, Traced, Write
+from keras_pe.export.pipeline.target_format import Converted, TargetFormat, Traced
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Worker
@@ -66,14 +68,15 @@ def trace_model(layers: Sequence[Any], signature: Signature) -> Traced:
     return Traced(endpoint.signature, endpoint.view, partial(_convert, endpoint, name), _check, notes)
 
 
-def _convert(endpoint: Endpoint, name: str, file: Path, process: Worker) -> Write:
+def _convert(endpoint: Endpoint, name: str, file: Path, process: Worker) -> Converted:
     folder = file.with_name(f"{file.name}.saved_model")
     endpoint.write(folder)
     try:
         process.call(convert_saved_model, str(folder), str(file))
     except RuntimeFailedError as error:  # an operator has no LiteRT form, or the converter ended its process
         raise _name_culprits(endpoint.view, name, str(error)) from error
-    return partial(_write, file.read_bytes())
+    content = file.read_bytes()
+    return Converted(partial(_write, content), device_notes(read_operators(content), endpoint.view))
 
 
 def convert_saved_model(folder: str, file: str) -> None:

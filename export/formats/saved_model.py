@@ -14,7 +14,7 @@ from keras_pe.export.graph.tensorflow_internals import op_libraries
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.pipeline.smoke_test import Checked, check_artifact
-from keras_pe.export.pipeline.target_format import TargetFormat, Traced, Write
+from keras_pe.export.pipeline.target_format import Converted, TargetFormat, Traced
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Worker
@@ -39,9 +39,9 @@ def trace_model(layers: Sequence[Any], signature: Signature) -> Traced:
     return Traced(endpoint.signature, endpoint.view, partial(_convert, endpoint), check, notes)
 
 
-def _convert(endpoint: Endpoint, file: Path, process: Worker) -> Write:
+def _convert(endpoint: Endpoint, file: Path, process: Worker) -> Converted:
     endpoint.write(file)
-    return _describe
+    return Converted(_describe)
 
 
 def _describe(file: Path, artifact: Artifact) -> list[Path]:

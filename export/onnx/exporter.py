@@ -28,7 +28,7 @@ from keras_pe.export.onnx.operator_calls import Unfused
 from keras_pe.export.onnx.recurrences import traced_as_calls
 from keras_pe.export.onnx.writing import write_model
 from keras_pe.export.pipeline.smoke_test import Checked, check_artifact
-from keras_pe.export.pipeline.target_format import TargetFormat, Traced, Write
+from keras_pe.export.pipeline.target_format import Converted, TargetFormat, Traced
 from keras_pe.export.results import Cause
 from keras_pe.export.runtimes.lending import onnxruntime_process
 from keras_pe.export.runtimes.registry import find_runtimes
@@ -80,11 +80,11 @@ def trace_model(opset: int, threshold: int, layers: Sequence[Any], signature: Si
 
 def _convert(
     found: Trace, unfused: Unfused, opset: int, threshold: int, model: Any, file: Path, process: Worker
-) -> Write:
+) -> Converted:
     from keras_pe.export.onnx.finishing.assembly import assemble
 
     proto, weights = assemble(convert(found, opset, model), found, unfused)
-    return partial(_write, proto, weights, threshold)
+    return Converted(partial(_write, proto, weights, threshold))
 
 
 def _write(proto: Any, weights: Sequence[Weight], threshold: int, file: Path, artifact: Artifact) -> list[Path]:

@@ -12,9 +12,10 @@ from keras_pe.export.model.border import Border
 from keras_pe.export.model.border_record import border_to_json
 from keras_pe.export.model.saved_file import load_model
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
-from keras_pe.export.model.signature.fixing import names_to_fix, sizes_to_fix
+from keras_pe.export.model.signature.fixing import names_to_fix, sizes_to_fix, with_fixed_sizes
 from keras_pe.export.model.signature.model_signature import find_signature, model_signature
 from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.sizes.dimensions import checked_sizes
 from keras_pe.protocols import Model
 
 
@@ -59,6 +60,8 @@ class Request:
     def signature_of(self, model: Any, input_signature: Any) -> Signature:
         """Returns the signature that a model has with the arguments of this request.
 
+        A dimension with one size in `sizes` is fixed, unless it is free in an `input_signature` of the caller.
+
         Args:
             model: The Keras model of this request, or its rebuild in another precision.
             input_signature: See `model_signature`.
@@ -73,7 +76,9 @@ class Request:
         )
         for case, example in zip(cases, signature.values.examples, strict=False):  # the signature uses artifact names
             in_types_of(replace(case, inputs=example), signature.inputs)
-        return signature
+        alone = {name for name, own in checked_sizes(self.sizes).items() if len(own) == 1} if self.may_fix else set()
+        fixed = [each for name, each in sizes_to_fix(model, signature).items() if name in alone] if alone else []
+        return with_fixed_sizes(model, signature, fixed) if fixed else signature
 
     def open_model(self) -> "Request":
         """Returns the request with the model, loaded if the caller passed a path, and wrapped in its adapter.

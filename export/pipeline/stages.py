@@ -99,10 +99,11 @@ def _export_here(target: TargetFormat, explain: Explain, request: Request) -> Ar
         with _staged(destination) as folder:
             request.tell("convert")
             file = folder / destination.name
-            write = traced.convert(file, process)
+            converted = traced.convert(file, process)
+            notes += converted.notes
             describe = partial(_describe_artifact, target, destination, layers, request.border_record, notes)
             check = partial(_check_and_explain, traced, file, process, explain)
-            companions = _written(request, file, write, describe, check, KerasReference(layers[0], signature))
+            companions = _written(request, file, converted.write, describe, check, KerasReference(layers[0], signature))
             request.tell("publish")
             if file.is_dir():
                 publish_folder(file, destination)

@@ -18,21 +18,34 @@ Write = Callable[[Path, Artifact], list[Path]]
 
 
 @dataclass(frozen=True)
+class Converted:
+    """A model in the operators of a format.
+
+    Attributes:
+        write: Writes the file.
+        notes: Sentences on the operators of the file.
+    """
+
+    write: Write
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Traced:
     """A traced model for one format, and the steps that make and check its file.
 
     Attributes:
         signature: The model's signature, with the sizes that the trace found.
         view: The traced graph.
-        convert: Takes the path of the file, in an empty folder, and the process of the format. It returns a function
-            that writes the file, and raises an ExportError if the format cannot express the graph.
+        convert: Takes the path of the file, in an empty folder, and the process of the format. It raises an ExportError
+            if the format cannot express the graph.
         check: Checks a written file and compares it with the model, see `check_artifact`.
         notes: Sentences on the differences between the file and the model.
     """
 
     signature: Signature
     view: GraphView
-    convert: Callable[[Path, Worker], Write]
+    convert: Callable[[Path, Worker], Converted]
     check: Callable[[Path, Worker, KerasReference], Checked]
     notes: tuple[str, ...] = ()
 

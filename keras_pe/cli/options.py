@@ -104,7 +104,7 @@ sizes_option = click.option(
     multiple=True,
     callback=_sizes,
     metavar="NAME=SIZE,SIZE",
-    help="Sizes that a dynamic dimension takes, such as height=64,224, where they are not to be found.",
+    help="Sizes that a dynamic dimension takes, such as height=64,224. An export fixes a dimension with one size.",
 )
 
 model_options = with_options(

@@ -68,14 +68,14 @@ def names_to_fix(signature: Signature, is_traced: Callable[[Collection[str]], bo
     return set()
 
 
-def with_fixed_sizes(model: Any, signature: Signature, sizes: Iterable[FixedSize], cause: str) -> Signature:
+def with_fixed_sizes(model: Any, signature: Signature, sizes: Iterable[FixedSize], cause: str = "") -> Signature:
     """Returns the signature with some dimensions fixed. The outputs are measured at the fixed sizes.
 
     Args:
         model: The Keras model.
         signature: The model's signature.
         sizes: The sizes to fix.
-        cause: The reason why the sizes cannot be free, in one sentence.
+        cause: The reason why the sizes cannot be free, in one sentence; empty if the caller wants them fixed.
 
     Raises:
         ValueError: If the model cannot be called at these sizes.
