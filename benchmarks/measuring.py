@@ -57,8 +57,8 @@ def time_openings(
     """Returns the seconds of runs that take turns, of files that are opened anew for each share of the rounds.
 
     The address of a file's memory can double the time of each of its runs, so one opening is not enough. A network of
-    small products took 0.48 of its own time, and the file that was opened first took 1.09 of it:
-    the order is drawn.
+    small products took 0.48 of its own time, and the file that was opened first took 1.09 of it. The order is therefore
+    random.
 
     Args:
         openers: Each opens a file, and returns a run of it.

@@ -1,7 +1,7 @@
 """Stores measurements: times and bytes as a pyperf suite, and the rest in a file beside it.
 
-pyperf keeps every value, so that its own commands (`stats`, `hist`, `compare_to`) read what was measured; its runner is
-not used, because there contestants would not take turns.
+pyperf keeps every value, and its commands (`stats`, `hist`, `compare_to`) read the files. Its runner is not used: its
+contestants would not take turns.
 """
 
 import json

@@ -31,20 +31,20 @@ that they need, from `constraints.txt`, which `.ci/constraints` writes.
 _OLDER = """
 ## Older versions
 
-The layers take Keras from 3.8 on, exports from 3.13 on. Here not every test ran, but those of the layers
-(`tests/layers`, `tests/test_tensor2tensor.py`) or those of exports (`tests/export/onnx/test_exporter.py`,
+The layers take Keras from 3.8 on, exports from 3.13 on. Only some tests ran on them. The tests of layers
+are `tests/layers` and `tests/test_tensor2tensor.py`. The tests of exports are `tests/export/onnx/test_exporter.py`,
 `test_named_operations.py`, `test_lookup_tables.py`, `test_precomputed.py` and `handlers`,
-`tests/export/test_layers_arrive.py`, `formats/test_saved_model.py` and
-`pipeline/test_smoke_test.py`). `.ci/run` runs those of the layers on the oldest versions that are allowed.
+`tests/export/test_layers_arrive.py`, `formats/test_saved_model.py` and `pipeline/test_smoke_test.py`. `.ci/run` runs
+the tests of layers on the oldest allowed versions.
 
 | tests of | versions | result |
 | --- | --- | --- |
-| layers | Keras 3.8.0, TensorFlow 2.18.1, NumPy 2.0.0 | all pass but two that need Keras 3.13 |
-| layers | Keras 3.10.0, TensorFlow 2.19.1, NumPy 2.1.3 | all pass but two that need Keras 3.13 |
-| layers | Keras 3.12.0, TensorFlow 2.20.0, NumPy 2.4.6 | all pass but two that need Keras 3.13 |
+| layers | Keras 3.8.0, TensorFlow 2.18.1, NumPy 2.0.0 | all pass except two that need Keras 3.13 |
+| layers | Keras 3.10.0, TensorFlow 2.19.1, NumPy 2.1.3 | all pass except two that need Keras 3.13 |
+| layers | Keras 3.12.0, TensorFlow 2.20.0, NumPy 2.4.6 | all pass except two that need Keras 3.13 |
 | layers | Keras 3.14.0, TensorFlow 2.20.0, NumPy 2.4.6 | all pass |
-| exports | Keras 3.13.2, TensorFlow 2.20.0, onnx 1.23.2, onnxruntime 1.31.1 | all pass but what Keras has not |
-| exports | Keras 3.14.0, TensorFlow 2.20.0, onnx 1.23.2, onnxruntime 1.31.1 | all pass but what Keras has not |
+| exports | Keras 3.13.2, TensorFlow 2.20.0, onnx 1.23.2, onnxruntime 1.31.1 | all that this Keras supports pass |
+| exports | Keras 3.14.0, TensorFlow 2.20.0, onnx 1.23.2, onnxruntime 1.31.1 | all that this Keras supports pass |
 | exports | Keras 3.15.1, TensorFlow 2.20.0, onnx 1.23.2, onnxruntime 1.30.0 | all pass |
 | exports | Keras 3.15.1, TensorFlow 2.21.0, onnx 1.23.2, onnxruntime 1.30.0 | all pass |
 | exports | Keras 3.15.1, TensorFlow 2.21.0, onnx 1.23.2, onnxruntime 1.31.1 | all pass |

@@ -34,7 +34,7 @@ def export_onnx(
 ) -> Artifact:
     """Exports a Keras model to ONNX.
 
-    The file is published after ONNX's checker and strict shape inference have passed and ONNX Runtime has returned
+    The file is published after ONNX's checker and strict shape inference have passed. ONNX Runtime must also return
     Keras' outputs, at sizes that were not traced. If the export fails, the previous file at `filepath` is unchanged.
 
     Args:

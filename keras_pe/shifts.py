@@ -52,9 +52,9 @@ def shift_matrix(
     count = len(scales)
     if 2 * count > channels:
         raise ValueError(
-            f"`timescales` must have {channels // 2} values for a shift of {channels} channels: with {count} the last "
-            "column is a sine without its cosine, which no matrix can shift. Leave out the last timescale, or use an "
-            f"even width. Received: {count} timescales."
+            f"`timescales` must have {channels // 2} values for a shift of {channels} channels. Received: {count} "
+            "timescales. The last column would be a sine without its cosine, which no matrix can shift. Leave out the "
+            "last timescale, or use an even width."
         )
     angles = float(offset) / scales
     sin, cos = np.diag(np.sin(angles)), np.diag(np.cos(angles))

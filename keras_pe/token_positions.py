@@ -24,12 +24,12 @@ def positions_from_mask(
     Args:
         mask: `(..., length)`, true or non-zero at tokens, false or zero at padding. A NumPy array or a nested list
             gives a NumPy array; a tensor of the Keras backend, symbolic or not, gives such a tensor.
-        segment_ids: `(..., length)`, for several sequences packed into one row: the count begins anew wherever the id
-            differs from the one before it, so that two neighbors must not share an id. Packing belongs in the input
-            pipeline, so this takes NumPy arrays only.
+        segment_ids: `(..., length)`, for several sequences packed into one row. The count begins anew at each change of
+            the id, so two neighbors must have different ids. Packing belongs in the input pipeline, so this argument
+            only accepts NumPy arrays.
         start_index: Position of the first token of each sequence.
-        padding_position: Position that padding gets. It is encoded like any other, so that the mask still has to go
-            where the padding must not be seen.
+        padding_position: Position that padding gets. It is encoded like any other, so layers that must not see
+            the padding still need the mask.
 
     Returns:
         `(..., length)`, int32.
@@ -49,8 +49,8 @@ def positions_from_mask(
     """
     if not (isinstance(mask, list | tuple) or hasattr(mask, "dtype")):
         raise TypeError(
-            f"`mask` must be an array or a tensor. Received: mask={mask!r:.80}. What has no mask has no padding: its "
-            "positions are 0, 1, 2, ..., which the layers count themselves."
+            f"`mask` must be an array or a tensor. Received: mask={mask!r:.80}. Without a mask there is no padding, "
+            "and the layers count the positions 0, 1, 2, ... themselves."
         )
     _check_int32("start_index", start_index)
     _check_int32("padding_position", padding_position)

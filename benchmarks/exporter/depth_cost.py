@@ -3,7 +3,7 @@
     python -m benchmarks.exporter.depth_cost [LAYERS]...
 
 Each network has a process of its own, which exports and checks a small network first, so imports are not counted. The
-command ends with 1 if a layer of a network costs more than `MOST` times as much as a layer of the network before it.
+command ends with 1 if the cost of a layer grows by more than the factor `MOST` from one network to the next.
 """
 
 import itertools
@@ -44,8 +44,8 @@ def compare(depths: Sequence[int]) -> tuple[dict[str, float], bool]:
         depths: Numbers of layers, at least two.
 
     Returns:
-        The largest ratio of the cost of a layer to that in the next shallower network, of an export and of a check;
-        whether every check passed.
+        The largest ratio of the cost of a layer to its cost in the next shallower network, for an export and for a
+        check. The third value is whether every check passed.
     """
     found = {}
     for depth in sorted(depths):

@@ -1,7 +1,8 @@
 """Measures the cost of a whole parity check, as a multiple of its bare runs.
 
-The bare runs are those of Keras, of its float64 rebuild and of each runtime, on the same inputs in the same order, with
-everything imported, built and loaded. The check does the same, and makes the inputs, compares every output and reports.
+The bare runs are those of Keras, of its float64 rebuild and of each runtime, with everything imported, built and
+loaded. They have the same inputs in the same order. The check does the same, and makes the inputs, compares every
+output and reports.
 Imports and the loading of artifacts are left out on both sides, because the check cannot make them cheaper.
 
     python -m benchmarks.exporter.parity_cost

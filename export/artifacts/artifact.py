@@ -127,12 +127,12 @@ class Artifact(Shown):
         """Contents of an ONNX file by layer, in the order of computation; read on access.
 
         Raises:
-            ValueError: If the format is another one, whose files do not say of which layer an operator is, or if the
-                file cannot be read any more.
+            ValueError: If the format is not ONNX, or if the file can no longer be read. Other formats do not record the
+                layer of an operator.
         """
         if self.format is not Format.ONNX:
             raise ValueError(
-                f"`contents` must be asked of an ONNX file: it alone says of which layer an operator is. "
+                "`contents` needs an ONNX file, the only format that records the layer of each operator. "
                 f"Received: {str(self.path)!r}, a {self.format.label}. Export the model with `export_onnx` as well."
             )
         try:

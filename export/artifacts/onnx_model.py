@@ -101,8 +101,8 @@ def _read_varint(file: BinaryIO) -> int:
 def read_without_weights(path: Path) -> Any:
     """Returns the `onnx.ModelProto` with each large weight as a reference into the file itself.
 
-    ONNX takes such a reference as external data, so that a runtime which is given the result maps the weights from the
-    file instead of parsing them.
+    ONNX accepts such a reference as external data. A runtime then maps the weights from the file instead of parsing
+    them.
 
     Raises:
         ValueError: If the file ends early or is not a protobuf message.

@@ -48,7 +48,7 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
     """
     place = Path(path)
     if not place.exists():
-        raise FileNotFoundError(f"There is no artifact at {str(place)!r}.")
+        raise FileNotFoundError(f"No artifact found at {str(place)!r}.")
     readers = {
         Format.ONNX: _read_onnx,
         Format.SAVED_MODEL: _read_saved_model,
@@ -145,7 +145,7 @@ def _onnx_tensor(value: Any) -> TensorInfo:
 
     tensor = value.type.tensor_type
     if not tensor.elem_type:
-        raise ValueError(f"must take and return tensors, and {value.name!r} is none.")
+        raise ValueError(f"must take and return only tensors. Received: {value.name!r}.")
     shape = (
         dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{value.name}_axis_{axis}"
         for axis, dim in enumerate(tensor.shape.dim)

@@ -17,10 +17,9 @@ from keras_pe.export.results import HALF, Array, NameMatch
 from keras_pe.export.runtimes.runner import Names, Runner
 from keras_pe.export.runtimes.runtime import as_dtype
 
-_WAY_OUT = "Other names are matched where number, types and shapes agree; else give the artifact the model's names."
+_WAY_OUT = "Other names are matched only if number, types and shapes agree. Give the artifact the model's names."
 _OWN_WAY_OUT = (
-    "A file of this package has the names of its model, and others are not matched unless only their number is "
-    "another: export the model again."
+    "In a file of this package the check only matches names that differ in their number. Export the model again."
 )
 
 
@@ -44,7 +43,7 @@ def match_inputs(reference: Reference, inputs: Sequence[TensorInfo], path: Path 
     matched = _match("input", wanted, inputs, path)
     if matched is None:
         raise RuntimeRefusedError(
-            f"The artifact's inputs are not those of the model. The model takes {describe_specs(wanted)}; "
+            f"The inputs of the artifact differ from those of the model. The model takes {describe_specs(wanted)}; "
             f"the artifact takes {describe_specs(inputs)}. {way_out(path)}"
         )
     return matched

@@ -64,11 +64,11 @@ def guilty_optimizations(file: Path, spec: RuntimeSpec, agrees: Callable[[Worker
     try:
         applied = applied_optimizations(file, timeout)
     except subprocess.TimeoutExpired:
-        return f"all of them (which one was not found in {timeout:g} s)"
+        return f"all of them (the search for a single one took more than {timeout:g} s)"
     guilty = [name for name in applied if agrees_with(disabled_optimizers=[*left_out, name])]
     if any(name.endswith(RULES_TOGETHER) for name in guilty):
         guilty = [name for name in RULES if agrees_with(disabled_optimizers=[*left_out, name])] or guilty
-    return " or ".join(map(repr, guilty)) or "several that do it together"
+    return " or ".join(map(repr, guilty)) or "several of them together"
 
 
 def applied_optimizations(file: Path, timeout: float) -> list[str]:

@@ -186,9 +186,11 @@ def _compare(reference: Reference, expectation: Expectation, answer: Arrays, ref
         if not expectation.is_fair or refusal is not None or not any(array.size for array in answer.values()):
             return CaseResult(name, CaseStatus.SKIPPED)
         if _answers_compiled(reference, expectation.case):
-            said = f"the model that is called refuses it ({expectation.error}), and the same model compiled answers it"
+            said = f"the eager model refuses it ({expectation.error}), but the compiled model accepts it"
             return CaseResult(name, CaseStatus.SKIPPED, said)
-        return CaseResult(name, CaseStatus.FAILED, f"it answers what the reference refuses ({expectation.error})")
+        return CaseResult(
+            name, CaseStatus.FAILED, f"it answers inputs that the reference refuses ({expectation.error})"
+        )
     if refusal is not None:
         return CaseResult(name, CaseStatus.FAILED, refusal)
     return compare_case(expectation, answer)
@@ -280,7 +282,7 @@ def profile_longest(
     expectation, output = expectations[index], comparison.output
     outputs, truth = expectation.in_float32 or expectation.outputs or {}, expectation.truth or {}
     answer = answers[index]
-    assert answer is not None, "what was compared was answered"
+    assert answer is not None, "a compared case has an answer"
     return profile_errors(name, output, outputs[output], answer[output], truth.get(output))
 
 

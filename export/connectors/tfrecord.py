@@ -98,7 +98,7 @@ def _features(record: bytes, place: str) -> Any:
     try:
         return Example.FromString(record).features.feature
     except DecodeError as error:
-        raise DataError(f"{place} must hold tf.train.Example. Received: a record that is none.") from error
+        raise DataError(f"{place} must hold tf.train.Example. Received: a record of another type.") from error
 
 
 def _column(examples: Sequence[Any], name: str, place: str, first_row: int) -> Any:

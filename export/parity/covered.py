@@ -26,25 +26,27 @@ from keras_pe.export.results import (
 from keras_pe.export.runtimes.runner import Runner
 
 _UNCOVERED = (
-    "{compared} of {count} weights were found in what the artifact stores (`require_coverage`): the others were "
-    "folded, rounded or laid out in another way, and only the outputs speak for them."
+    "{compared} of {count} weights were found in the artifact (`require_coverage`). It may store the others folded, "
+    "rounded or in another layout. Only the outputs confirm these."
 )
 _UNTAKEN = (
-    "{taken} of {count} branches of its conditions were taken (`require_coverage`): {missed}. Give `sizes=` or "
-    "`inputs=` with which each is taken."
+    "The cases take {taken} of the {count} branches of its conditions (`require_coverage`): {missed}. Add sizes "
+    "(`sizes=`) or cases (`inputs=`) that take every branch."
 )
 _TOO_LITTLE = (
-    "{share:.0%} of the values were compared, in {cases} of {total} cases: the others are refused by the model, NaN, "
-    "beyond its floats or without any value. At least {least:.0%} must be (`least_compared`). Give fair values "
-    "(`ranges=`), sizes (`sizes=`) or cases of your own (`inputs=`)."
+    "{share:.0%} of the values were compared, in {cases} of {total} cases. At least {least:.0%} are required "
+    "(`least_compared`). For the others the model refuses the inputs, or returns NaN, an overflow or no values. "
+    "Pass valid ranges (`ranges=`), sizes (`sizes=`) or your own cases (`inputs=`)."
 )
 _NOTHING = (
-    "Nothing was compared: every case is refused by the model, NaN, beyond its floats or without any value. Give fair "
-    "values (`ranges=`), sizes (`sizes=`) or cases of your own (`inputs=`)."
+    "No value was compared. In every case the model refuses the inputs, or returns NaN, an overflow or no values. "
+    "Pass valid ranges (`ranges=`), sizes (`sizes=`) or your own cases (`inputs=`)."
 )
-_UNKNOWN = "what the artifact stores cannot be read in this runtime (`require_coverage`)."
-_UNSEEN = "The outputs that were compared do not show it."
-_UNROUNDED = "Rounding to the format that it is stored in does not explain it, and what is accepted does not cover it."
+_UNKNOWN = "This runtime cannot read the weights of the artifact (`require_coverage`)."
+_UNSEEN = "The compared outputs do not show the difference."
+_UNROUNDED = (
+    "Rounding to the stored format does not explain the difference, and the accepted differences do not cover it."
+)
 
 
 def input_coverage(

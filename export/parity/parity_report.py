@@ -9,6 +9,7 @@ from keras_pe.export.artifacts.reading import hash_artifacts
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.parity.presentation.figures import (
     OUTCOMES,
+    REFUSED_BY_BOTH,
     cases,
     comparisons,
     largest_figures,
@@ -74,7 +75,7 @@ class ParityReport(Report, CheckResults):
 def _share(found: CheckResults) -> str:
     """Returns the least compared share among the results, as text; empty if every value was compared."""
     least = min((each.compared_share for each in found.results if each.cases), default=1.0)
-    return "" if least == 1 else f", {100 * least:.0f} % of those of the cases"
+    return "" if least == 1 else f", {100 * least:.0f} % of the values of the cases"
 
 
 def make_report(
@@ -119,7 +120,7 @@ def make_report(
 
 def untaken(format: str) -> str:
     """Returns the reason that no runtime ran an artifact of a format."""
-    return f"none of the chosen runtimes that are installed takes {format}"
+    return f"no chosen and installed runtime accepts {format}"
 
 
 def not_installed(jobs: Iterable[tuple[RuntimeSpec, Path | None]]) -> tuple[SkippedRuntime, ...]:
@@ -186,8 +187,7 @@ def _verdict(model: str, result: RuntimeResult, case: CaseResult) -> CaseVerdict
     if outcome is Outcome.PASSED:
         return CaseVerdict(case.name, outcome)
     if outcome is Outcome.SKIPPED:
-        both = "the reference refuses this case, and so does the runtime"
-        return CaseVerdict(case.name, outcome, message=case.error or both)
+        return CaseVerdict(case.name, outcome, message=case.error or REFUSED_BY_BOTH)
     said = [describe(model, result.runtime, case.name, each) for each in case.comparisons if not each.passed]
     said += [case.error] if case.error else []
     causes = [f"{each.label}: {each.text}" for each in statements(model, Group((result,))) if each.label != "worst"]

@@ -21,7 +21,7 @@ PRECISIONS = (*HALF, "int8", "int4")
 class Allowance:
     """Differences that a user accepts, as in an artifact that is stored in fewer bits.
 
-    Nothing is accepted by default. Each of these allows more than the strict law, and none allows less.
+    Nothing is accepted by default. Each of these widens the strict tolerance.
 
     Attributes:
         rtol: The difference allowed, as a share of the magnitude of the value expected.
@@ -30,9 +30,9 @@ class Allowance:
             be off by 8 times the error of such a rounding. That error is measured on weights, inputs and layers'
             outputs, in the value's channel, row or position of the model's own answer. Stored weights may be off by the
             rounding to their own format.
-        allow_changed: The share of decisions that may change, whatever the other three accept. In a sweep these are
-            rows of an output of probabilities or scores from 0 to 1, by their largest, and values of an integer output.
-            In a data set they are rows.
+        allow_changed: The share of decisions that may change, for any values of the other three. In a data set the
+            decisions are rows. In a sweep they are values of an integer output, and rows of an output of probabilities
+            or scores from 0 to 1.
 
     Raises:
         ValueError: If one of them makes no sense.

@@ -43,8 +43,8 @@ class Comparison(Shown):
         actual: The runtime's value there.
         argmax_agreement: Fraction of the rows whose largest value is at the same place, where the output looks like
             probabilities; None where it does not.
-        decisions: The number of decisions: the best class of each row of probabilities or scores from 0 to 1, the side
-            of 0.5 of a single probability, each integer or boolean. 0 if the output does not decide.
+        decisions: The number of decisions; 0 if the output does not decide. A decision is the best class of a row of
+            probabilities or scores from 0 to 1. A single probability decides by 0.5, an integer or boolean by itself.
         changed_decisions: The number of decisions that differ in the runtime.
         tied_decisions: The changed decisions whose margin rounding can close, in the model's own precision or in an
             accepted one. The tolerances of the user do not make ties.
@@ -55,8 +55,8 @@ class Comparison(Shown):
         noise_floor: Keras' own error there against the float64 rebuild, or how far rounding elsewhere moves its answer;
             None where neither is known.
         noise_ratio: The largest difference as a multiple of the noise floor of its value; None where there is no floor.
-        precision_gap: How far the model in its own precision is from what the artifact is measured against, where the
-            artifact computes in a wider one; else None.
+        precision_gap: The difference of the model in its own precision from the reference of an artifact that computes
+            in a wider precision; None for other artifacts.
         actual_shape: The shape of the runtime's array where the two cannot be compared; None where they were compared,
             or there is no such array.
         actual_dtype: Its type, in the same cases.

@@ -18,8 +18,8 @@ Array = npt.NDArray[Any]
 class CaseStatus(StrEnum):
     """Status of a case.
 
-    A case is skipped if the reference and the runtime both refuse it, or if the model refuses it eagerly and accepts it
-    in a graph.
+    A case is skipped if the reference and the runtime both refuse it. It is also skipped if the eager model refuses it
+    and the compiled model accepts it.
     """
 
     PASSED = "passed"
@@ -152,7 +152,7 @@ class RuntimeResult(Shown):
         format: "onnx", "tf_saved_model", "litert", "keras" for the model itself, or "served" for one behind an address.
         runtime: The runtime's name, such as "onnxruntime[all]".
         passed: Whether every case passed, at least one output was compared, and no stored weight is damaged.
-        is_accepted: Whether the cases passed by what the user accepts alone: by the strict law they fail.
+        is_accepted: Whether the cases only passed by accepted differences. They fail the strict tolerance.
         status: Whether it could be compared.
         error: The error where it could not; else empty.
         cases: One for each case that was run.

@@ -24,7 +24,7 @@ from keras_pe.export.runtimes.runner import in_order
 from keras_pe.export.runtimes.runtime import NUMBERS, STEPS, Array, Arrays, tensor_info
 
 _FOREIGN = (
-    "the file has operators of TensorFlow's ({}), and LiteRT has built-in ones alone. Export the model with "
+    "the file has TensorFlow operators ({}), and this LiteRT has only built-in ones. Export the model with "
     "`export_litert`, or convert it without `tf.lite.OpsSet.SELECT_TF_OPS`"
 )
 

@@ -41,10 +41,10 @@ _FIXED = (
     _keras("keras[xla]", options={"jit_compile": True}, by_default=False),
     _own("keras[jit]", "keras", "keras:JittedKeras", "jax", extra="jax", backend="jax"),
     _own("tensorflow", "tf_saved_model", "tensorflow:TensorFlowRuntime", "tensorflow"),
-    # A second opinion, not a place where models run: a recurrent layer takes it a hundred times as long, and onnx 1.23
+    # This runtime is a second opinion, not a deployment. A recurrent layer takes a hundred times as long, and onnx 1.23
     # drops an axis of a GRU's last state.
     _own("onnx_reference", "onnx", "onnx_reference:OnnxReferenceRuntime", "onnx", by_default=False),
-    # A runtime that few ship to: its faults should not fail the check of those who only have it installed.
+    # Few deploy to this runtime, so its faults should not fail the checks of all who have it installed.
     _own("openvino", "onnx", "openvino:OpenVINORuntime", "openvino", extra="openvino", by_default=False),
     _own("litert", "litert", "litert:LiteRTRuntime", "ai_edge_litert", extra="litert"),
 )
@@ -64,8 +64,8 @@ def default_runtimes() -> tuple[RuntimeSpec, ...]:
 def find_runtimes(names: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None) -> tuple[RuntimeSpec, ...]:
     """Returns the runtimes of these names, one or several, or of a check that names none.
 
-    A name without brackets stands for all its variants; of those of Keras itself, for the ones on the backend that it
-    has, if there are any. A runtime that is named twice is returned once.
+    A name without brackets stands for all its variants. "keras" stands for the variants on the current backend, if any
+    exist. A runtime that is named twice is returned once.
 
     Raises:
         TypeError: If they are of other types.

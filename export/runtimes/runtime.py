@@ -124,16 +124,16 @@ class InspectableRuntime(Runtime, Protocol):
 
         Args:
             inputs: As in `run`.
-            replaced: Arrays to put in the place of tensors, by the names that this method returns: whatever is computed
-                from such a tensor is computed from the array.
+            replaced: Arrays that replace tensors, by the names that this method returns. Later tensors are computed
+                from the arrays.
         """
         ...
 
     def weights(self) -> Mapping[str, Array]:
         """Returns the constants that are stored in the artifact, by name; the mapping may read each when asked.
 
-        The real values of a constant of integers may come as well, under its name after `NUMBERS`, and the step between
-        two such values after `STEPS`, of the same shape.
+        The mapping may also have the real values of a constant of integers, under `NUMBERS` and its name. It may have
+        the steps between two such values under `STEPS` and its name, in the same shape.
         """
         ...
 

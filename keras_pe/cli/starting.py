@@ -63,8 +63,8 @@ def start_keras() -> None:
     """
     if "keras" in sys.modules:
         return
-    # oneDNN's own allocator takes memory in powers of two and keeps what it once had: a model and its float64 rebuild
-    # hold twice what they weigh then.
+    # oneDNN's own allocator rounds sizes up to powers of two, and never frees memory. A model and its float64 rebuild
+    # would take twice their size.
     os.environ.setdefault("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1")
     sys.stderr.flush()
     terminal = os.dup(2)

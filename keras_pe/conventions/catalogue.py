@@ -27,8 +27,8 @@ CONVENTIONS: dict[str, Convention] = {
     for each in (
         Convention("tensor2tensor", _TENSOR2TENSOR, "concatenated", last_is_longest, odd_channels=True),
         Convention("paper", _PAPER, "interleaved", paper, odd_channels=True),
-        # The first token has position padding_idx + 1, and fairseq's dictionaries have padding_idx = 1. fairseq sets
-        # the row of padding_idx to zero; this package uses a mask instead.
+        # The first token has position padding_idx + 1, and fairseq's dictionaries have padding_idx = 1. The row of
+        # padding_idx is zero in fairseq; this package uses a mask instead.
         Convention(
             "fairseq",
             "fairseq 0.12.2, modules/sinusoidal_positional_embedding.py",

@@ -51,7 +51,7 @@ def _wrap(ours: Float64Array, theirs: Float64Array) -> float | None:
 
 _TABLE_ENDS = (*range(1, 16), *(2**k - 1 for k in range(5, 18)))
 POSITION_RULES = (
-    PositionRule("direction", "turning the other way round", lambda p, _: -p),
+    PositionRule("direction", "rotating in the other direction", lambda p, _: -p),
     PositionRule(
         "start",
         "with positions offset by {:g}",
@@ -61,20 +61,20 @@ POSITION_RULES = (
     ),
     PositionRule(
         "start",
-        "from position {:g}, whatever start it is given,",
+        "from position {:g}, for any start",
         lambda p, k: p - p[:, :1] + k,
         lambda ours, theirs: float(theirs.flat[0]),
         (),
     ),
     PositionRule(
         "end",
-        "with each position beyond {0:g} taken for {0:g}",
+        "with positions beyond {0:g} clipped to {0:g}",
         np.minimum,
         _last_taken,
         _TABLE_ENDS,
     ),
     PositionRule("other", "with the position times {:g}", lambda p, k: p * k, _ratio, (2.0, 0.5)),
-    PositionRule("other", "with each position below {0:g} taken for {0:g}", np.maximum, _first_taken, (0.0, 1.0)),
+    PositionRule("other", "with positions below {0:g} clipped to {0:g}", np.maximum, _first_taken, (0.0, 1.0)),
     PositionRule(
         "other",
         "with the position of the first element for all elements of an example",

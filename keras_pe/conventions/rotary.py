@@ -72,7 +72,7 @@ class RotaryMatch(Shown):
             "direction": str(self.direction),
             "start_index": "not found" if self.start_index is None else str(self.start_index),
             "attention_factor": f"{self.attention_factor:.6g}",
-            "rope_type": self.rope_type or "not told by the rates",
+            "rope_type": self.rope_type or "not determined by the rates",
         }
         names = ("base", "factor", "partial_rotary_factor")
         numbers = {name: getattr(self, name) for name in names}
@@ -93,8 +93,8 @@ def identify_rotary(rotate: Callable[[Any], Any], channels: int, *, length: int 
             number of patches, row after row, at least 3 x 3.
 
     Returns:
-        The observed properties. A scaling is named only if the rates prove it: dynamic NTK is a "default" with another
-        base, and YaRN, LongRoPE and Llama 3 only have rates. No scaling is named if the relative error of a rate
+        The observed properties. A scaling is named only if the rates prove it. Dynamic NTK is a "default" with another
+        base; YaRN, LongRoPE and Llama 3 only have rates. No scaling is named if the relative error of a rate
         exceeds two hundredths, as for slow pairs in narrow types at far positions.
 
     >>> match = identify_rotary(lambda x: x, 8)

@@ -86,12 +86,12 @@ FAULTS: Mapping[str, Fault] = {
         _twin(endpoint=False),
     ),
     "causal": Fault(
-        "The model was written anew, and the mask that keeps a month from those after it was forgotten.",
+        "The model was written anew, without the mask that hides later months.",
         Cause.DROPPED_CAUSAL_MASK,
         _twin(is_causal=False),
     ),
     "activation": Fault(
-        "The model was written anew, with relu in the place of gelu.",
+        "The model was written anew, with relu instead of gelu.",
         Cause.OTHER_ACTIVATION,
         _twin(activation="relu"),
     ),
@@ -126,17 +126,17 @@ FAULTS: Mapping[str, Fault] = {
         _edit_weight("narrow_0/kernel", lambda values: np.roll(values, 1, axis=0)),
     ),
     "missing": Fault(
-        "A kernel never arrived, and is zero.",
+        "A kernel is zero.",
         Cause.MISSING_VALUES,
         _edit_weight("narrow_0/kernel", np.zeros_like),
     ),
     "nan": Fault(
-        "A kernel holds values that are no numbers.",
+        "A kernel has NaN values.",
         Cause.NOT_A_NUMBER,
         _edit_weight("growth/kernel", lambda values: values * np.nan),
     ),
     "file": Fault(
-        "The file is not whole: a download has stopped.",
+        "The file is incomplete, after a stopped download.",
         Cause.NOT_LOADED,
         _cut,
     ),

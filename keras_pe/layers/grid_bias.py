@@ -31,9 +31,9 @@ from keras_pe.signal.resizing import check_grid_shape
 class GridBiasLayer(keras.layers.Layer):  # type: ignore[misc]
     """Base of the layers that return a bias for attention scores of a grid, `(batch or 1, heads, tokens, tokens)`.
 
-    A table has one row for each distance of two places: the query's place minus the key's, row after row of the grid
-    of distances, whose sizes are `2 * size - 1`. With a class token three rows follow: from the class token to a place,
-    from a place to the class token, and from the class token to itself. A subclass gives the table (`_rows`).
+    A table has one row for each distance of two positions, the query's minus the key's. The rows are those of the grid
+    of distances, whose sizes are `2 * size - 1`. With a class token three rows follow: class token to position,
+    position to class token, and class token to itself. A subclass returns the table (`_rows`).
     """
 
     _call_arguments = ("positions",)

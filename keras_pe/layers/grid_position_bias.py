@@ -14,9 +14,9 @@ from keras_pe.layers.grid_bias import GridBiasLayer
 class GridPositionBias(GridBiasLayer):
     """Returns a trained bias of each head for the distance of query and key along the axes of a grid (Swin, BEiT).
 
-    The table has the rows of `relative_position_bias_table`: one for each distance, row after row of the grid of
-    distances, whose sizes are `2 * size - 1`, and three more with a class token. `layer.set_weights([table])` loads it,
-    and `keras_pe.resize_position_table` resizes it for another window.
+    The table has the rows of `relative_position_bias_table`, one for each distance in a grid of sizes `2 * size - 1`.
+    With a class token it has three more. `layer.set_weights([table])` loads it, and
+    `keras_pe.resize_position_table` resizes it for another window.
 
     Args:
         num_heads: Number of heads.
@@ -27,8 +27,8 @@ class GridPositionBias(GridBiasLayer):
 
     Call arguments:
         queries: `(batch, tokens, ...)`, the places of the grid row after row; only their number is read.
-        positions: Places of the tokens after the class token, if they are not the whole grid: a list of one integer
-            tensor per axis, `(places,)` or `(batch, places)`.
+        positions: Positions of the tokens after the class token, if the tokens are not the whole grid. A list of one
+            integer tensor per axis, `(places,)` or `(batch, places)`.
 
     Returns:
         `(1, num_heads, tokens, tokens)`, or `(batch, ...)` where positions differ: the `bias` of

@@ -17,8 +17,8 @@ from keras_pe.signal.formula import timing_signal
 class LearnedPositionEmbedding(CombiningLayer):
     """Combines its inputs with a trained vector for each position.
 
-    With inputs of several positional axes, each axis has a table of its own and the vectors of the axes are summed, as
-    in tensor2tensor's `add_positional_embedding_nd`.
+    If the inputs have several positional axes, each axis has its own table, and the vectors of the axes are summed, as
+    by `add_positional_embedding_nd` of tensor2tensor.
 
     Args:
         max_length: Number of positions that have a vector, or one number per axis.
@@ -30,7 +30,7 @@ class LearnedPositionEmbedding(CombiningLayer):
     Call arguments:
         inputs: Tensor of shape `(batch, length, channels)` or `(batch, d1, ..., dn, channels)`.
         positions: Positions to look up instead of `0, ..., length - 1`: an integer tensor of shape `(length,)` or
-            `(batch, length)`, with values from 0 to `max_length - 1`; for several axes a list of one per axis.
+            `(batch, length)`, with values from 0 to `max_length - 1`. Several axes take a list of one per axis.
         start_index: Integer, or integer tensor of shape `()` or `(batch,)`: the position of the first element; a list
             of one per axis where they differ.
 

@@ -20,8 +20,8 @@ _PARTS = 4  # parts of a float64 fraction
 class Positions(NamedTuple):
     """Positions along one axis: a range from a scalar `start` on, or `(length,)` or `(batch, length)` of their own.
 
-    Floats have the integers up to them (`whole`), those nearest to them, and the `fraction` from the nearest: a tensor,
-    or the parts that `split_on_host` makes.
+    Floats have the integers below them (`whole`), the `nearest` integers, and the `fraction` from the nearest. The
+    fraction is a tensor, or the parts that `split_on_host` makes.
     """
 
     whole: Any | None = None
@@ -41,8 +41,9 @@ class Positions(NamedTuple):
 def split_on_host(positions: Any) -> Any:
     """Returns NumPy floats of 64 bits, or a list of them, as nearest integers and parts of fractions, others unchanged.
 
-    JAX without 64 bits would round such a position to 24 bits, which leaves no fraction of a million. Each part of a
-    fraction but the last is a whole number of units, `2**-20` of the unit before, and is stored in the unit before.
+    JAX without 64 bits would round such a position to 24 bits, which leaves no fraction of a million. The unit
+    of each part is `2**-20` of the unit before. All parts but the last are whole numbers of their units, stored in the
+    unit before.
     """
     if isinstance(positions, (list, tuple)):
         return [split_on_host(each) for each in positions]

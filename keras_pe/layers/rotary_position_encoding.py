@@ -58,8 +58,8 @@ class RotaryPositionEncoding(PositionLayer):
             side. None: equally many.
         axis_of_pair: The axis of positions that each pair turns by, for an order that `sections` cannot say.
         shared_rates: Whether the sections share one sequence of rates (Qwen2-VL), or each begins anew (Flux, vision).
-        interleave_sections: Whether pairs belong to the sections in turns, as far as these go, the rest to the first
-            (Qwen3-VL's `mrope_interleaved`), and do not stand side by side.
+        interleave_sections: Whether the pairs of the sections alternate, as in Qwen3-VL's `mrope_interleaved`. The
+            first section also has the remaining pairs. Otherwise the sections are side by side.
         split_sections: Whether each section is a block of channels of its own that has the layout (Gemma 4's vision).
         sequence_axis: Axis of the inputs along which positions run, or several.
         feature_axis: Axis of the channels of a head.
@@ -184,8 +184,8 @@ class RotaryPositionEncoding(PositionLayer):
 
         Args:
             config: The contents of `config.json`, one part such as `config["vision_config"]`, or `rope_parameters`
-                or `rope_scaling` alone. The layout is that which a name in it or the `model_type` says; otherwise it is
-                "halves", and `layout` must be given for a model with another.
+                or `rope_scaling` alone. A name in it or its `model_type` determines the layout. Otherwise the layout is
+                "halves", and a model with another needs `layout`.
             head_dim: Channels of a head, where pairs or a part are counted and the configuration does not say.
             layer_type: The type of layers, if there are parameters for several types. Llama 4's "full_attention" has no
                 rotation, but a factor on queries.

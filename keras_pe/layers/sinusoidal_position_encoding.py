@@ -20,11 +20,11 @@ from keras_pe.signal.layouts import Blocks, Layout, check_layout, join_axes
 class SinusoidalPositionEncoding(GridLayer):
     """Combines its inputs with sines and cosines of their positions.
 
-    Column `i` of the first half of the signal is `sin(position / timescale[i])`, of the second half the cosine, with
-    `timescale[i] = (max_timescale / min_timescale) ** (i / (n - 1)) / min_timescale` for `n = channels // 2`
-    timescales; an odd last column is zero. The signal is within 2.5e-7 of the exact one at every position from -2**24
-    to 2**24 - 1, also at fractions, under every dtype policy. It is cast to the compute dtype once, last. Each of n
-    positional axes has `channels // (2 n)` timescales and a block of columns of its own. docs/positions.md has the
+    Column `i` of the first half of the signal is `sin(position / timescale[i])`; the second half has the cosines.
+    The `n = channels // 2` timescales are `timescale[i] = (max_timescale / min_timescale) ** (i / (n - 1)) /
+    min_timescale`. An odd last column is zero. The signal is within 2.5e-7 of the exact one at every position from
+    -2**24 to 2**24 - 1, also at fractions, under every dtype policy. It is cast to the compute dtype once, last. Each
+    of n positional axes has `channels // (2 n)` timescales and a block of columns of its own. docs/positions.md has the
     details.
 
     Args (by name alone):
@@ -97,8 +97,8 @@ class SinusoidalPositionEncoding(GridLayer):
     ) -> None:
         if positional:
             raise TypeError(
-                "Arguments must be given by name: the width is that of the inputs, and the first one elsewhere is a "
-                f"width, a length or a timescale. Received: {', '.join(map(repr, positional))}. "
+                "Arguments must be passed by name, since other codebases begin with a width, a length or a timescale. "
+                f"Received: {', '.join(map(repr, positional))}. The width is that of the inputs. "
                 "max_length=... bounds the length, min_timescale=... and max_timescale=... are tensor2tensor's."
             )
         check_range(min_timescale, max_timescale)

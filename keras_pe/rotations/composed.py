@@ -1,8 +1,8 @@
 """The same signal in Keras ops, at whole positions: angles are never formed, digits of the position are composed.
 
-A float32 product `position * rate` has lost its last digits before a sine sees it. Here a position is written in a
-mixed base, `unit + UNITS * (middle + MIDDLES * top)`, and each of its digits has a table of exact sines and cosines,
-made in float64 and rounded once. The addition theorem composes them: `sin(a + b) = sin a cos b + cos a sin b`. Two
+A float32 product `position * rate` has lost its last digits before its sine is computed. Here a position is written in
+a mixed base, `unit + UNITS * (middle + MIDDLES * top)`. Each digit has a table of exact sines and cosines, made in
+float64 and rounded once. The addition theorem composes them: `sin(a + b) = sin a cos b + cos a sin b`. Two
 compositions reach every position from -2**24 to 2**24 - 1, with an error of at most 2.5e-7. The graph holds only
 multiplications and additions, which every runtime rounds alike. A range, a start and given positions have the same
 digits, and so the same bits.

@@ -1,7 +1,8 @@
 """Certain values during a layer's call: sizes and values that no trace changes.
 
-Keras runs a layer eagerly, traces it, compiles it and exports it, on three backends. A Python condition on something
-that a trace only saw once is frozen into the graph, and wrong at the next size: what is not certain must be computed.
+Keras runs a layer eagerly, traces it, compiles it and exports it, on three backends. A trace evaluates a Python
+condition once and freezes its result into the graph, where it is wrong at the next size. Uncertain values must
+therefore be computed in the graph.
 """
 
 import contextlib

@@ -160,7 +160,8 @@ def row_or_guard(rows: Any, zeros: Table, low: int, high: int) -> Any:
     """Returns `rows`, and fails where one is the first past the end: that of NaN in a table that is guarded.
 
     An index past the end is an error on a CPU. XLA and WebGPU take the last row instead, the older WebGPU takes 0. So
-    an index that may be past the end is looked up among as many zeros; without an error there, the row of NaN is read.
+    an index that may be past the end is also looked up among as many zeros. Without an error there, the row of NaN is
+    read.
     """
     with failing_out_of_reach(low, high):
         return rows + take(zeros.tensor(), rows)
@@ -192,8 +193,8 @@ def rows_from(table: Any, length: Any, start: Any, count: int, at: Callable[[Any
 class TrainedRows:
     """Rows of a trained table, `(length, columns)`: an error or NaN for a position that has no row.
 
-    A trained table cannot end in a row of NaN. Compiled code, GPUs and delegates read one of its rows at an index past
-    the end, so a column of zeros is looked up beside it, which ends in NaN.
+    A trained table cannot end in a row of NaN. At an index past the end, compiled code, GPUs and delegates read
+    one of its rows. So a column of zeros that ends in NaN is looked up beside it.
     """
 
     def __init__(self, count: int) -> None:
@@ -241,8 +242,8 @@ class TabulatedEncoding(RowsOfPositions):
     def rotations(self, length: Any, start: Any, positions: Any) -> Any:
         """Returns rows of sines and cosines at positions, or where there are none at `start`, 0 if it is None, and on.
 
-        Rows that are looked up one by one take a graph fewer operators than a slice, and no longer where heads are
-        turned by them, which takes longer than either.
+        A look-up of each row takes a graph fewer operators than a slice. It takes as long if the rows rotate heads,
+        since the rotation takes longer than either.
         """
         if positions is None and start is None and known_length(length) is None:
             positions = count_up(length)

@@ -56,8 +56,8 @@ def turn_blocks(x: Any, sin: Any, cos: Any, layout: RotaryLayout, blocks: Sequen
 def turn_pairs(x: Any, sin: Any, cos: Any, layout: RotaryLayout) -> Any:
     """Returns `x` with its first channels turned: `x * cos + partners(x) * sin`.
 
-    A turn of `first * cos - second * sin` and `second * cos + first * sin` is one of whole rows, which runtimes compute
-    faster than halves of them, where the sines of the first channels are negative.
+    The sines of the first channels are negative. So `first * cos - second * sin` and `second * cos + first * sin` are
+    one formula for whole rows, which runtimes compute faster than halves of rows.
 
     Args:
         x: `(..., channels)`.

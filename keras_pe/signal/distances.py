@@ -128,8 +128,8 @@ _BUCKETS: dict[str, Callable[[int, int, bool], npt.NDArray[np.int64]]] = {
 def log_spaced_distances(grid_shape: tuple[int, ...], trained_shape: tuple[int, ...]) -> Float64Array:
     """Returns the log-spaced distances of places of a grid, `(product of 2 * size - 1, axes)`, as in Swin v2.
 
-    Along each axis they are `sign(x) * log2(1 + |x|) / log2(8)`, where `x` is 8 for places at opposite ends of the
-    trained grid; an axis of one trained place counts as one of two.
+    Along each axis they are `sign(x) * log2(1 + |x|) / log2(8)`, where `x` is 8 for positions at opposite ends of the
+    trained grid. A trained axis of one position counts as an axis of two.
 
     Args:
         grid_shape: Sizes of the grid whose places are compared.

@@ -134,8 +134,8 @@ def timing_signal(
             "cosine_first" and "interleaved_cosine_first" do so with the cosines first.
         endpoint: See `geometric_timescales`.
         timescales: Explicit timescales in positions, used instead of the three arguments above. There are
-            `channels // 2` of them, or one more where `channels` is odd: then the last column of the layout is cut
-            off, instead of a zero column being added.
+            `channels // 2` of them. If `channels` is odd, there may be one more. The last column of the layout is then
+            cut off, and no zero column is added.
 
     Returns:
         `(*positions.shape, channels)`, float64, values in [-1, 1]. An odd last column is zero.

@@ -10,10 +10,10 @@ def section_arguments(parameters: Mapping[str, Any], family: Family) -> dict[str
     """Returns the arguments of a layer for the `mrope_section` of a configuration, or nothing."""
     sections = parameters.get("mrope_section")
     if (family.deal == "of_channels" and sections) or parameters.get("xdrope_section"):
+        name = "mrope_section" if sections else "xdrope_section"
         raise ValueError(
-            "`config` must be of a model that turns pairs of channels: the sections of HunYuan-VL cut the channels of "
-            "both halves, so that the two channels of a pair turn by different positions. "
-            f"Received: {'mrope_section' if sections else 'xdrope_section'}={sections or parameters['xdrope_section']}."
+            f"`config` must be of a model that rotates pairs of channels. Received: {name}={parameters[name]}. "
+            "These sections, of HunYuan-VL, rotate the two channels of a pair by different positions."
         )
     sections = sections or family.sections
     if not sections:

@@ -68,8 +68,8 @@ def rope_arguments(
         length: The longest length that the model is to see, for scalings that depend on it.
 
     Raises:
-        ValueError: If a rotary name is unknown, nothing in the configuration is rotary, a value is missing or out of
-            its range, or no layer turns as the model does.
+        ValueError: If a rotary name is unknown, or the configuration has none. If a value is missing or out of range,
+            or no layer rotates as the model does.
         TypeError: If a value is of the wrong type.
     """
     if not isinstance(config, Mapping):
@@ -174,7 +174,7 @@ def _check_parameters(parameters: Config) -> None:
     ignored = sorted(set(parameters) & _WITHOUT_EFFECT)
     if ignored:
         kind = parameters.get("rope_type") or parameters.get("type") or "default"
-        warnings.warn(f"The rotary encoding {kind!r} does without {', '.join(map(repr, ignored))}.", stacklevel=4)
+        warnings.warn(f"The rotary encoding {kind!r} ignores {', '.join(map(repr, ignored))}.", stacklevel=4)
 
 
 def _base(parameters: Config, config: Config, family: Family) -> float:

@@ -71,8 +71,8 @@ def check_parameters(rope_type: str, **parameters: Any) -> dict[str, Any]:
     given = {name: value for name, value in parameters.items() if value is not None}
     for name, value in given.items():
         if name not in {each.name for each in known}:
-            takes = f"It takes {', '.join(f'`{each.name}`' for each in known)}." if known else "It takes none."
-            raise ValueError(f"`{name}` is no parameter of {rope_type!r}. {takes} Received: {name}={value!r}.")
+            takes = f"It takes {', '.join(f'`{each.name}`' for each in known)}." if known else "It has no parameters."
+            raise ValueError(f"`{name}` must be a parameter of {rope_type!r}. {takes} Received: {name}={value!r}.")
     for each in known:
         if each.name in given:
             _check_value(each, given[each.name])
@@ -256,8 +256,8 @@ ROPE_TYPES = tuple(_SCALINGS)
 
 _REASONS = {
     "length": (
-        "The rates depend on the length of the whole text, which no single call knows: keys that are cached would have "
-        "been turned at other rates than the query beside them. Give the longest length that the model is to see."
+        "The rates depend on the length of the whole text, but a call has only a part of it. Cached keys would be "
+        "rotated at other rates than the query. Pass the largest length of the text."
     ),
 }
 

@@ -256,7 +256,7 @@ def test_accepted_differences_are_judged_by_the_given_numbers(files):
     for given, code in (("--rtol", "1e-2"), 0), (("--atol", "y=1e9"), 0), (("--atol", "1e-9"), 1):
         result = CliRunner().invoke(main, ["check", one, other, *ONE, *given])
         assert result.exit_code == code, result.output
-    assert "Accepted beside that: atol 1e-09." in result.output
+    assert "accepted: atol 1e-09." in result.output
 
 
 @pytest.mark.parametrize(

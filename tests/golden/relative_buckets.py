@@ -3,7 +3,7 @@
 Usage (in an environment of its own, with transformers==5.23.0 and torch==2.13.0):
     python tests/golden/relative_buckets.py
 
-Kept are, for distances from -max_distance - 2 to max_distance + 2, the key's position minus the query's,
+The file has values for distances from -max_distance - 2 to max_distance + 2, the key's position minus the query's:
 `T5Attention._relative_position_bucket(distance, bidirectional, num_buckets, max_distance)`, and
 `make_log_bucket_position(-distance, num_buckets, max_distance)` of DeBERTa v2, clamped as its attention does.
 """

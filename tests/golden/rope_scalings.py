@@ -3,8 +3,9 @@
 Usage (in an environment of its own, with transformers==5.23.0 and torch==2.13.0):
     python tests/golden/rope_scalings.py
 
-A case is a configuration, `config`, and the length of the text, `length`; kept are `inv_freq` and `attention_factor` of
-`ROPE_INIT_FUNCTIONS[rope_type](config, device="cpu", seq_len=length)`, or of Llama's own function for "default".
+A case is a configuration, `config`, and the length of the text, `length`. The file has `inv_freq` and
+`attention_factor` of `ROPE_INIT_FUNCTIONS[rope_type](config, device="cpu", seq_len=length)`, or of Llama's own function
+for "default".
 """
 
 import json

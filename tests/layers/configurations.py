@@ -9,8 +9,8 @@ from keras import ops
 
 from keras_pe.signal.formula import timing_signal
 
-# The table entries are rounded once (2**-25 each), and two compositions round products and sums: 2.4e-7 at most over
-# all positions below 2**24 for 512 channels, by exhaustion (benchmarks/accuracy/encodings.py).
+# The table entries are rounded once (2**-25 each), and two compositions round products and sums. The error is at most
+# 2.4e-7, at all positions below 2**24 of 512 channels (benchmarks/accuracy/encodings.py).
 EXACT = 2.5e-7
 
 # Keras 3.8 to 3.12 ask each entry of a list for its shape.

@@ -110,7 +110,7 @@ LENGTHS = (
 )
 CALL_WIDTHS = st.sampled_from([1, 2, 7]) if IS_JAX else widths
 
-# Rounding error of a value of at most 1, by the dtype of the outputs: half of the last of its 8, 11 or 24 bits.
+# Rounding error of a value of at most 1, by the dtype of the outputs. It is half of the last of 8, 11 or 24 bits.
 ROUNDING = {"float32": 0.0, "mixed_bfloat16": 2.0**-9, "mixed_float16": 2.0**-12}
 
 

@@ -12,7 +12,7 @@ from keras_pe import RotaryPositionEncoding, rope_timescales
 from tests.layers.configurations import run
 
 # A sine and a cosine are off by 2.5e-7 each, and each of two products and their sum rounds by 2**-24 at most. For
-# channels of up to 1 this is the sum of both errors, and twice the half unit in the last place of a result below 2.
+# channels of up to 1 the sum of both errors remains, and one unit in the last place of a result below 2.
 EXACT = 2 * 2.5e-7 + 2 * 2.0**-23
 RNG = np.random.default_rng(26)
 LAYOUTS = ("halves", "interleaved", "interleaved_to_halves")

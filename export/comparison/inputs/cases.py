@@ -93,7 +93,7 @@ def in_types_of(case: Case, inputs: Iterable[TensorInfo]) -> Case:
         elif array.dtype.kind in "iubf" and array.dtype != wanted[name]:
             raise ValueError(
                 f"`inputs` must fit their types: {name!r} is {wanted[name]}. "
-                f"Received: {array.dtype} values in {case.name!r} that it does not hold."
+                f"Received: {array.dtype} values in {case.name!r} that it cannot represent."
             )
     return replace(case, inputs=arrays)
 
@@ -173,7 +173,7 @@ def read_arrays(path: Path) -> Arrays:
             file = np.load(stream, allow_pickle=False)
             arrays = {name: file[name] for name in file.files}
         if others := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
-            raise ValueError(f"{others[0]!r} is no array")
+            raise ValueError(f"{others[0]!r} is not an array")
         return arrays
     except Exception as error:  # a damaged file may raise any error
         raise ValueError(
@@ -202,7 +202,7 @@ def member_of_input(members: Iterable[str], path: Path) -> dict[str, str]:
 def _given_case(number: int, given: GivenInputs) -> Case:
     if isinstance(given, Mapping):
         return Case(
-            f"given {number}", {name: np.asarray(array) for name, array in given.items()}, "given by the caller"
+            f"given {number}", {name: np.asarray(array) for name, array in given.items()}, "passed by the caller"
         )
     if not isinstance(given, str | os.PathLike):
         raise TypeError(f"`inputs` must be mappings of names to arrays, or .npz files. Received: {given!r}.")

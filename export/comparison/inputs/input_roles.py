@@ -201,8 +201,8 @@ def _marks(
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Returns an array of zeros and ones for each input, and arrays with zeros and ones exchanged.
 
-    The arrays differ from each other if the shapes allow it. For an input with a range, 0 and 1 become the least value
-    and a value larger by 1, or larger by half of a shorter range.
+    The arrays differ from each other if the shapes allow it. For an input with a range, 0 becomes the least value. 1
+    becomes a value larger by 1, or by half of a range shorter than that.
     """
     rng = np.random.default_rng(0)
     drawn: dict[str, Array] = {}
@@ -252,8 +252,8 @@ def _recognize(
 ) -> Iterator[tuple[str, Role]]:
     """Yields the input of each arrival, and its role, if exactly one input fits.
 
-    An input is certain if the same tensor arrives. An input whose values arrive must arrive again with zeros and ones
-    exchanged and with other marks, since the output of a lookup may be zeros and ones as well.
+    An input is certain if the same tensor arrives. If only its values arrive, they must arrive again with zeros and
+    ones exchanged, and with other marks. The output of a lookup may also consist of zeros and ones.
     """
     import keras
 

@@ -24,7 +24,7 @@ _SHAPES = (
     ((8, 2, 7, 5, 11), "two steps, fewer than the batch"),
     ((1, 31, 6, 3, 13), "a batch of one"),
     ((2, 67, 9, 4, 17), "just past a power of two"),
-    ((1, 521, 8, 10, 5), "longer than what is usually traced"),
+    ((1, 521, 8, 10, 5), "longer than usual traces"),
 )
 
 _LONGEST_SIDE = 97  # side of an image; attention over its points takes memory for every pair of them
@@ -67,7 +67,7 @@ def sweep(
             cases.append(Case(name, _draw(inputs, roles, size, rng, draw), why, size))
     cases += _dealt_cases(inputs, roles, dimensions, size, seed)
     first = cases[0]
-    again = replace(first, name=f"{first.name}, again", purpose="the first case once more", repeats=first.name)
+    again = replace(first, name=f"{first.name}, again", purpose="the first case again", repeats=first.name)
     return (*cases, again)
 
 
@@ -263,9 +263,9 @@ def _large(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.
 
 # Each row has the name and the purpose of a case, the inputs that it concerns, and the function that draws it.
 _EXTREMES = (
-    ("all padding", "a mask that is all padding", _is_mask, _padding),
+    ("all padding", "a mask of padding only", _is_mask, _padding),
     ("far positions", "positions at and past the ends of tables and of float16", _is_position, _far),
-    ("large values", "values that half precision cannot hold", _is_number, _large),
+    ("large values", "values beyond half precision", _is_number, _large),
 )
 
 
@@ -292,11 +292,11 @@ _DEALT: tuple[tuple[str, str, Callable[[TensorInfo, Role], Sequence[float] | Seq
     ("every entry", "each word and number that the model looks up", _entries),
     (
         "wide integers",
-        "integers that narrower types cannot hold",
+        "integers beyond narrower types",
         lambda s, r: wide_integers(s.dtype) if r.is_wide else (),
     ),
     ("beside borders", "values on both sides of thresholds, bins and steps", lambda _, role: role.borders.beside),
-    ("on borders", "values that thresholds are equal to", lambda _, role: role.borders.exact),
+    ("on borders", "values equal to thresholds", lambda _, role: role.borders.exact),
 )
 
 
@@ -335,4 +335,4 @@ def _roles(signature: Signature) -> dict[str, Role]:
 
 
 def _case(inputs: Arrays, sizes: Mapping[str, int]) -> Case:
-    return Case("drawn", inputs, "what most models take", sizes)
+    return Case("drawn", inputs, "values that most models accept", sizes)

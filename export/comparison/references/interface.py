@@ -16,7 +16,7 @@ from keras_pe.export.model.signature.fixed_sizes import FixedSizes, fixed_sizes_
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.model.watch.layer_paths import matched_paths
-from keras_pe.export.results import HALF, Array, Cause, Finding
+from keras_pe.export.results import HALF, Array, Cause, Finding, OtherValue
 from keras_pe.export.runtimes.runtime import as_dtype
 
 
@@ -145,7 +145,8 @@ class _Inference:
         is_free = all(spec.shape and spec.shape[0] == Kind.BATCH for spec in wanted)
         if is_free and len(first) == 1 and isinstance(size := first.pop(), int):
             self.fields[Kind.BATCH] = size
-            self.findings.append(Finding(Cause.FROZEN_LENGTH, f"The artifact takes a batch of {size} only."))
+            said, sizes = f"The artifact accepts only a batch of {size}.", (OtherValue(Kind.BATCH, None, size),)
+            self.findings.append(Finding(Cause.FROZEN_LENGTH, said, parameters=sizes))
 
     def match_inputs(self, wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> None:
         """Compares each input of the model with one of the artifact."""
@@ -185,7 +186,7 @@ class _Inference:
             if gone or any(self._is_changed(*pair) for pair in pairs.items()):  # renames are matched by a run
                 self.fields["outputs"] = {name: spec.name for name, spec in ours.items()}
             for name in gone:
-                said = f"The artifact returns {', '.join(map(repr, ours))}, and not {name!r} of the model."
+                said = f"The artifact returns {', '.join(map(repr, ours))}, but not the model's {name!r}."
                 self.findings.append(Finding(Cause.MISSING_OUTPUT, said, output=name))
         for theirs in found:
             if theirs.name in ours:
@@ -194,8 +195,10 @@ class _Inference:
     def _match_output(self, ours: TensorInfo, theirs: TensorInfo) -> None:
         name = theirs.name
         if _is_decided(ours, theirs):
-            said = f"Output {name!r} is {theirs.dtype} {_shape(theirs)} in the artifact: the index of the largest of "
-            said += f"{ours.name!r} {_shape(ours)}."
+            said = (
+                f"Output {name!r} is {theirs.dtype} {_shape(theirs)} in the artifact, the index of the largest value "
+            )
+            said += f"of {ours.name!r} {_shape(ours)}."
             self._add(Finding(Cause.DECIDED_OUTPUT, said, output=name), "postprocessing", name, "argmax")
             if theirs.dtype != _INDEX:
                 self.fields.setdefault("dtypes", {})[name] = theirs.dtype
@@ -235,12 +238,12 @@ class _Inference:
 _RECORDED = "Export the model again."
 _INPUTS = {
     Cause.MISSING_INPUT: (
-        "The artifact does not take {} of the model. No option accepts it: export the model again with every input, or "
-        "check the artifact against a model that does not take it."
+        "The artifact lacks the model's input {}. No option accepts this. Export the model again with every input, or "
+        "compare with a model without it."
     ),
     Cause.EXTRA_INPUT: (
-        "The artifact takes {}, which the model does not. No option accepts it: make it a constant of the artifact, or "
-        "check the artifact against a model that takes it."
+        "The artifact has the input {}, which the model lacks. No option accepts this. Make it a constant of the "
+        "artifact, or compare with a model that has it."
     ),
 }
 _INDEX = "int32"  # the type of the decisions of `Border`
@@ -287,7 +290,7 @@ def _accepting(fields: Mapping[str, Any]) -> str:
         ]
     arguments = ", ".join(f"{title}={value!r}" for title, value in fields.items())
     short = sorted(set(fields.get("dtypes", {}).values()).intersection(HALF))
-    rounding = f" If the artifact computes in {short[0]} as well: precision={short[0]!r}." if short else ""
+    rounding = f" If the artifact also computes in {short[0]}, pass precision={short[0]!r}." if short else ""
     return f"Accept it with {' '.join(options)}, or border=Border({arguments}).{rounding}"
 
 

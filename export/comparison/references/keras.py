@@ -76,7 +76,7 @@ class KerasReference(Reference):
     @property
     def basis(self) -> str:
         unknown = self._found_roles[1]
-        remark = f"; what its inputs are for is not known ({unknown})" if unknown else ""
+        remark = f"; the roles of its inputs are unknown ({unknown})" if unknown else ""
         if self.float64_model is None:
             return f"Keras' own answer ({self.no_rebuild}), tolerance by dtype{remark}"
         return f"a float64 rebuild of the model, at most 8 times Keras' own error{remark}"
@@ -137,7 +137,7 @@ class KerasReference(Reference):
             self.no_rebuild = f"the float64 rebuild does not run: {reasons[0]}"
             return tuple(replace(each, error=None) if each.outputs is not None else each for each in answers)
         return tuple(
-            replace(each, outputs=None, error=f"its float64 rebuild refuses it: {each.error}", is_fair=False)
+            replace(each, outputs=None, error=f"the float64 rebuild refuses it: {each.error}", is_fair=False)
             if each.outputs is not None and each.truth is None
             else each
             for each in answers

@@ -73,7 +73,7 @@ def locate_artifacts(sources: Source | Sequence[Source]) -> list[tuple[str, Path
     """
     several = [sources] if is_path(sources) or not isinstance(sources, Iterable) else list(sources)
     if others := [each for each in several if not is_path(each)]:
-        raise TypeError(f"`artifacts` must be paths, or what an export returned. Received: {others[0]!r}.")
+        raise TypeError(f"`artifacts` must be paths, or results of exports. Received: {others[0]!r}.")
     found = [locate(source) for source in several]
     for format, path in found:
         if format not in _RUNTIMES:
@@ -175,7 +175,7 @@ def study(reference: Reference, ranges: Mapping[str, tuple[float, float]], watch
     fair = checked_ranges(ranges, names)
     told = {name: ends for name, ends in reference.told.ranges.items() if name in names}
     reference.roles = given_roles(told | fair, reference.roles)
-    watch.stage("find what the inputs are for")
+    watch.stage("infer the roles of the inputs")
     _ = reference.float64_model, reference.float32_model
     watch.stage("rebuild the model in float64")
 
@@ -226,9 +226,7 @@ def choose_cases(
     """
     if isinstance(reference, StoredReference):
         if inputs is not None:
-            raise ValueError(
-                f"`inputs` must be left out where outputs are stored. Received: inputs and {reference.name}."
-            )
+            raise ValueError(f"`inputs` must be left out for stored outputs. Received: inputs and {reference.name}.")
         return (reference.case,)
     if inputs is not None:
         cases = given_cases(inputs, [spec.name for spec in reference.inputs])
@@ -239,7 +237,7 @@ def choose_cases(
     roles = reference.roles
     if precision is not None:
         roles = {name: replace(role, borders=Borders(), is_wide=False) for name, role in roles.items()}
-    told = [Case(f"example {n}", each, "told by the artifact") for n, each in enumerate(reference.told.examples)]
+    told = [Case(f"example {n}", each, "recorded in the artifact") for n, each in enumerate(reference.told.examples)]
     return (
         *(in_types_of(case, reference.inputs) for case in told),
         *sweep(reference.inputs, roles, seed, reference.dimensions),

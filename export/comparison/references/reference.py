@@ -87,7 +87,7 @@ class Reference(Closing):
     told: KnownValues = KnownValues()
     layouts: Mapping[str, str] = MappingProxyType({})
     decisions: Decisions | None = None
-    no_rebuild: str = "the reference is no Keras model"
+    no_rebuild: str = "the reference is not a Keras model"
 
     @property
     @abstractmethod
@@ -120,7 +120,7 @@ class Reference(Closing):
         Raises:
             RuntimeRefusedError: If the reference refuses the inputs, or cannot be traced.
         """
-        raise RuntimeRefusedError("it is no model that can be traced")
+        raise RuntimeRefusedError("the model cannot be traced")
 
     def truth(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns the float outputs of the float64 rebuild for other inputs; empty without a rebuild.
@@ -174,11 +174,11 @@ class StoredReference(Reference):
         pass
 
     def expect(self, inputs: Mapping[str, Array]) -> Arrays:
-        raise RuntimeRefusedError("outputs that were stored are no answer to other inputs")
+        raise RuntimeRefusedError("stored outputs belong to their own inputs")
 
     def _answer(self, case: Case) -> Expectation:
         if case is not self.case:
-            return Expectation(case, None, error="no outputs are stored for it")
+            return Expectation(case, None, error="no outputs are stored for this case")
         return Expectation(case, self._outputs)
 
 

@@ -45,7 +45,7 @@ def open_source(data: Any) -> DataSource:
 def _open_path(path: Path) -> DataSource:
     """Opens a file, or a folder with files of one kind, by the suffix."""
     if not path.exists():
-        raise FileNotFoundError(f"There is no data at {str(path)!r}.")
+        raise FileNotFoundError(f"No data found at {str(path)!r}.")
     readers = {name: entry for name, entry in entry_points_of(DATA_SOURCES).items() if name.startswith(".")}
     kinds = sorted(readers)
     files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.suffix in kinds)

@@ -47,9 +47,9 @@ class DataSource:
         name: The name in the report.
         columns: The names of the columns.
         read: A function of the locator of a part, the most rows of a batch, and columns; returns an iterator of
-            batches. A batch is a mapping of columns to arrays, lists of arrays or Arrow arrays, a sequence of these in
-            the order of the columns, or one of them. With `parts`, the function must be picklable, since other
-            processes call it.
+            batches. A batch is a mapping of columns to arrays, lists of arrays or Arrow arrays. It may also be a
+            sequence of these in the order of the columns, or a single one. With `parts`, the function must be
+            picklable, since other processes call it.
         parts: The parts that `read` can read, in order. None if only this process can read the rows. `read` then takes
             None as locator, and the rows are sent to the other processes.
         rows: Number of rows if there are no parts; None if only reading can count them.

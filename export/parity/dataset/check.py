@@ -183,7 +183,7 @@ def _check_workers(workers: int | None, executor: Executor | None) -> None:
     if workers is not None and not (isinstance(workers, Integral) and workers >= 0):
         raise ValueError(f"`workers` must be at least 0. Received: workers={workers!r}.")
     if workers is not None and executor is not None:
-        raise ValueError("`workers` must be left out where `executor` is given: it has its own.")
+        raise ValueError("`workers` must be left out if `executor` is passed, which has its own workers.")
 
 
 def _not_run(format: str, path: Path, allow_changed: float) -> DatasetResult:

@@ -181,10 +181,10 @@ def _pictures(output: OutputSummary) -> Iterator[Picture]:
         yield _histogram(f"Errors of output {output.output!r}", said, label, found, limits)
     found = _steps(output.statistics.margins)
     if found is not None:
-        said = "Each row by the share of its decision's margin that the error takes: below 1 none changes."
+        said = "Each row by its error as a share of its decision's margin. Below 1 no decision changes."
         title = f"Margins of the decisions by output {output.output!r}"
         limit = Limit("a decision can change", 1.0, "x")
-        yield _histogram(title, said, "share of the margin that is taken", found, (limit,))
+        yield _histogram(title, said, "error / margin of the decision", found, (limit,))
 
 
 def _histogram(title: str, said: str, label: str, steps: Steps, limits: tuple[Limit, ...]) -> Picture:
@@ -210,7 +210,7 @@ def _summary(found: DatasetResults) -> tuple[str, ...]:
     bound = max((result.upper_bound_95 for result in found.results if result.statistics.rows), default=1.0)
     if bound >= 0.5 or not found.passed:
         return (measured,)
-    return (measured, f"With 95 % confidence fewer than {rate(bound)} of all rows like these fail.")
+    return (measured, f"With 95 % confidence fewer than {rate(bound)} of all similar rows fail.")
 
 
 def _statements(result: DatasetResult) -> Iterator[Statement]:
@@ -237,9 +237,9 @@ def _remarks(found: DatasetResults) -> Iterator[Statement]:
             what = f"{output.output} of {output.statistics.labels:,} labels"
             yield Statement("accuracy", f"{what}: {before:.2%} in the model, {after:.2%} in {runtime}")
     if found.stopped_early:
-        yield Statement("stopped", f"after {found.rows:,} rows: as many as stop_after says have failed")
+        yield Statement("stopped", f"after {found.rows:,} rows, at the limit of failed rows (`stop_after`)")
     if found.reused_rows:
-        yield Statement("checkpoint", f"the results of {found.reused_rows:,} rows stood in the checkpoint")
+        yield Statement("checkpoint", f"the results of {found.reused_rows:,} rows came from the checkpoint")
 
 
 def describe_row(row: WorstRow) -> str:

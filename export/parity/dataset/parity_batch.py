@@ -68,11 +68,11 @@ class ParityBatch:
         """
         check_seconds(timeout, DIAGNOSIS_SECONDS)
         if not is_path(artifact):
-            raise TypeError(f"`artifact` must be one, by path or as an export returned it. Received: {artifact!r}.")
+            raise TypeError(f"`artifact` must be a path, or the result of an export. Received: {artifact!r}.")
         reference, targets = open_model_file(model), open_artifacts(artifact, runtime).targets[:1]
         if not targets:
             raise ValueError(
-                "`artifact` must be one that a runtime takes which is chosen and installed. "
+                "`artifact` must have a format that a chosen and installed runtime accepts. "
                 f"Received: artifact={str(artifact)!r}, runtime={runtime!r}."
             )
         self._job = partial(

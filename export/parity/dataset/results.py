@@ -147,13 +147,13 @@ class DatasetResult(Shown):
             said += f", {found.unanswered:,} without an answer"
         others = found.failed - found.unanswered - (self.changed if decides else 0)
         if others or not (decides or found.unanswered):
-            said += f", {max(others, 0):,} {'fail otherwise' if decides else 'out of tolerance'}"
+            said += f", {max(others, 0):,} {'fail for another reason' if decides else 'out of tolerance'}"
         if self.factor is not None:
             said += f", largest error {self.factor:.2g} times the floor"
         if found.failed < found.rows and self._is_too_little:
             said += (
-                f"; {self.compared_share:.0%} of the values were compared, the others are NaN or beyond the model's "
-                f"floats, and at least {self.least_compared:.0%} must be (`least_compared`)"
+                f"; {self.compared_share:.0%} of the values were compared, at least {self.least_compared:.0%} are "
+                "required (`least_compared`), and the others are NaN or overflow in the model"
             )
         if self.findings:
             said += f"; {len(self.findings):,} stored weights are damaged"

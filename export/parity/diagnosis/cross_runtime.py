@@ -72,8 +72,8 @@ def _with_release(result: RuntimeResult, results: Sequence[RuntimeResult]) -> Ru
         is_same = (other.artifact, RuntimeName.parse(other.runtime).family) == (result.artifact, family)
         if is_same and other.passed and _release(other) not in ("", _release(result)) and result.version:
             evidence = (
-                f"{_release(other)} passes on the same file and inputs, where {_release(result)} does not: "
-                "what lies between the two releases changes the answer."
+                f"{_release(other)} passes with the same file and inputs, and {_release(result)} fails. The answer "
+                "depends on the release."
             )
             layer = next((each.layer for each in result.findings if each.layer), None)
             return replace(result, findings=(Finding(Cause.OTHER_RELEASE, evidence, layer), *_known(result)))
@@ -87,8 +87,8 @@ def _with_served_file(result: RuntimeResult, results: Sequence[RuntimeResult]) -
     for other in results:
         if other.format not in ("served", "keras") and is_alike(result, other):
             evidence = (
-                f"The server is off as {other.runtime} is with {other.artifact}, in the same cases by the same "
-                "amounts: the fault is in the file, not in the server."
+                f"The server differs from the model by the same amounts as {other.runtime} with {other.artifact}. "
+                "The fault is in the file, not in the server."
             )
             layer = next((each.layer for each in other.findings if each.layer), None)
             findings = (Finding(Cause.SERVED_FILE, evidence, layer), *_known(other))

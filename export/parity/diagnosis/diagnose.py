@@ -56,7 +56,7 @@ _LAST: tuple[tuple[Detector, ...], ...] = (
     (compiled_otherwise,),
 )
 _STEPS_OFF = 8  # largest error of a sum of rounded factors, in steps of 1/256 of the output's range
-_ROUNDED = "Its output is off by a few steps of 8 bits at most: what it is computed from is stored in integers."
+_ROUNDED = "Its output is off by at most a few steps of 8 bits, since the artifact stores its inputs in integers."
 _SAID = 3  # number of reported refusals; the later ones usually follow from the first
 _TRIED = (
     "the weights one by one, the attributes of the layer, its masks, rounding, axes, rows and signs, state, frozen "
@@ -191,7 +191,7 @@ def _unknown_findings(
     if left:
         tried = f"Tried: {_TRIED}.{_notes(probe)}"
         for layer, fault in left.items():
-            said = "The layers before it agree, and what it returns does not."
+            said = "The layers before it agree, but its output does not."
             plain = Finding(Cause.UNKNOWN, said, layer, absent=fault.absent)
             for each in [each for each in located if each.layer == layer] or [plain]:
                 evidence = f"{each.evidence}{probe.calls_at_fault(fault)}{_describe_values(fault)} {tried}"
@@ -199,7 +199,7 @@ def _unknown_findings(
         return found
     if has_findings:
         return found
-    return [Finding(Cause.UNKNOWN, f"Nothing that was tried explains the difference: {_TRIED}.{_notes(probe)}")]
+    return [Finding(Cause.UNKNOWN, f"No tried change explains the difference. Tried: {_TRIED}.{_notes(probe)}")]
 
 
 def _is_rounded(fault: LayerFault) -> bool:
@@ -219,7 +219,7 @@ def _describe_values(fault: LayerFault) -> str:
 
 def _notes(probe: Probe) -> str:
     """Returns sentences on refused attempts and on attempts without time."""
-    refused = f" Refused on the way: {'; '.join(probe.refusals[:_SAID])}." if probe.refusals else ""
+    refused = f" Failed attempts: {'; '.join(probe.refusals[:_SAID])}." if probe.refusals else ""
     if not probe.not_reached:
         return refused
     rest = "; ".join(dict.fromkeys(probe.not_reached))

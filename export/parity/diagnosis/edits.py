@@ -46,10 +46,10 @@ class Edit:
 
     def __str__(self) -> str:
         if self.place is not None:
-            return f"In {self.place} {self.said} gives the artifact's numbers."
+            return f"The artifact's numbers follow from {self.place}, {self.said}."
         if self.is_output:
-            return f"The artifact holds {self.said}."
-        return f"{self.said[:1].upper()}{self.said[1:]} {self.of} gives the artifact's numbers."
+            return f"The artifact has {self.said}."
+        return f"{self.said[:1].upper()}{self.said[1:]}, {self.of} returns the artifact's numbers."
 
 
 @dataclass(frozen=True)
@@ -115,13 +115,13 @@ NEUTRAL = (
 DOUBLED = Proposal(Cause.ADDED_TWICE, "{} added twice", lambda array: 2 * array)
 FIRST_ROW = Proposal(
     Cause.REPEATED_ROW,
-    "the first row of {} in the place of every row",
+    "the first row of {} instead of every row",
     lambda array: np.broadcast_to(array[:1], array.shape),
 )
 CLIPPED = tuple(
     Proposal(
         Cause.CLIPPED_INPUT,
-        f"{{}} cut at {low:g} and {high:g}",
+        f"{{}} clipped at {low:g} and {high:g}",
         partial(np.clip, a_min=low, a_max=high),
         {"low": low, "high": high},
     )

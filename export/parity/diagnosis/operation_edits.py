@@ -86,7 +86,7 @@ class EditedOperation:
             def change(operation: Operation, arguments: Any, names: Any) -> Any:
                 number = source[0] if source[0] < 0 else numbers[id(operation)] - back
                 if source[0] >= 0 > number:
-                    raise ValueError("There is no such tensor in this call.")
+                    raise ValueError("This call has no equal tensor.")
                 tensor = tape.tensor((number, source[1]))
                 return with_operands(lambda own: put(own, operand, tensor), operation, arguments, names)
 
@@ -102,7 +102,7 @@ class EditedOperation:
             return tape.replay({}, fault.index, {one: tape.tensor(other), other: tape.tensor(one)})
 
         texts = [self.tape.name(source) for source in (one, other)]
-        said = f"and what follows, with {' and '.join(texts)} exchanged,"
+        said = f"and the operations after it, with {' and '.join(texts)} exchanged"
         return Edit(Cause.EXCHANGED_INPUTS, said, compute, place=place)
 
     def _replay(self, changes: Mapping[CodePlace, Change], fault: LayerFault) -> Array:

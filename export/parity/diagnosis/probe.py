@@ -82,7 +82,7 @@ class Probe:
         numbers = [str(number) for number, path in enumerate(fault.around.calls, 1) if path in wrong]
         if len(numbers) in (0, len(fault.around.calls)):
             return ""
-        return f" It is wrong in call {' and '.join(numbers)} of {len(fault.around.calls)} alone."
+        return f" Only call {' and '.join(numbers)} of {len(fault.around.calls)} is wrong."
 
     def failing(self) -> list[tuple[CaseResult, Expectation, Arrays]]:
         """Returns the failed cases that both sides have answered."""

@@ -94,7 +94,7 @@ class _Fit:
             if out.any():
                 rows = np.flatnonzero(out)
                 own = factors(self.weight, self.constant, axes).ravel()[rows]
-                text = "{rows} is multiplied by numbers of their own, {least:.6g} to {most:.6g}, beside rounding."
+                text = "{rows}: besides rounding, values are multiplied by {least:.6g} to {most:.6g}."
                 facts = {"rows": said_rows(axis, rows, len(out)), "least": own.min(), "most": own.max()}
                 return Change(Cause.SCALED_VALUES, text, {"axis": axis}, facts)
         return None
@@ -151,7 +151,7 @@ def _another_weight(
         is_alike = other != path and weight.shape == fit.weight.shape
         fits = (each for name in names for each in stored.fits(weight, name)) if is_alike else ()
         if any(each.share == 1 and each.is_telling for each in fits):
-            return Change(Cause.ANOTHER_WEIGHT, "It holds the values of {other!r}.", {"other": other})
+            return Change(Cause.ANOTHER_WEIGHT, "It has the values of {other!r}.", {"other": other})
     return None
 
 

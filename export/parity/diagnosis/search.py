@@ -127,7 +127,7 @@ class _Search:
             return None
         left, edit = self.best
         seen, fault = self.first.seen, self.first.fault
-        text = str(edit) + (f" That shows in the output of {seen.layer!r}." if fault.through else "")
+        text = str(edit) + (f" The output of {seen.layer!r} shows the change." if fault.through else "")
         if self.first.apart < np.inf:
             was = f"{self.first.apart:.1e}"
         else:

@@ -226,7 +226,7 @@ def _rates_of_rotary(layer: Any, config: Mapping[str, Any]) -> Rates:
         pairs = rotary_signal.pairs_of_sections(sections, interleaved=config["interleave_sections"])
     made = rotary_signal.Rates(config["base"], config["scaling"])
     if len(made.alternatives()) > 1 or 2 * sum(map(len, pairs)) != width:
-        raise ValueError("The rates depend on the length of the call, or on other pairs than those that turn.")
+        raise ValueError("The rates depend on the length of the call, or on pairs that are not rotated.")
     rates, owners = np.zeros(width // 2), np.zeros(width // 2, np.intp)
     for axis, (own, (timescales,)) in enumerate(
         zip(pairs, made.timescales_of_pairs(pairs, shared=config["shared_rates"]), strict=True)

@@ -15,7 +15,7 @@ _AT_ONCE = 2**22  # numbers that are converted at once
 _IN_CACHE = 2**16  # numbers that fit the cache of a processor while they are hashed
 _TELLING = 8  # number of different equal values that rules out a coincidence
 _REORDERED = (Cause.REVERSED_VALUES, Cause.SHIFTED_ROWS)
-_ANOTHER_ORDER = "It has the same values in another order, whichever way its axes stand."
+_ANOTHER_ORDER = "It has the same values in another order, under every order of its axes."
 _ALIKE = 0.9  # least cosine of a weight and a changed constant that only their likeness matches
 
 

@@ -58,7 +58,7 @@ class WeightFault:
     @property
     def finding(self) -> Finding:
         """The finding with the weight and the numbers of its change."""
-        folded = " Both with the normalization folded into it." if self.is_folded else ""
+        folded = " A normalization is folded into both values." if self.is_folded else ""
         said = f"Weight {self.weight!r}: {self.change}{folded}"
         return Finding(self.change.cause, said, self.layer, parameters=self.change.values)
 
@@ -210,7 +210,7 @@ def _cut(weight: Array, constants: LazyArrays, name: str | None, free: Iterable[
         is_part = constant.ndim == weight.ndim and constant.shape[1:] == weight.shape[1:]
         is_most = is_part and len(weight) // 2 < len(constant) < len(weight)
         if is_most and is_stored_as(weight[: len(constant)], constant):
-            text = "It has the first {rows:,} of {all:,} rows, and not those from {rows:,} on."
+            text = "It has only the first {rows:,} of {all:,} rows."
             return Change(Cause.OTHER_SHAPE, text, {"rows": len(constant)}, {"all": len(weight)})
     return None
 
@@ -273,7 +273,7 @@ def _change(path: str, weights: Mapping[str, Array], actual: Array) -> Change | 
     for other, weight in weights.items():
         is_alike = other != path and weight.shape == actual.shape and actual.size > 1
         if is_alike and np.array_equal(weight, actual):
-            return Change(Cause.ANOTHER_WEIGHT, "It holds the values of {other!r}.", {"other": other})
+            return Change(Cause.ANOTHER_WEIGHT, "It has the values of {other!r}.", {"other": other})
     return found
 
 

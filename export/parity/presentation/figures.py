@@ -52,6 +52,7 @@ _COMPARISONS = (
     "actual",
 )
 _MOST_LAYERS = 6
+REFUSED_BY_BOTH = "the reference and the runtime refuse this case"
 _UNIT = "in the output's own unit"
 
 
@@ -90,7 +91,7 @@ def layers(result: RuntimeResult) -> TextTable:
     agreeing = sum(not layer.differs and layer.tensor is not None for layer in result.layers)
     absent = len(result.layers) - agreeing - len(origins) - passed_on
     note = f"{len(result.layers)} layers in all: {agreeing} agree, {len(origins)} at fault, {passed_on} after them"
-    note += f", {absent} not in the file by themselves" if absent else ""
+    note += f", {absent} without a tensor in the file" if absent else ""
     return TextTable("Layers", _LAYERS, tuple(map(_layer, result.layers)), origins, tuple(shown), note)
 
 
@@ -101,7 +102,7 @@ def _layer(layer: LayerResult) -> Row:
 
 def _layer_verdict(layer: LayerResult) -> str:
     if not layer.differs:
-        return "agrees" if layer.tensor is not None else "not in the file by itself"
+        return "agrees" if layer.tensor is not None else "without a tensor in the file"
     return {True: "originates here", False: "follows", None: "differs"}[layer.originates_here]
 
 
@@ -122,7 +123,7 @@ def _case(case: CaseResult) -> Iterator[tuple[bool, Row]]:
         yield comparison.passed, _comparison(case.name, comparison)
     if not case.comparisons:
         outcome = OUTCOMES[case.status]
-        message = case.error or "skipped: the reference refuses it, and so does the runtime"
+        message = case.error or f"skipped: {REFUSED_BY_BOTH}"
         yield outcome is not Outcome.FAILED, _make_row(case.name, "", "", Mark(outcome), message)
 
 
@@ -213,9 +214,9 @@ def by_size(profile: ErrorProfile, comparison: Comparison) -> Picture:
     edges = tuple(10.0**edge for edge in profile.log10_bin_edges)
     drawn = (Steps("values of this runtime", edges, profile.counts),) if profile.counts else ()
     if profile.equal == comparison.count:
-        said = "Not one value differs."
+        said = "All values are equal."
     elif profile.equal:
-        said = f"{profile.equal:,} of {comparison.count:,} values do not differ at all."
+        said = f"{profile.equal:,} of {comparison.count:,} values are equal."
     else:
         said = f"All {comparison.count:,} values differ."
     if profile.nonfinite:
@@ -249,7 +250,7 @@ def by_layer(result: RuntimeResult) -> Picture:
     )
     return Picture(
         "Layer by layer",
-        said + " At the left end: no difference. At the right end: no finite one.",
+        said + " Left end: no difference. Right end: no finite difference.",
         PictureAxis("largest |difference| of the layer's\noutput (in its own unit)", "log"),
         PictureAxis("", "names", tuple(layer.layer for layer in result.layers)),
         tuple(each for each in drawn if each.x),

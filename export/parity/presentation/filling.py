@@ -91,7 +91,7 @@ def fill(
     named = (name_matches(each.artifact, each.names) for each in subjects if each.names)
     remarks = [*said.remarks, *(Statement("", matches) for matches in dict.fromkeys(named))]
     if not compared:
-        remarks.append(Statement("", "nothing was compared, and a check that compared nothing has failed"))
+        remarks.append(Statement("", "Nothing was compared, so the check has failed."))
     others = [*([] if subjects else [nothing_compared("reference")]), *_skipped_verdicts(found)]
     return replace(
         said,
@@ -169,8 +169,8 @@ def explain(finding: Finding) -> str:
 
 
 def beside(found: AnyResults) -> tuple[str, ...]:
-    """Returns what the user accepts beside the strict law, in a sentence; nothing where that alone has judged."""
-    return () if found.allowance.is_none else (f"Accepted beside that: {found.allowance}.",)
+    """Returns a sentence with the differences that the user accepts; an empty tuple without any."""
+    return () if found.allowance.is_none else (f"Also accepted: {found.allowance}.",)
 
 
 def skip_statements(found: AnyResults) -> Iterator[Statement]:
@@ -187,7 +187,7 @@ def _skipped_verdicts(found: AnyResults) -> Iterator[CaseVerdict]:
 
 def name_matches(artifact: str, names: Sequence[NameMatch]) -> str:
     """Returns the matches of an artifact's names and the model's, with the reason of each."""
-    pairs = ", ".join(f"{each.kind} {each.model!r} is {each.artifact!r} there" for each in names)
+    pairs = ", ".join(f"{each.kind} {each.model!r} is {each.artifact!r}" for each in names)
     by_order = " and ".join(repr(each.model) for each in names if each.by_order)
-    order = f", {by_order} by order alone" if by_order else ""
-    return f"{artifact} has other names than the model: {pairs}; by type and shape{order}"
+    order = f", but {by_order} only by order" if by_order else ""
+    return f"{artifact} has other names than the model: {pairs}. They were matched by type and shape{order}."

@@ -5,113 +5,113 @@ from collections.abc import Mapping
 from keras_pe.export.results import Cause
 
 _CHANGED_WEIGHT = (
-    "Compare the weight in the file with the model's: it was changed after the export, or the file is of another "
-    "checkpoint. Export again from the model that is meant."
+    "Compare the weight in the file with the model's. It was changed after the export, or the file is of another "
+    "checkpoint. Export the right model again."
 )
-_CHANGED_CALL = "Rebuild the layer with the setting that is named, or export the model again."
-_CHANGED_INPUT = "Look at what feeds this layer in the file: the step before it was left out or done twice."
-_MASK = "Pass the mask on in the file as the model does, or export the model again: masks travel with the layers here."
-_REORDERED = "Look for a transposition or a reshape that was added or lost, such as between channels last and first."
-_OUTPUTS = "Give the outputs of the file the model's names, in the model's order: keras_pe.export keeps both."
+_CHANGED_CALL = "Rebuild the layer with the reported setting, or export the model again."
+_CHANGED_INPUT = "Look at the step before this layer in the file. It was left out or done twice."
+_MASK = "Pass the mask on in the file as the model does, or export the model again with keras_pe.export."
+_REORDERED = "Look for an added or lost transposition or reshape, such as between channels last and first."
+_OUTPUTS = "Give the outputs of the file the model's names, in the model's order. keras_pe.export keeps both."
 _INTERFACE = (
-    "If that was meant, accept it with the option that is named; if not, export the model again, or convert it without "
-    "changing its inputs and outputs."
+    "If the difference is intended, accept it with the reported option. Otherwise export the model again, or convert "
+    "it without changing its inputs and outputs."
 )
 _QUANTIZED = (
-    "If that was meant, accept its precision (--precision) or judge it by its decisions on your data (--data); if not, "
-    "take the file in float32."
+    "If the rounding is intended, accept its precision (--precision), or compare decisions on your data (--data). "
+    "Otherwise use the file in float32."
 )
 
 _NOT_LOADED = (
-    "Make sure that the file is whole and of this model, and export it again; else for this runtime, with an older "
-    "opset_version, or take a runtime that knows the operator named."
+    "Make sure that the file is complete and of this model, and export it again. If the runtime lacks an operator, "
+    "export with an older opset_version, or use another runtime."
 )
 
 REMEDIES: Mapping[Cause, str] = {
-    Cause.CRASH: "Try another release of the runtime, or its optimizations off; report it there with the bundle.",
-    Cause.HANG: "Give it more time (--timeout); if that does not help, try smaller inputs or another release.",
+    Cause.CRASH: "Try another release of the runtime, or disable its optimizations. Report the crash with the bundle.",
+    Cause.HANG: "Allow more time (--timeout). If that does not help, try smaller inputs or another release.",
     Cause.NOT_LOADED: _NOT_LOADED,
     Cause.INVALID_ANSWER: (
-        "Let the method run of the runtime return a mapping of output names to arrays of numbers or texts."
+        "The method run of the runtime must return a mapping of output names to arrays of numbers or texts."
     ),
-    Cause.REFUSED_CASE: "Read what the runtime says, and the log of a server: it takes other inputs than the model.",
+    Cause.REFUSED_CASE: "Read the runtime's error or the server's log. The file accepts other inputs than the model.",
     Cause.MISSING_OUTPUT: _OUTPUTS,
     Cause.EXTRA_OUTPUT: _OUTPUTS,
     Cause.RENAMED_OUTPUT: _OUTPUTS,
     Cause.SWAPPED_OUTPUTS: _OUTPUTS,
-    Cause.INPUT_RETURNED: "The file leaves out what lies between: export the whole model, not a part of it.",
+    Cause.INPUT_RETURNED: "The file lacks the layers between the two. Export the whole model.",
     Cause.OTHER_DTYPE: "Add the cast to the model, or convert the file without changing types.",
-    Cause.OTHER_SHAPE: "Look for a dimension that was fixed, squeezed or transposed on the way, and export again.",
-    Cause.FALSE_DECLARATION: "The numbers are right: name this dimension of the output in the file, or export again.",
-    Cause.MISSING_INPUT: "Compare the file with a model that takes the same inputs: keras.Model around this one.",
-    Cause.EXTRA_INPUT: "Compare the file with a model that takes the same inputs: keras.Model around this one.",
+    Cause.OTHER_SHAPE: "Look for a dimension that was fixed, squeezed or transposed, and export again.",
+    Cause.FALSE_DECLARATION: "The numbers are right. Name this dimension of the output in the file, or export again.",
+    Cause.MISSING_INPUT: "Compare the file with a model of the same inputs, such as a keras.Model around this one.",
+    Cause.EXTRA_INPUT: "Compare the file with a model of the same inputs, such as a keras.Model around this one.",
     Cause.RENAMED_INPUT: _INTERFACE,
     Cause.OTHER_INPUT_TYPE: _INTERFACE,
     Cause.OTHER_IMAGE_LAYOUT: _INTERFACE,
     Cause.DECIDED_OUTPUT: _INTERFACE,
     Cause.NON_DETERMINISM: "Export the model for inference: no dropout, no random layer, no state between calls.",
-    Cause.FROZEN_STATE: "Make the state an input and an output of the model: a file keeps none from call to call.",
+    Cause.FROZEN_STATE: "Make the state an input and an output of the model. A file keeps no state between calls.",
     Cause.FROZEN_LENGTH: "Export with None in the input signature where sizes vary.",
     Cause.LENGTH_LIMIT: "Export with a larger max_length, or keep inputs below the limit.",
     Cause.CLAMPED_TABLE: "Give the table as many rows as the longest input, or refuse longer inputs before the model.",
     Cause.DEPENDENCE_ON_BATCH: "Look for an operation over the batch axis, such as a normalization in training mode.",
-    Cause.CAST_OUT_OF_RANGE: "Give the values that the model takes, as the line says, or clip them before the cast.",
-    Cause.GRAPH_OPTIMIZATION: "Run with the optimizations off, or with another release; report it with the bundle.",
-    Cause.KERAS_ITSELF: "The file is right: compare with the compiled model, and report it to Keras.",
-    Cause.OTHER_RELEASE: "Use the release that passes, and report it to the runtime with the bundle.",
-    Cause.SERVED_FILE: "Mend the file first: the server returns what the file says.",
-    Cause.NOT_A_NUMBER: "Look for a division by zero or an overflow at the layer named, in half precision above all.",
-    Cause.MISSING_VALUES: "The weight did not arrive: load it before the export, or look for a name that has changed.",
+    Cause.CAST_OUT_OF_RANGE: "Pass values in the reported range, or clip values before the cast.",
+    Cause.GRAPH_OPTIMIZATION: "Disable the optimizations, or use another release. Report the fault with the bundle.",
+    Cause.KERAS_ITSELF: "The file is right. Compare it with the compiled model, and report the fault to Keras.",
+    Cause.OTHER_RELEASE: "Use the release that passes. Report the fault to the runtime with the bundle.",
+    Cause.SERVED_FILE: "Mend the file first. The server returns the file's outputs.",
+    Cause.NOT_A_NUMBER: "Look for a division by zero or an overflow in the reported layer, often in half precision.",
+    Cause.MISSING_VALUES: "The file lacks the weight. Load it before the export, or look for a changed name.",
     Cause.CHANGED_VALUES: _CHANGED_WEIGHT,
     Cause.SCALED_VALUES: "A scaling was lost or done twice, such as the square root of the width on embeddings.",
     Cause.OFFSET_VALUES: "An offset was lost or added twice, such as a bias or the mean of the inputs.",
-    Cause.CLIPPED_VALUES: "Look for a limit that was added or moved, such as that of ReLU6 or of a range for integers.",
-    Cause.FLIPPED_SIGN: "A sign was turned on the way: compare the formula of this layer in both.",
+    Cause.CLIPPED_VALUES: "Look for an added or moved limit, such as the limit of ReLU6 or of a range of integers.",
+    Cause.FLIPPED_SIGN: "Compare the formula of this layer in the model and in the file.",
     Cause.ROUNDED_VALUES: _QUANTIZED,
     Cause.QUANTIZED_INT8: _QUANTIZED,
     Cause.QUANTIZED_INT4: _QUANTIZED,
-    Cause.HALF_PRECISION: "Run in float32: turn TF32 and float16 off in the runtime, or export in half precision.",
+    Cause.HALF_PRECISION: "Disable TF32 and float16 in the runtime, or export in half precision.",
     Cause.TRANSPOSED_AXES: _REORDERED,
     Cause.REVERSED_VALUES: _REORDERED,
-    Cause.SHIFTED_ROWS: "Rows are off by some: compare where the table or the kernel begins in both.",
+    Cause.SHIFTED_ROWS: "Compare the first row of the table or kernel in the model and in the file.",
     Cause.REORDERED_VALUES: _REORDERED,
-    Cause.ANOTHER_WEIGHT: "Two weights were mixed up: match them by name, not by order.",
-    Cause.ADDED_TWICE: "A term was added twice, such as a residual or the positions: leave one out.",
-    Cause.START_INDEX_OFF: "Give the encoding the model's start_index: codebases count from 0, 1 or 2.",
+    Cause.ANOTHER_WEIGHT: "Match the weights by name, not by order.",
+    Cause.ADDED_TWICE: "A term was added twice, such as a residual or the positions. Remove one.",
+    Cause.START_INDEX_OFF: "Give the encoding the model's start_index. Codebases count from 0, 1 or 2.",
     Cause.WRONG_LAYOUT: "Give the encoding the model's layout, or reorder its channels (channel_permutation).",
-    Cause.OTHER_CONVENTION: "Take the model's convention (keras_pe.from_convention), or port the model to this one.",
+    Cause.OTHER_CONVENTION: "Use the model's convention (keras_pe.from_convention), or port to the other one.",
     Cause.MISSING_SCALING: "Give the encoding the model's scaling (from_rope_parameters reads it), or export it again.",
-    Cause.ROUNDED_RATES: "Keep the rates and the angles in float32: only the rotated result may be of 16 bits.",
-    Cause.OTHER_BUCKET: "Take the model's number of buckets and farthest distance, and thresholds of whole numbers.",
+    Cause.ROUNDED_RATES: "Keep the rates and the angles in float32. Only the rotated result may have 16 bits.",
+    Cause.OTHER_BUCKET: "Use the model's number of buckets and largest distance, and integer thresholds.",
     Cause.OTHER_ACTIVATION: _CHANGED_CALL,
-    Cause.USERS_ATTRIBUTE: "Set the attribute of your own layer to the value that the model has, and export it again.",
-    Cause.OTHER_EPSILON: "Set the epsilon of the normalization to the model's: frameworks differ in their defaults.",
+    Cause.USERS_ATTRIBUTE: "Set the attribute of your layer to the model's value, and export again.",
+    Cause.OTHER_EPSILON: "Set the epsilon of the normalization to the model's. Frameworks differ in their defaults.",
     Cause.OTHER_AXIS: _CHANGED_CALL,
-    Cause.OTHER_PADDING: "Pad as the model does: frameworks split 'same' padding differently at even sizes.",
-    Cause.OTHER_PLACES: "Interpolate at the same places: half pixels or corners, as the model's resizing says.",
+    Cause.OTHER_PADDING: "Pad as the model does. Frameworks split 'same' padding differently at even sizes.",
+    Cause.OTHER_PLACES: "Interpolate at the model's positions: half pixels or corners.",
     Cause.OTHER_DIRECTION: _CHANGED_CALL,
     Cause.OTHER_OPERATION: _CHANGED_CALL,
-    Cause.OTHER_ORDER: "Exchange the two steps: in the file they stand the other way round.",
-    Cause.TRAINING_MODE: "Export the model for inference: a normalization uses its moving statistics there.",
-    Cause.LAYER_LEFT_OUT: "Put the layer back: a conversion has folded or dropped it.",
-    Cause.OPERATION_LEFT_OUT: "Put the operation back: a conversion has folded or dropped it.",
-    Cause.OPERATION_ADDED: "Leave the operation out: what the layer does by itself was done once more after it.",
+    Cause.OTHER_ORDER: "Exchange the two steps. The file has them in the other order.",
+    Cause.TRAINING_MODE: "Export the model for inference, where a normalization uses its moving statistics.",
+    Cause.LAYER_LEFT_OUT: "Put the layer back. A conversion has folded or dropped it.",
+    Cause.OPERATION_LEFT_OUT: "Put the operation back. A conversion has folded or dropped it.",
+    Cause.OPERATION_ADDED: "Remove the operation. It repeats a step of the layer.",
     Cause.DROPPED_MASK: _MASK,
-    Cause.INVERTED_MASK: "Invert the mask: true means keep in Keras, and leave out elsewhere.",
+    Cause.INVERTED_MASK: "Invert the mask. True means 'keep' in Keras, and 'hide' elsewhere.",
     Cause.SHIFTED_MASK: _MASK,
-    Cause.WEAK_MASK: "Hide with a number far below every score, such as -1e9: others leave weight to what is hidden.",
-    Cause.DROPPED_CAUSAL_MASK: "Mask what comes later: set use_causal_mask, or give the mask to the file.",
-    Cause.ADDED_CAUSAL_MASK: "Leave the causal mask out: this attention sees the whole sequence in the model.",
-    Cause.DROPPED_INPUT: "Connect the input that is named: the file goes without it.",
-    Cause.OTHER_INPUT: "Connect the layer to the input that the model gives it.",
-    Cause.EXCHANGED_INPUTS: "Exchange the two inputs: match them by name, not by order.",
-    Cause.REPEATED_ROW: "Leave the batch dimension free: the file was traced with a batch of one.",
+    Cause.WEAK_MASK: "Add a number far below every score, such as -1e9. Others leave weight to hidden positions.",
+    Cause.DROPPED_CAUSAL_MASK: "Mask later positions: set use_causal_mask, or add the mask to the file.",
+    Cause.ADDED_CAUSAL_MASK: "Remove the causal mask. In the model this attention sees the whole sequence.",
+    Cause.DROPPED_INPUT: "Connect the reported input. The file does not use it.",
+    Cause.OTHER_INPUT: "Connect the layer to the same input as in the model.",
+    Cause.EXCHANGED_INPUTS: "Exchange the two inputs. Match inputs by name, not by order.",
+    Cause.REPEATED_ROW: "Keep the batch dimension dynamic. The file was traced with a batch of one.",
     Cause.SCALED_INPUT: _CHANGED_INPUT,
     Cause.REVERSED_INPUT: _CHANGED_INPUT,
     Cause.CLIPPED_INPUT: _CHANGED_INPUT,
     Cause.SHIFTED_INPUT: _CHANGED_INPUT,
     Cause.REORDERED_INPUT: _REORDERED,
-    Cause.UNKNOWN: "Narrow it down: the first layer that differs, other runtimes and levels, your own inputs.",
+    Cause.UNKNOWN: "Look at the first layer that differs. Then try other runtimes and levels, and your own inputs.",
 }
 
 

@@ -128,7 +128,7 @@ def acceptance_statements(found: CheckResults) -> Iterator[Statement]:
         share = max(each.tolerance_ratio for each in group.compared)
         by = f"max |difference| {number(largest)}, at most {share:.2g} times what is allowed"
         why = " ".join(each.text for each in causes(group.first.findings) if each.label == "cause")
-        said = f"{group.name} on {group.artifact} fails the strict law and is accepted ({found.allowance}): {by}."
+        said = f"{group.name} on {group.artifact} fails the strict tolerance and is accepted ({found.allowance}): {by}."
         yield Statement("accepted", f"{said} {why}")
 
 
@@ -136,8 +136,8 @@ def prove(proof: Proof) -> str:
     """Returns what replacing the layers at fault has shown."""
     layers = " and ".join(map(repr, proof.layers))
     numbers = f"it is off by {number(proof.max_abs_diff)}, allowed {number(proof.tolerance)}"
-    shown = "returns what Keras returns" if proof.holds else "is still wrong elsewhere"
-    return f"With Keras' own output of {layers} in its place the artifact {shown}: {numbers}."
+    shown = "agrees with Keras" if proof.holds else "still differs elsewhere"
+    return f"With Keras' output of {layers} instead of its own, the artifact {shown}: {numbers}."
 
 
 def describe(reference: str, runtime: str, case: str, comparison: Comparison) -> str:
@@ -149,7 +149,7 @@ def describe(reference: str, runtime: str, case: str, comparison: Comparison) ->
         ties = f", {comparison.tied_decisions:,} of them ties" if comparison.tied_decisions else ""
         return head + (
             f"{comparison.problem_in_words}{ties}, max |difference| {number(comparison.max_abs_diff)}. Rounding does "
-            "not explain the change. Accept a share of changed decisions with allow_changed=..., or --allow-changed."
+            "not explain the change. Accept a share of changed decisions with allow_changed=... (--allow-changed)."
         )
     values = ""
     if comparison.truth is not None:
@@ -175,18 +175,21 @@ def remarks(found: CheckResults) -> Iterator[Statement]:
             yield Statement("", f"{runtime}: {placed}")
     gaps = [c.precision_gap for r in found.results for case in r.cases for c in case.comparisons if c.precision_gap]
     if gaps:
-        computes = "the artifact computes in float32 and is measured in float32; the model in its own precision"
-        yield Statement("", f"{computes} is up to {max(gaps):.1e} from there")
+        yield Statement(
+            "",
+            "The artifact computes in float32 and is compared in float32. "
+            f"The model in its own precision differs from its float32 values by up to {max(gaps):.1e}.",
+        )
     left_out = {case.error: case.name for each in found.results for case in each.cases if not _is_told(case)}
     for reason, name in left_out.items():
-        yield Statement("left out", f"{name}: {reason}. Give cases of your own instead (inputs=...)")
+        yield Statement("left out", f"{name}: {reason}. Pass your own cases instead (inputs=...)")
     refused = [case for case in found.cases if case.error]
     if refused:
         names = "; ".join(case.name for case in refused)
-        yield Statement("", f"refused by the reference itself: {names} ({refused[0].error})")
+        yield Statement("", f"refused by the reference: {names} ({refused[0].error})")
         if len(refused) == len(found.cases):
-            hint = "give the inputs' fair values (ranges=...) or cases of your own (inputs=...)"
-            yield Statement("", f"no case was fair: {hint}")
+            hint = "pass the valid ranges of the inputs (ranges=...) or your own cases (inputs=...)"
+            yield Statement("", f"no case was valid: {hint}")
 
 
 def _is_told(case: CaseResult) -> bool:

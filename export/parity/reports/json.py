@@ -36,9 +36,9 @@ class Published:
     Attributes:
         name: Name in the identifier.
         title: Title of the schema.
-        record: The record that it is written from. Its fields are the document's, and so on down, but those whose
-            metadata has `"published": False`; before them stand the properties that the record names in `computed`.
-        version: Raised when a field changes its meaning or goes; a new field does not raise it.
+        record: The source record. Its fields, and theirs in turn, become the document's, except fields whose metadata
+            has `"published": False`. The properties in the record's `computed` come first.
+        version: It grows if a field changes its meaning or is removed. A new field does not change it.
     """
 
     name: str

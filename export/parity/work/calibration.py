@@ -69,11 +69,11 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
                 targets[key] = _with_contents(reference, target, found, job)
     basis = f"{reference.name}, at most {MAX_FACTOR:g} times its own error against a float64 rebuild"
     if not has_floor:
-        basis = f"{reference.name}, tolerance by dtype ({reference.no_rebuild or 'no output is a float'})"
+        basis = f"{reference.name}, tolerance by dtype ({reference.no_rebuild or 'no output has floats'})"
     if any(found.in_float32 for found in targets.values()):
-        basis += "; what computes in float32 against its float32 rebuild"
+        basis += "; artifacts in float32 against its float32 rebuild"
     if reference.fixed:
-        basis += f"; at {sizes_in_words(reference.fixed)} only, which the artifact fixes"
+        basis += f"; only at {sizes_in_words(reference.fixed)}, which the artifact fixes"
     return Calibration(reference.name, reference.version, basis, feed, targets)
 
 
@@ -179,7 +179,7 @@ def _rules(
         decision = parse_decision(decisions[name]) if name in decisions else _infer(outputs)
         if decision is not None and not decision.decides(outputs[0]):
             raise ValueError(
-                f"`decisions` must choose among more values than are chosen. Received: {name!r} by {decision}, where a "
+                f"`decisions` must choose among more values than it returns. Received: {name!r} by {decision}, where a "
                 f"row has the shape {outputs[0].shape[1:]}."
             )
         floors = [noise_floor(each.expected[name], each.truth[name]) for each in sample if name in each.truth]

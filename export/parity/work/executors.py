@@ -114,8 +114,8 @@ def cluster_executor(address: str) -> AbstractContextManager[Executor]:
     """Returns a context whose value is the executor of a running cluster.
 
     Args:
-        address: "dask://HOST:PORT" of a scheduler, "ray://HOST:PORT" of a Ray client server, "ray://" for Ray on this
-            machine, or an address with a scheme of the entry points `keras_pe.executors`.
+        address: "dask://HOST:PORT" of a scheduler, "ray://HOST:PORT" of a Ray client server, or "ray://" for Ray on
+            this machine. Entry points of the group `keras_pe.executors` add other schemes.
 
     Raises:
         ValueError: If the scheme of the address is unknown.

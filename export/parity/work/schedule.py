@@ -83,8 +83,8 @@ class Checkpoint:
                 part.replace(path)
         except OSError as error:
             raise OSError(
-                f"A result could not be written to {self._folder}: {first_line(error)}. What was finished before stays "
-                "there; the same call goes on from it."
+                f"A result could not be written to {self._folder}: {first_line(error)}. The finished results stay "
+                "there, and the same call continues from them."
             ) from error
 
     def _path(self, key: str, shard: Shard) -> Path:
@@ -150,7 +150,7 @@ def run_tasks(executor: Executor, tasks: Iterator[Task], window: int) -> Generat
                         how = "died" if isinstance(error, BrokenExecutor) else "failed"
                         said = f"{type(error).__name__}: {first_line(error)}"
                         raise WorkersDiedError(
-                            f"Workers {how} {tries} times at {task.place}: {said}. What was finished before stays in "
+                            f"Workers {how} {tries} times at {task.place}: {said}. The finished results stay in "
                             "the checkpoint."
                         ) from error
                     submit(task, tries + 1)
@@ -191,7 +191,7 @@ class Schedule:
         """Returns the calibration of a worker, from some shards, or from the first if their rows must be sent."""
         shards = shards_of(self._source)
         sample = tuple(islice(shards, 1)) if self._source.parts is None else _spread(list(shards))
-        task = Task("the loading of the model", calibrate, (self._job, sample))
+        task = Task("loading the model", calibrate, (self._job, sample))
         ((_, found),) = run_tasks(self._executor, iter([task]), 1)
         calibration: Calibration = found
         return calibration

@@ -218,10 +218,9 @@ def _load_model(opened: OpenedModel, is_worker: bool) -> Any:
             raise
         said = why_not_loaded(error.__cause__, opened.path, "") if error.__cause__ else first_line(error)
         raise ValueError(
-            f"The model must load in a process of its own. Received: {opened.path}, which does not "
-            f"({said.rstrip('. ')}). "
-            "Put the code of its layers into a module that can be imported and register it with Keras, or run the "
-            "check in this process: workers=0."
+            f"The model must load in a subprocess. Received: {opened.path}, which does not ({said.rstrip('. ')}). Put "
+            "the code of its layers into an importable module, and register it with Keras. Or run the check in this "
+            "process: workers=0."
         ) from error
 
 
@@ -229,4 +228,4 @@ def _import(module: str) -> None:
     try:
         importlib.import_module(module)
     except (Exception, SystemExit) as error:  # a module may raise any error on import
-        raise MissingCodeError(f"its module {module!r} cannot be imported there: {typed(error)}") from None
+        raise MissingCodeError(f"the subprocess cannot import its module {module!r}: {typed(error)}") from None

@@ -130,5 +130,5 @@ def _program(variable: str, names: tuple[str, ...]) -> str | None:
 
 def _find(place: str | Path | None, what: str) -> str:
     if place is None:
-        raise FileNotFoundError(f"{what} is not there any more.")
+        raise FileNotFoundError(f"{what} no longer exists.")
     return str(place)

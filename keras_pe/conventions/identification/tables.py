@@ -144,7 +144,7 @@ def _exact_in(values: Float64Array) -> float:
 
 
 def _int8_steps(table: CheckedTable, values: Float64Array) -> Iterator[Float64Array]:
-    """Yields int8 steps by table, by column and by row: 1 / 127 or 1 / 128 of the largest, 1 / 255 of the range."""
+    """Yields int8 steps by table, column and row: 1 / 127 or 1 / 128 of the largest value, 1 / 255 of the range."""
     low, high = table.range_of(axis=0)
     ranges = (low.min(), high.max()), (low, high), (values.min(1, keepdims=True), values.max(1, keepdims=True))
     for least, most in ranges:

@@ -59,7 +59,7 @@ def test_a_file_cut_anywhere_is_refused(artifact: Any, tmp_path: Path) -> None:
 def test_another_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a folder without saved_model"):
         read_artifact(tmp_path)
-    with pytest.raises(FileNotFoundError, match="There is no artifact"):
+    with pytest.raises(FileNotFoundError, match="No artifact found"):
         read_artifact(tmp_path / "nothing.onnx")
     (tmp_path / "notes").write_text("a text")
     with pytest.raises(ValueError, match="a file of another format"):

@@ -68,5 +68,5 @@ def test_multiplications_follow_from_the_sizes_of_the_inputs(tmp_path: Path) -> 
 
 def test_another_format_does_not_say_of_which_layer_an_operator_is() -> None:
     artifact = Artifact(Format.SAVED_MODEL, Path("saved"), (), (), 0, 0.0)
-    with pytest.raises(ValueError, match=r"must be asked of an ONNX file.*'saved', a SavedModel"):
+    with pytest.raises(ValueError, match=r"`contents`.*'saved', a SavedModel"):
         _ = artifact.contents

@@ -11,4 +11,4 @@ def test_a_search_that_takes_too_long_is_no_error(tmp_path: Path) -> None:
     (spec,) = find_runtimes("onnxruntime[all]")
     found = guilty_optimizations(tmp_path / "m.onnx", spec, lambda worker: True, timeout=0.01)
     assert found is not None
-    assert "not found in 0.01 s" in found
+    assert "more than 0.01 s" in found

@@ -27,5 +27,5 @@ def test_a_case_that_the_model_refuses_only_when_it_is_called_is_left_out_with_i
     case = next(each for each in report.results[0].cases if each.name == "large values")
     assert case.status is CaseStatus.SKIPPED
     text = " ".join(str(report).split())
-    assert "left out: large values: the model that is called refuses it (ValueError: " in text
+    assert "left out: large values: " in text
     assert "(inputs=...)" in text

@@ -61,7 +61,7 @@ def test_a_layer_normalization_is_one_operator_from_the_set_that_has_it(tmp_path
 
 
 def test_large_means_cost_no_digits_at_any_operator_set(tmp_path):
-    # x - mean is exact to half an ulp of x, 3e-5 at 1000, which the scale of 1 / std leaves as it is for a std of 1.
+    # x - mean is exact to half an ulp of x, 3e-5 at 1000. The scale of 1 / std keeps this error for a std of 1.
     import onnxruntime
 
     model = _model(L.LayerNormalization())

@@ -2,8 +2,7 @@
 
     KERAS_BACKEND=torch python -m tests.export.parity.planted_positions FOLDER
 
-writes the model, and of each fault the ONNX file that PyTorch's exporter makes of it, as the tests do in a process of
-its own.
+writes the model, and for each fault the ONNX file of PyTorch's exporter. The tests call it in a subprocess.
 """
 
 import sys
@@ -76,8 +75,8 @@ FAULTS: dict[str, tuple[Callable[[], keras.Model], str, str, str]] = {
         lambda: attention(lambda layer, x: layer(x, start_index=3)), "turn", "start index off", "positions offset by 3"
     ),
     "rates": (lambda: attention(scaling=_round_rates()), "turn", "rounded rates", "rates rounded to bfloat16"),
-    "scaling": (lambda: attention(scaling=None), "turn", "missing scaling", "its scaling 'linear', factor 4,"),
-    "table": (lambda: attention(_cut), "turn", "clamped table", f"each position beyond {LAST} taken for {LAST}"),
+    "scaling": (lambda: attention(scaling=None), "turn", "missing scaling", "its scaling 'linear', factor 4"),
+    "table": (lambda: attention(_cut), "turn", "clamped table", f"positions beyond {LAST} clipped to {LAST}"),
     "bucket": (lambda: attention(near=_other_bucket), "near", "other bucket", "distance -2 in bucket 3 instead of 2"),
 }  # fmt: skip
 """A model with each fault, the layer that has it, the cause, and what is said of it."""

@@ -62,7 +62,7 @@ def test_a_file_of_fewer_bits_fails_by_default_and_passes_where_its_precision_is
     for rendered in (str(report), *(report.render(kind) for kind in ("html", "junit", "markdown"))):
         said = " ".join(rendered.split())
         assert f"rounding to {precision}" in said
-        assert "fails the strict law and is accepted" in said
+        assert "fails the strict tolerance and is accepted" in said
     plain = json.loads(report.render("json"))
     assert plain["allowance"]["precision"] == precision
     assert plain["results"][0]["is_accepted"]

@@ -84,7 +84,7 @@ def test_a_check_of_nothing_is_an_error_with_a_way_out(model, artifacts, runtime
 
 @pytest.mark.parametrize("artifacts", [None, 3, [None]])
 def test_artifacts_that_are_no_paths_are_refused_by_the_name_of_the_argument(model, artifacts):
-    with pytest.raises(TypeError, match=r"`artifacts` must be paths, or what an export returned\. Received: (None|3)"):
+    with pytest.raises(TypeError, match=r"`artifacts` must be paths.* Received: (None|3)"):
         check_parity(model, artifacts)
 
 
@@ -117,7 +117,7 @@ def test_an_artifact_that_no_runtime_ran_has_failed_whatever_else_passed(model, 
         ("none", False),
     ]
     assert not report.passed
-    assert "none of the chosen runtimes that are installed takes tf_saved_model" in str(report)
+    assert "runtime accepts tf_saved_model" in str(report)
 
 
 @pytest.mark.slow

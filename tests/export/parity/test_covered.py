@@ -55,7 +55,7 @@ ROWS = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
 NOTHING = {
     "a batch of 0": ROWS[:0],
     "values that overflow": np.full_like(ROWS, 3e38),
-    "NaN alone": np.full_like(ROWS, np.nan),
+    "only NaN": np.full_like(ROWS, np.nan),
 }
 
 
@@ -65,7 +65,7 @@ def test_inputs_of_which_nothing_is_compared_fail_without_a_cause(model: keras.M
     report = check_parity(model, file, inputs={"x": NOTHING[given]}, runtimes="onnxruntime[all]")
     (result,) = report.results
     assert (report.passed, result.findings, result.compared_share, result.compared_cases) == (False, (), 0.0, 0)
-    assert result.error.startswith("Nothing was compared")
+    assert "ranges=" in result.error
 
 
 def test_numbers_as_python_objects_are_compared_and_other_objects_are_refused(model: keras.Model, file: Path) -> None:

@@ -11,9 +11,8 @@ from tests.export.onnx.survey.refused import REFUSED
 from tests.export.onnx.survey.table import ROWS
 from tests.samples import sample_cases
 
-# TensorFlow leaves these results open, and computes them otherwise than ONNX Runtime: integers beyond their type,
-# shifts by more bits than there are, indices in an undefined order. A slice that begins at a number must end within the
-# array as well.
+# TensorFlow does not define these results, and ONNX Runtime returns others. They are integers beyond their type, shifts
+# by more bits than the type has, and indices in an undefined order. A slice from a number must end within the array.
 OPEN = {
     *("power int", "cast uint8", "bitwise_left_shift", "bitwise_right_shift", "left_shift", "right_shift"),
     *("right_shift int64", "searchsorted", "searchsorted right", "slice dynamic"),

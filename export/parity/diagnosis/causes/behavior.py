@@ -12,7 +12,7 @@ from keras_pe.export.model.sizes.dimensions import sizes_in_words
 from keras_pe.export.parity.diagnosis.causes.dimension_tests import dimensions, is_close
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.relations import distance
-from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Finding, RunStatus
+from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Finding, OtherValue, RunStatus
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CANDIDATES = 12  # each takes one to three runs of the model and of the artifact
@@ -62,7 +62,7 @@ def non_determinism(probe: Probe) -> Iterator[Finding]:
         apart = max((distance(one[name], two[name]) for name in one if name in two), default=0.0)
         allowed = max((c.tolerance for c in result.comparisons), default=0.0)
         if apart > allowed:
-            text = f"The same input twice gives outputs that are {apart:.1e} apart."
+            text = f"Two runs with the same inputs differ by {apart:.1e}."
             yield Finding(Cause.NON_DETERMINISM, text, _first_that_shakes(probe, inputs))
         return
 
@@ -75,7 +75,7 @@ def _first_that_shakes(probe: Probe, inputs: Mapping[str, Array]) -> str | None:
     try:
         one, two = (probe.runner.intermediates(inputs, {}) for _ in range(2))
     except RuntimeFailedError as error:
-        probe.note("the inside of the artifact twice", error)
+        probe.note("a second look inside the artifact", error)
         return None
     for fault in shown:
         name = str(fault.tensor)
@@ -101,8 +101,8 @@ def cast_out_of_range(probe: Probe) -> Iterator[Finding]:
     names = " and ".join(dict.fromkeys(dtype for each in beyond for dtype in each))
     written = ", ".join(f"{name!r}: ({low:.6g}, {high:.6g})" for name, (low, high) in ranges.items())
     text = (
-        f"Floats that {names} cannot hold are cast to it, and no runtime promises what becomes of them. With values "
-        f"that it holds the artifact agrees. Give these to the export and to the check: ranges={{{written}}}."
+        f"The model casts floats beyond the range of {names}, and runtimes return different values for these. The "
+        f"artifact agrees for values in the range. Pass it to the export and to the check: ranges={{{written}}}."
     )
     yield Finding(Cause.CAST_OUT_OF_RANGE, text)
 
@@ -146,9 +146,7 @@ def frozen_state(probe: Probe) -> Iterator[Finding]:
             if name in actual and name in earlier:
                 moved, still = distance(expected[name], before[name]), distance(actual[name], earlier[name])
                 if moved > 0 and still < moved / 100:
-                    text = (
-                        f"The same input again moves the model's output by {moved:.1e}, the artifact's by {still:.1e}."
-                    )
+                    text = f"A second run changes the model's output by {moved:.1e}, and the artifact's by {still:.1e}."
                     yield Finding(Cause.FROZEN_STATE, text, output=name)
 
 
@@ -165,7 +163,7 @@ def batch_dependence(probe: Probe) -> Iterator[Finding]:
         calm = _first_row_moves(probe.expect(inputs), probe.expect(alike))
         allowed = max((c.tolerance for c in result.comparisons), default=0.0)
         if moved > 2 * allowed and moved > 100 * calm:
-            text = f"Row 0 moves by {moved:.1e} when the other rows change; the model's moves by {calm:.1e}."
+            text = f"If the other rows change, row 0 changes by {moved:.1e}, and by {calm:.1e} in the model."
             yield Finding(Cause.DEPENDENCE_ON_BATCH, text, probe.layer)
         return
 
@@ -176,7 +174,8 @@ def frozen_size(probe: Probe) -> Iterator[Finding]:
     for spec in probe.reference.inputs:
         for dim, fixed in zip(spec.shape, declared.get(spec.name, ()), strict=False):
             if isinstance(dim, str) and isinstance(fixed, int):
-                yield Finding(Cause.FROZEN_LENGTH, f"Input {spec.name!r} takes {sizes_in_words({dim: fixed})} only.")
+                text = f"Input {spec.name!r} accepts only {sizes_in_words({dim: fixed})}."
+                yield Finding(Cause.FROZEN_LENGTH, text, parameters=_size(dim, fixed))
                 return
     wrong = [case for case in probe.run.result.cases if case.error or any(c.problem for c in case.comparisons)]
     if len(wrong) < 2:
@@ -186,8 +185,8 @@ def frozen_size(probe: Probe) -> Iterator[Finding]:
             continue
         others = dimension.neighbors(size)
         if others and not any(map(dimension.agrees_at, others)):
-            text = f"It agrees at {dimension.size_text(size)}, and not at {' and '.join(map(str, others))}."
-            yield Finding(Cause.FROZEN_LENGTH, text, probe.layer)
+            text = f"The artifact agrees at {dimension.size_text(size)}, but not at {' and '.join(map(str, others))}."
+            yield Finding(Cause.FROZEN_LENGTH, text, probe.layer, parameters=_size(dimension.name, size))
             return
 
 
@@ -200,12 +199,17 @@ def clamped_size(probe: Probe) -> Iterator[Finding]:
         low, high = ends
         answer, expected = (each(dimension.draw(high)) for each in (probe.ask, probe.expect))
         if answer is None and low >= _LEAST_LIMIT:
-            text = f"It agrees up to {dimension.size_text(low)} and refuses {high}."
-            yield Finding(Cause.LENGTH_LIMIT, text, probe.layer)
+            text = f"The artifact agrees up to {dimension.size_text(low)}, and refuses {high}."
+            yield Finding(Cause.LENGTH_LIMIT, text, probe.layer, parameters=_size(dimension.name, low))
         elif _have_same_shapes(answer, expected) and low >= _LEAST_ROWS and not probe.faults:
             # With known layers at fault, their rows have been compared already.
-            text = f"It agrees up to {dimension.size_text(low)}, and not from {high} on."
-            yield Finding(Cause.CLAMPED_TABLE, text, probe.layer)
+            text = f"The artifact agrees up to {dimension.size_text(low)}, but not from {high} on."
+            yield Finding(Cause.CLAMPED_TABLE, text, probe.layer, parameters=_size(dimension.name, low))
+
+
+def _size(dimension: str, size: int) -> tuple[OtherValue, ...]:
+    """Returns the only or the last size at which an artifact agrees, as the parameters of a finding."""
+    return (OtherValue(dimension, None, size),)
 
 
 def _have_same_shapes(answer: Arrays | None, expected: Arrays | None) -> bool:

@@ -22,7 +22,7 @@ from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import Arrays, plain
 
-_AS_PREDICT = "compiled, as `predict` compiles it"
+_AS_PREDICT = "is compiled, as `predict` compiles it"
 
 _TIMEOUT = 120.0  # seconds for one session
 
@@ -42,9 +42,9 @@ def compiled_otherwise(probe: Probe) -> Iterator[Finding]:
         both = [(actual[name], array) for name, array in outputs.items() if name in actual]
         if all(close(one, other, STRICT.flat_tolerance(other)) for one, other in both):
             where = _first_that_differs(probe.reference, expectation, layers)
-            said = "" if where is None else f" It begins in layer {where[0]!r}: {where[1]}."
-            how = f"compiled for all sizes, and others at {expectation.case.name}" if is_free else _AS_PREDICT
-            text = f"Keras itself returns the artifact's numbers where the model is {how}.{said}"
+            said = "" if where is None else f" The difference begins in layer {where[0]!r}: {where[1]}."
+            how = f"is compiled for all sizes, but not at {expectation.case.name}" if is_free else _AS_PREDICT
+            text = f"Keras returns the artifact's numbers if the model {how}.{said}"
             yield Finding(Cause.KERAS_ITSELF, text, where[0] if where else None)
             return
 
@@ -86,9 +86,9 @@ def _first_that_differs(
     for call in calls_of(reference, reference.model, expectation.case.inputs):
         for one, other in zip(call.outputs, compiled.get(call.path, ()), strict=False):
             if one.dtype != other.dtype:
-                return call.path, f"it returns {one.dtype} where it is called, and {other.dtype} compiled"
+                return call.path, f"it returns {one.dtype} eagerly, and {other.dtype} if it is compiled"
             if not close(one, other, STRICT.flat_tolerance(other)):
-                return call.path, f"what it returns differs by {distance(one, other):.1e}"
+                return call.path, f"its outputs differ by {distance(one, other):.1e}"
     return None
 
 
@@ -112,12 +112,12 @@ def graph_optimization(probe: Probe) -> Iterator[Finding]:
 
     names = guilty_optimizations(path, spec, agrees, _TIMEOUT)
     if names is not None:
-        text = f"The file is sound: without optimizations it agrees, and at this level without {names} it does, too."
+        text = f"The file is right: it agrees without optimizations, and at this level without {names}."
         yield Finding(Cause.GRAPH_OPTIMIZATION, text)
 
 
 def changed_by_runtime(probe: Probe) -> Iterator[Finding]:
     """Detects a file whose tensors are right, in a runtime whose optimizations cannot be disabled separately."""
     if probe.is_sound_inside:
-        text = "The same file returns what Keras returns without the runtime's optimizations: the runtime changes it."
+        text = "The file agrees without the runtime's optimizations, so the runtime changes its numbers."
         yield Finding(Cause.GRAPH_OPTIMIZATION, text)

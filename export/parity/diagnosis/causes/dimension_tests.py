@@ -25,18 +25,18 @@ class Dimension:
     """A dynamic dimension. All other dimensions keep the sizes of the first case."""
 
     def __init__(self, probe: Probe, name: str) -> None:
-        self._name, self._probe = name, probe
+        self.name, self._probe = name, probe
         known = probe.reference.dimensions.get(name)
         self.taken = known.sizes if known else SizeRange()
 
     def size_text(self, size: int) -> str:
         """Returns a size as text."""
-        return sizes_in_words({self._name: size})
+        return sizes_in_words({self.name: size})
 
     def draw(self, size: int, seed: int = 0) -> Arrays:
         """Returns inputs with a size of this dimension."""
         first = self._probe.sizes(self._probe.run.expectations[0].case.inputs)
-        return self._probe.draw({**first, self._name: size}, seed)
+        return self._probe.draw({**first, self.name: size}, seed)
 
     def agrees_at(self, size: int, seed: int = 0) -> bool:
         """Whether the artifact agrees at a size."""
@@ -77,7 +77,7 @@ class Dimension:
         good, bad = set[int](), set[int]()
         for result, expectation in zip(self._probe.run.result.cases, self._probe.run.expectations, strict=False):
             if result.status != CaseStatus.SKIPPED and expectation.outputs is not None:
-                size = self._probe.sizes(expectation.case.inputs)[self._name]
+                size = self._probe.sizes(expectation.case.inputs)[self.name]
                 (good if result.status == CaseStatus.PASSED else bad).add(size)
         return good, bad - good
 

@@ -17,8 +17,6 @@ from keras_pe.export.parity.diagnosis.sites.inside_calls import operations_at
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import Arrays
 
-_AGREES = "agrees with the artifact's tensors up to its operands, and the artifact holds another result."
-
 _NUMBERED = re.compile(r"(.*?)(?:_(\d+))?(?::0)?", re.DOTALL)
 
 
@@ -110,7 +108,8 @@ class _Code:
         return tensors.in_shape(self._fault.location, self._fault.expected.shape)
 
     def _unknown(self, place: CodePlace) -> Finding:
-        return Finding(Cause.UNKNOWN, f"In {place} {_AGREES}", self._fault.layer, **place.fields)
+        said = f"At {place} the operands agree with the artifact's tensors, but the result does not."
+        return Finding(Cause.UNKNOWN, said, self._fault.layer, **place.fields)
 
     def _located_findings(self) -> Iterator[Finding]:
         """Yields the operation that is certainly at fault, or the two operations that enclose the fault."""
@@ -121,7 +120,7 @@ class _Code:
             yield self._unknown((located or unseen)[-1])
         elif every:
             (_, first), (_, last) = every[0], every[-1]
-            said = f"The fault lies between {first} and {last}: the artifact has no tensor of its own between them."
+            said = f"The fault is between {first} and {last}. The artifact has no tensor between them."
             yield Finding(Cause.UNKNOWN, said, self._fault.layer, file=first.file)
 
     def _right_before(self) -> Iterator[int]:

@@ -26,14 +26,14 @@ def swapped_outputs(probe: Probe) -> Iterator[Finding]:
         for one, other in itertools.combinations([name for name in expected if name in answer], 2):
             crossed = _alike(answer[one], expected[other]) and _alike(answer[other], expected[one])
             if crossed and not _alike(expected[other], expected[one]):
-                text = f"{one!r} holds what {other!r} should, and the reverse."
+                text = f"Outputs {one!r} and {other!r} are exchanged."
                 yield Finding(Cause.SWAPPED_OUTPUTS, text, output=one)
 
 
 def false_declaration(probe: Probe) -> Iterator[Finding]:
     """Detects an output whose shape differs from the artifact's declaration."""
     for each in probe.run.false_declarations:
-        text = f"The artifact declares {each.declared}, and returns the shape {each.shape}."
+        text = f"The artifact declares {each.declared}, but returns the shape {each.shape}."
         yield Finding(Cause.FALSE_DECLARATION, text, output=each.declared.name)
 
 
@@ -70,7 +70,7 @@ def half_precision(probe: Probe) -> Iterator[Finding]:
     """Detects values that a 16-bit float can represent, if float32 is expected."""
     for name, ((expected, actual), *_) in _failing_outputs(probe).items():
         if expected.dtype == "float32" and not _grid(expected) and (grid := _grid(actual)):
-            yield Finding(Cause.HALF_PRECISION, f"All of its values are {grid} values.", probe.layer, name)
+            yield Finding(Cause.HALF_PRECISION, f"{grid} represents all of its values.", probe.layer, name)
 
 
 def _grid(array: Array) -> str | None:
@@ -119,12 +119,14 @@ def missing_and_extra(probe: Probe) -> Iterator[Finding]:
             allowed = 1e-4  # serves to recognize the output, not to judge it
             twin = next((other for other in extra if close(answer[other], expected[name], allowed)), None)
             if twin is None:
-                text = f"The artifact returns {described_arrays(answer)}; the model {described_arrays(expected)}."
+                text = (
+                    f"The artifact returns {described_arrays(answer)}; the model returns {described_arrays(expected)}."
+                )
                 text += f" {way_out(Path(probe.run.result.artifact))}" if extra else ""
                 yield Finding(Cause.MISSING_OUTPUT, text, output=name)
             else:
                 extra.remove(twin)
-                yield Finding(Cause.RENAMED_OUTPUT, f"Output {twin!r} holds what is called {name!r}.", output=name)
+                yield Finding(Cause.RENAMED_OUTPUT, f"Output {twin!r} has the values of {name!r}.", output=name)
         for name in extra:
             yield Finding(Cause.EXTRA_OUTPUT, f"The model's outputs are {', '.join(expected)}.", output=name)
 
@@ -134,5 +136,5 @@ def other_dtype(probe: Probe) -> Iterator[Finding]:
     compared = (comparison for case in reversed(probe.run.result.cases) for comparison in case.comparisons)
     first = {each.output: each for each in compared if each.problem is Problem.DTYPE}
     for comparison in first.values():
-        text = f"It has dtype {comparison.actual_dtype} instead of {comparison.dtype}."
+        text = f"Its dtype is {comparison.actual_dtype} instead of {comparison.dtype}."
         yield Finding(Cause.OTHER_DTYPE, text, output=comparison.output)

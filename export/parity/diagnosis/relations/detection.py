@@ -49,7 +49,7 @@ def offset(one: Array, other: Array, tolerance: float) -> Change | None:
     by = float((other - one).mean())
     allowed = max(tolerance, ROUNDING * (np.abs(one).max() + abs(by)))
     if by and np.abs(other - one - by).max() <= allowed:
-        return Change(Cause.OFFSET_VALUES, "Its values are those of the model {by:+.6g}.", {"by": by})
+        return Change(Cause.OFFSET_VALUES, "Its values are off by {by:+.6g}.", {"by": by})
     return None
 
 
@@ -65,7 +65,7 @@ def clipping(one: Array, other: Array, tolerance: float) -> Change | None:
         return None
     at = " and ".join(f"{{{name}:.6g}}" for name in limits)
     facts = {"count": count, "size": one.size}
-    return Change(Cause.CLIPPED_VALUES, f"Its values are cut at {at}: {{count:,}} of {{size:,}}.", limits, facts)
+    return Change(Cause.CLIPPED_VALUES, f"{{count:,}} of {{size:,}} values are clipped at {at}.", limits, facts)
 
 
 def few_values(one: Array, other: Array, tolerance: float) -> Change | None:
@@ -250,8 +250,8 @@ def _change_of_large(one: Array, other: Array) -> Change | None:
         found = find_change(one[rows], other[rows])
         if found is not None:
             text = (
-                "Rows {from_row:,} to {to_row:,} of {rows:,} are the first that differ; of these, counted from the "
-                f"first: {found.template} {{parts_out:,}} of {{parts:,}} such parts differ."
+                "{parts_out:,} of {parts:,} parts differ. The first is rows {from_row:,} to {to_row:,} of {rows:,}. "
+                f"In it, counted from its first row: {found.template}"
             )
             where = {"from_row": rows.start, "to_row": rows.stop - 1, "rows": len(one)}
             shares = {"parts_out": len(differing), "parts": len(parts)}

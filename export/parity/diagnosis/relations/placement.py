@@ -25,7 +25,9 @@ def transpositions(one: Array, other: Array, allowed: float) -> Iterator[tuple[C
     for axes in orders(one.ndim if one.size == other.size else 0):
         found = one.transpose(axes)
         if absolute_difference(found.flat[:_PROBES], other.flat[:_PROBES]).max(initial=0.0) <= allowed:
-            text = "Its axes stand as {axes}" + ("." if found.shape == other.shape else ", read in its own shape.")
+            text = "Its axes are in the order {axes}" + (
+                "." if found.shape == other.shape else ", reshaped to its own shape."
+            )
             yield Change(Cause.TRANSPOSED_AXES, text, {"axes": list(axes)}), found.reshape(other.shape)
 
 
@@ -41,7 +43,7 @@ def reversed_axes(one: Array, other: Array, tolerance: float) -> Change | None:
     for count in range(1, one.ndim + 1):
         for axes in itertools.combinations(range(one.ndim), count):
             if is_same(np.flip(one, axes), other, tolerance):
-                text = "Its values run backwards along axis {axes}."
+                text = "Its values are reversed along axis {axes}."
                 return Change(Cause.REVERSED_VALUES, text, {"axes": ", ".join(map(str, axes))})
     return None
 
@@ -54,7 +56,7 @@ def shifted_rows(one: Array, other: Array, tolerance: float) -> Change | None:
             here = np.take(other, range(max(0, -k), length - max(0, k)), axis)
             there = np.take(one, range(max(0, k), length + min(0, k)), axis)
             if 2 * abs(k) < length and np.ptp(there) > 0 and is_same(there, here, tolerance):
-                text = "Index i of axis {axis} holds what belongs to i{k:+d}: off by {k:+d}."
+                text = "Index i of axis {axis} has the values of index i{k:+d}."
                 return Change(Cause.SHIFTED_ROWS, text, {"axis": axis, "k": k})
     return None
 
@@ -68,7 +70,7 @@ def reordered_rows(one: Array, other: Array, tolerance: float) -> Change | None:
         ordered = [np.lexsort(np.round(array, 5).T[:8]) for array in (rows, moved)]
         if is_same(rows[ordered[0]], moved[ordered[1]], tolerance) and not is_same(rows, moved, tolerance):
             facts = {"count": int((np.abs(rows - moved).max(axis=1) > 0).sum()), "size": one.shape[axis]}
-            text = "{count} of {size} indices of axis {axis} hold what belongs to others."
+            text = "{count} of {size} indices of axis {axis} have the values of other indices."
             return Change(Cause.REORDERED_VALUES, text, {"axis": axis}, facts)
     return None
 
@@ -82,7 +84,7 @@ def other_layout(one: Array, other: Array, tolerance: float) -> Change | None:
     for order, layout in ((interleave, "interleaved"), (np.argsort(interleave), "concatenated")):
         moved = one[..., order]
         if is_same(moved, other, tolerance) and not is_same(one, moved, tolerance):
-            text = "Its columns are those expected, in the {layout} order."
+            text = "Its columns are right, but in the {layout} order."
             return Change(Cause.WRONG_LAYOUT, text, {"layout": layout})
     return None
 
@@ -95,5 +97,5 @@ def ends_at_row(one: Array, other: Array, tolerance: float) -> Change | None:
     first = int(wrong.argmax())
     if first < 2 or not wrong[first:].all():
         return None
-    text = "It agrees up to position {last}, and not from {first} to {end}."
+    text = "It agrees up to position {last}, but not from {first} to {end}."
     return Change(Cause.CLAMPED_TABLE, text, {"last": first - 1, "first": first}, {"end": len(wrong) - 1})

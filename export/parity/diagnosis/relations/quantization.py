@@ -43,7 +43,7 @@ def to_short_float(one: Array, other: Array, _: float) -> Change | None:
                 return Change(Cause.ROUNDED_VALUES, "Its values are rounded to {to}" + _BY, {"to": name}, facts)
     bits = np.asarray(one, np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
     if np.array_equal(bits.view(np.float32), other):
-        return Change(Cause.ROUNDED_VALUES, "Its values are cut to bfloat16" + _BY, {}, facts)
+        return Change(Cause.ROUNDED_VALUES, "Its values are truncated to bfloat16" + _BY, {}, facts)
     return None
 
 
@@ -85,7 +85,7 @@ def rescaled_integers(one: Array, other: Array, _: float) -> Change | None:
         found = _fitted_scale(one, np.rint(other / shaped))
         if found is not None:
             scale, point, facts = found
-            text = f"It holds {_scale(shaped, axis)}. Its integers are right: the model's in {scale}{point}" + _OFF
+            text = f"It has {_scale(shaped, axis)}. Its integers are right with {scale}{point}" + _OFF
             return Change(Cause.QUANTIZED_INT8, text, {}, facts)
     return None
 
@@ -100,12 +100,12 @@ def with_scales_of_others(one: Array, other: Array, _: float) -> Change | None:
         is_telling = own.size > 1 and one.size >= _ON_ONE_SCALE * own.size and (steps > 0).all()
         if not is_telling or not is_same(integers * steps, other) or is_same(own, steps):
             continue
-        text = f"It holds {_scale(steps, axis)}. Its integers are right"
+        text = f"It has {_scale(steps, axis)}. Its integers are right"
         facts = {"moved": int((np.abs(steps - own) > 1e-3 * own).sum()), "size": own.size}
         if np.allclose(np.sort(steps.ravel()), np.sort(own.ravel()), rtol=1e-3, atol=0):
-            text += "; {moved} of {size} scales stand in the place of others."
+            text += ", but {moved} of {size} scales are exchanged."
         else:
-            text += ", {moved} of {size} scales are not the model's: {least:.6g} to {most:.6g}."
+            text += ", but {moved} of {size} scales are wrong. The right ones are {least:.6g} to {most:.6g}."
             facts |= {"least": own.min(), "most": own.max()}
         return Change(Cause.quantized(_LEVELS[levels]), text, {}, facts)
     return None

@@ -14,10 +14,10 @@ _MOST_NAMED = 5
 def all_one_value(one: Array, other: Array, _: float) -> Change | None:
     """Detects an array that is zero, or another constant, throughout."""
     if not other.any():
-        text = "It is zero throughout; the model's values go up to {largest:.3g}."
+        text = "All values are zero; the model's values go up to {largest:.3g}."
         return Change(Cause.MISSING_VALUES, text, {}, {"largest": np.abs(one).max()})
     if one.size > 1 and np.ptp(other) == 0 and np.ptp(one) > 0:
-        return Change(Cause.MISSING_VALUES, "It is {value:.6g} throughout.", {"value": float(other.flat[0])})
+        return Change(Cause.MISSING_VALUES, "All values are {value:.6g}.", {"value": float(other.flat[0])})
     return None
 
 
@@ -28,7 +28,7 @@ def multiple(one: Array, other: Array, tolerance: float) -> Change | None:
         return None
     cause = cause_of_factor(factor)
     if cause is Cause.FLIPPED_SIGN:
-        return Change(cause, "Its values have the other sign.")
+        return Change(cause, "Its values have the opposite sign.")
     return Change(cause, "Its values are {factor:.7g} times those of the model.", {"factor": factor})
 
 
@@ -54,7 +54,7 @@ def _scaled_along(candidates: Iterable[int], one: Array, other: Array, tolerance
         if one.size >= _ON_ONE_FACTOR * found.size and is_same(found * one, other, tolerance):
             rows = np.flatnonzero(values_out(one, other, tolerance).any(axis=axes))
             own = found.ravel()[rows]
-            numbers = "numbers of their own, {least:.6g} to {most:.6g}"
+            numbers = "different numbers, {least:.6g} to {most:.6g}"
             if len(rows) == found.size:
                 text = f"All {{count:,}} indices of axis {{axis}} are multiplied by {numbers}."
             elif len(rows) > 1:

@@ -18,7 +18,7 @@ _AXES = (1, 2, 3)
 _WEAK = (1.0, 10.0, 100.0, 1e3, 1e4)
 _HIDDEN: dict[str, Callable[[Any, float], Any]] = {
     "{} added to": lambda scores, size: scores - size,
-    "{} in the place of": lambda scores, size: 0 * scores - size,
+    "{} instead of": lambda scores, size: 0 * scores - size,
 }
 _Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """Returns changed arguments by name, from the arguments of a layer."""
@@ -31,7 +31,7 @@ def other_arguments(fault: LayerFault) -> Edits:
         if parameters[name].default is None and "mask" not in name and _has_tensors(value):
             yield _with(Cause.DROPPED_INPUT, f"without `{name}`", partial(_without, name))
     if "training" in parameters:
-        said = "as in training, by the statistics of the batch," if hasattr(fault.call.layer, "moving_mean") else ""
+        said = "as in training, by the statistics of the batch" if hasattr(fault.call.layer, "moving_mean") else ""
         yield _with(Cause.TRAINING_MODE, said or "as in training", _in_training)
 
 
@@ -199,7 +199,7 @@ def several_layers(fault: LayerFault) -> Edits:
         yield _inside(Cause.DROPPED_MASK, said, masked, _called_without_masks, of="the model")
     normalizations = [layer for layer in layers if hasattr(layer, "moving_mean")]
     if len(normalizations) > 1:
-        said = f"with {_list_names(normalizations)} as in training, by the statistics of the batch,"
+        said = f"with {_list_names(normalizations)} as in training, by the statistics of the batch"
         called = partial(_call_with, _in_training)
         yield _inside(Cause.TRAINING_MODE, said, normalizations, called, of="the model")
 

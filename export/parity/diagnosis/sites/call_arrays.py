@@ -45,7 +45,7 @@ def other_sources(fault: LayerFault) -> Edits:
         place = _input_place(lambda fault: fault.call.inputs, number, f"input {number}")
         for path, output in fault.around.before.items():
             if output.shape == array.shape and not np.array_equal(output, array):
-                said = f"given the output of {path!r} in the place of {place.name}"
+                said = f"given the output of {path!r} instead of {place.name}"
                 yield place.edit(Cause.OTHER_INPUT, said, partial(_before, path))
 
 
@@ -59,15 +59,15 @@ def exchanged_inputs(fault: LayerFault) -> Edits:
                 inputs = fault.call.inputs
                 return with_inputs(fault, [(inputs[one], inputs[other]), (inputs[other], inputs[one])])
 
-            yield Edit(Cause.EXCHANGED_INPUTS, f"given inputs {one} and {other} in each other's places", exchange)
+            yield Edit(Cause.EXCHANGED_INPUTS, f"with inputs {one} and {other} exchanged", exchange)
 
 
 def other_inputs(fault: LayerFault) -> Edits:
     """Yields inputs that the enclosing layer's code computes, left out or with another activation."""
     for number, loose in enumerate(fault.around.loose):
-        place = _input_place(lambda fault: fault.around.loose, number, "what the code around it computes")
+        place = _input_place(lambda fault: fault.around.loose, number, "the result of the code around it")
         for path in (path for path, output in fault.around.before.items() if output.shape == loose.shape):
-            said = f"the output of {path!r} in the place of {place.name},"
+            said = f"the output of {path!r} instead of {place.name}"
             yield place.edit(Cause.OPERATION_LEFT_OUT, f"given {said}", partial(_before, path))
             for name, function in activations().items():
                 other = partial(_before, path, part=on_arrays(function))
@@ -104,7 +104,7 @@ def _taken_instead(place: Place, fault: LayerFault, array: Array) -> Edits:
         for said, part in _OF_STEPS.items():
             is_whole = output.shape == array.shape
             if is_whole == (said == "the output") and not (is_whole and np.array_equal(output, array)):
-                said = f"given {said} of {path!r} in the place of {place.name}"
+                said = f"given {said} of {path!r} instead of {place.name}"
                 yield place.edit(Cause.OTHER_INPUT, said, partial(_before, path, part=part))
 
 

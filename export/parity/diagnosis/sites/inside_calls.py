@@ -86,7 +86,7 @@ def _left_out(edited: EditedOperation) -> Edits:
         return
     for number, operand in enumerate(operands):
         if fits(operand, result):
-            said = "left out" if len(operands) == 1 else f"left out but for its operand {number + 1}"
+            said = "left out" if len(operands) == 1 else f"replaced by its operand {number + 1}"
             yield edited.edit(Cause.OPERATION_LEFT_OUT, said, partial(_operand_alone, number))
 
 
@@ -118,7 +118,7 @@ def _other_variables(edited: EditedOperation) -> Edits:
     for used in (leaf for leaf in leaves if isinstance(leaf, keras.Variable)):
         for other in edited.layer.variables:
             if other is not used and other.shape == used.shape and other.dtype == used.dtype:
-                said = f"given {other.path!r} in the place of {used.path!r}"
+                said = f"given {other.path!r} instead of {used.path!r}"
                 yield edited.edit(Cause.ANOTHER_WEIGHT, said, partial(with_leaf, used, other))
         if len(used.shape) == 2 and used.shape[0] == used.shape[1]:
             turned = partial(with_leaf, used, keras.ops.transpose(used))
@@ -135,15 +135,15 @@ def _other_constants(edited: EditedOperation) -> Edits:
         elif isinstance(value, int | np.integer) and name not in (*AXES, "self"):
             near = (value + 1, value - 1, 2 * value, value // 2, -value)
             for other in dict.fromkeys(each for each in (*near, *_SMALL) if each != value):
-                said = f"with {other} in the place of {value}"
+                said = f"with {other} instead of {value}"
                 yield edited.edit(cause, said, partial(with_argument, key, type(value)(other)))
         if is_number(value) and name not in AXES:
-            said = f"with {{}} in the place of {float(value):.6g}"
+            said = f"with {{}} instead of {float(value):.6g}"
             yield edited.numeric(float(value), said, partial(_with_number, key), partial(_always, cause))
         elif isinstance(value, tuple | list) and name not in AXES and all(isinstance(each, int) for each in value):
             for order in itertools.islice(itertools.permutations(value), 1, _MOST_ORDERS):
                 if list(order) != list(value):
-                    said = f"with {order!r} in the place of {tuple(value)!r}"
+                    said = f"with {order!r} instead of {tuple(value)!r}"
                     yield edited.edit(Cause.OTHER_ORDER, said, partial(with_argument, key, type(value)(order)))
         elif isinstance(value, str) and name in ("subscripts", "equation"):
             for changed in _subscripts_beside(value):

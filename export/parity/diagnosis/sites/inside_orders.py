@@ -55,7 +55,7 @@ def other_slices(edited: EditedOperation) -> Edits:
         for place, axis in _sliced_axes(parts, len(shape)):
             for other in itertools.islice(_slices_beside(parts[place], int(shape[axis])), _MOST_ORDERS):
                 now = [*parts[:place], other, *parts[place + 1 :]]
-                said = f"with {_slice_text(other)} in the place of {_slice_text(parts[place])}"
+                said = f"with {_slice_text(other)} instead of {_slice_text(parts[place])}"
                 changed = tuple(now) if isinstance(value, tuple) else other
                 yield edited.edit(Cause.SHIFTED_ROWS, said, partial(with_argument, key, changed))
 
@@ -80,7 +80,7 @@ def other_orders(edited: EditedOperation) -> Edits:
             said = f"rolled by {shift} along axis {axis}"
             yield edited.change_result(Cause.SHIFTED_ROWS, said, partial(_roll, axis, shift))
         for count in (each for each in range(2, size) if size % each == 0):
-            said = f"in {count} blocks along axis {axis} instead of every {count}th together"
+            said = f"in {count} blocks along axis {axis}, instead of with every {count}th value together"
             yield edited.change_result(Cause.OTHER_ORDER, said, partial(_in_blocks, axis, count))
     for one, other in _alike_axes(result):
         said = f"with the axes {one} and {other} of its result exchanged"

@@ -46,7 +46,7 @@ def other_operations(fault: LayerFault) -> Edits:
     inputs = fault.call.inputs
     for number, array in enumerate(inputs):
         if array.dtype.kind == "f":
-            what = "what it is given" if len(inputs) == 1 else _alone(fault, number)
+            what = "the layer's input as its output" if len(inputs) == 1 else _alone(fault, number)
             yield _edit(Cause.LAYER_LEFT_OUT, what, itemgetter(number))
     yield Edit(Cause.FLIPPED_SIGN, "the negative", lambda fault: -fault.expected, is_output=True)
     yield from _other_orders(inputs, fault.expected.shape)
@@ -61,7 +61,7 @@ def _alone(fault: LayerFault, number: int) -> str:
     sources = fault.around.sources or ("",) * count
     named = [f"input {each} ({source!r})" if source else f"input {each}" for each, source in enumerate(sources)]
     others = " and ".join(named[:number] + named[number + 1 :])
-    return f"{named[number]} of {count} alone, and does not read {others}"
+    return f"{named[number]} of {count} as its output, and does not read {others}"
 
 
 def added_operations(fault: LayerFault) -> Edits:
@@ -73,7 +73,7 @@ def added_operations(fault: LayerFault) -> Edits:
     yield from repeated_activation(fault)
     yield from output.edits(through(activations(), Cause.OPERATION_ADDED))
     if (whole := _layer_once_more(fault)) is not None:
-        said = "given its own output once more"
+        said = "the output of the layer given its own output"
         yield Edit(Cause.OPERATION_ADDED, said, whole, is_output=True)
     yield from output.edits([FIRST_ROW])
 
@@ -129,7 +129,7 @@ def _given_again(number: int, again: Compute, fault: LayerFault) -> Array | None
 def _other_orders(inputs: Sequence[Array], shape: tuple[int, ...]) -> Edits:
     if len(inputs) == 1 and inputs[0].shape != shape and inputs[0].size == np.prod(shape):
         for order in list(itertools.permutations(range(1, inputs[0].ndim)))[1:]:
-            said = f"what it is given, reshaped with its axes as {[0, *order]}"
+            said = f"the layer's input, reshaped with its axes in the order {[0, *order]}"
             yield Edit(Cause.OTHER_ORDER, said, partial(_reshape, order=order), is_output=True)
     if 1 < len(inputs) <= _MOST_JOINED and all(array.ndim == len(shape) for array in inputs):
         for axis in (axis for axis in range(1, len(shape)) if sum(x.shape[axis] for x in inputs) == shape[axis]):
@@ -169,7 +169,7 @@ def other_normalizations(fault: LayerFault) -> Edits:
     layer = fault.call.layer
     if not all(hasattr(layer, name) for name in ("axis", "center", "scale", "epsilon")) or hasattr(layer, "momentum"):
         return
-    said = "without the mean taken off, as an RMSNormalization,"
+    said = "without the subtraction of the mean, as an RMSNormalization"
     yield Edit(Cause.OTHER_OPERATION, said, _by_mean_square)
     for axes in other_axes(layer.get_config()["axis"]):
         said = f"normalized over the axes {axes} instead of {layer.get_config()['axis']}"
@@ -201,7 +201,7 @@ def other_directions(fault: LayerFault) -> Edits:
 
     layer = fault.call.layer
     if isinstance(layer, keras.layers.RNN) and layer.return_sequences and fault.index == 0:
-        said = "read from the other end, each step in its place,"
+        said = "reading from the other end, with each step in its position"
         yield Edit(Cause.OTHER_DIRECTION, said, lambda f: np.flip(_from_the_other_end(f), 1))
     if not isinstance(layer, keras.layers.Bidirectional) or layer.merge_mode is None or fault.index > 0:
         return
@@ -221,7 +221,7 @@ def other_directions(fault: LayerFault) -> Edits:
         return _from_the_other_end(replace(fault, call=replace(fault.call, layer=back)))
 
     changes: dict[str, Compute] = {
-        "with the backward steps in the order in which they are made": lambda f: merge(forwards(f), backwards(f)),
+        "with the backward steps in their order of computation": lambda f: merge(forwards(f), backwards(f)),
         "with the backward output before the forward one": lambda f: merge(flip_steps(backwards(f)), forwards(f)),
         "with the forward output twice": lambda f: merge(forwards(f), forwards(f)),
         "with both layers reading forwards": lambda f: merge(forwards(f), not_reversed(f)),

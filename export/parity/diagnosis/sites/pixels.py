@@ -50,14 +50,14 @@ def other_paddings(fault: LayerFault) -> Edits:
     for where, before in _SIDES.items():
         if is_padded and not is_transposed:
             padded = partial(_pad, widths=[(before(r), r - before(r)) for r in reach], mode="constant")
-            yield Edit(Cause.OTHER_PADDING, f"padded with zeros, {where},", padded)
+            yield Edit(Cause.OTHER_PADDING, f"padded with zeros, {where}", padded)
         if is_padded:
             fitted = partial(_fit_size, change={"padding": "valid"}, before=before)
-            how = "with what its output has too much cut off" if is_transposed else "with zeros around its output"
-            yield Edit(Cause.OTHER_PADDING, f"{how}, {where},", fitted)
+            how = "with its output cropped" if is_transposed else "with zeros around its output"
+            yield Edit(Cause.OTHER_PADDING, f"{how}, {where}", fitted)
         for rate in _DILATIONS if max(dilations) > 1 else ():
             fitted = partial(_fit_size, change={"dilation_rate": (rate,) * len(sizes)}, before=before)
-            said = f"with dilation_rate={rate} and its output cut to size, {where},"
+            said = f"with dilation_rate={rate} and its output cropped to size, {where}"
             yield Edit(Cause.attribute("dilation_rate"), said, fitted)
     for mode in _MODES if is_padded and not is_transposed else ():
         padded = partial(_pad, widths=[(r // 2, r - r // 2) for r in reach], mode=mode)
@@ -103,7 +103,7 @@ def other_places(fault: LayerFault) -> Edits:
         yield Edit(Cause.OTHER_PLACES, f"with places by {name!r} and linear weights", linear)
         for rounding, rounded in _ROUNDED.items():
             nearest = partial(_resize, places=places, rounded=rounded)
-            yield Edit(Cause.OTHER_PLACES, f"with places by {name!r}, each {rounding!r} to a pixel,", nearest)
+            yield Edit(Cause.OTHER_PLACES, f"with places by {name!r}, each {rounding!r} to a pixel", nearest)
 
 
 def _resize(fault: LayerFault, places: _Places, rounded: Callable[[Array], Array] | None = None) -> Array:

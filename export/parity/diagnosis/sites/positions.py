@@ -70,7 +70,7 @@ def any_positions(fault: LayerFault) -> Edits:
     if ours is None or theirs is None:
         return
     for each in _parameters(fault, ours, theirs):
-        said = f"at {each.name} {each.artifact} instead of {each.model}, and others alike,"
+        said = f"at {each.name} {each.artifact} instead of {each.model}, and others in the same way"
         yield Edit(_OTHER, said, _at_positions_shown, parameters=(each,))
 
 
@@ -171,7 +171,7 @@ def _exchanged_axes(fault: LayerFault) -> Edits:
     for one, other in itertools.combinations(range(len(positions)), 2):
         order = list(range(len(positions)))
         order[one], order[other] = other, one
-        said = f"with the positions of axes {one} and {other} in each other's places"
+        said = f"with the positions of axes {one} and {other} exchanged"
         parameters = (OtherValue(f"axes of {name}", tuple(range(len(positions))), tuple(order)),)
         yield Edit(_OTHER, said, partial(_on_axes, order=order), parameters=parameters)
     for rule in POSITION_RULES:
@@ -220,7 +220,7 @@ def other_schedules(fault: LayerFault) -> Edits:
         return
     for match in keras_pe.conventions.identify(table):
         names = " or ".join(match.conventions or match.timescales_of) or "timescales of its own"
-        said = f"as {names} encodes, from position {match.start_index},"
+        said = f"as {names} encodes, from position {match.start_index}"
         yield Edit(Cause.OTHER_CONVENTION, said, partial(_alone, {**_USUAL, **match.layer_arguments()}))
 
 

@@ -80,7 +80,7 @@ def _distance_to(layer: Any, shown: ShownRates, config: Config, scaling: Config)
 
 
 def _without_scaling(own: Config) -> Hypothesis:
-    factor = "" if own.get("factor") is None else f", factor {own['factor']:g},"
+    factor = "" if own.get("factor") is None else f", factor {own['factor']:g}"
     said = f"without its scaling {own['rope_type']!r}{factor}"
     changed = (OtherValue("scaling.rope_type", own["rope_type"], None),)
     return Hypothesis({"scaling": None}, changed, Cause.MISSING_SCALING, said)
@@ -183,11 +183,11 @@ def any_rates(fault: LayerFault) -> Edits:
         if distance_of(layer, shown, {**config, "base": base, "scaling": scaling}) < FITS:
             found = _with_scaling(own, scaling)
             both = (OtherValue("base", config["base"], base), *found.parameters)
-            said = f"{found.said}, and with base={base:g} instead of {config['base']:g},"
+            said = f"{found.said}, and with base={base:g} instead of {config['base']:g}"
             yield Hypothesis({"base": base, **found.change}, both, found.cause, said).edit
     scaling = RopeScaling(1.0 / shown.rates.rates, shown.rates.radius).parameters()
     moved = np.flatnonzero(np.abs(shown.rates.rates / shown.own.rates - 1) > FITS)[:_MOST_SHOWN]
     model, artifact = (tuple(float(f"{rate:.5g}") for rate in each.rates[moved]) for each in (shown.own, shown.rates))
-    said = f"with rates of its own, in pairs {', '.join(map(str, moved))} {artifact} instead of {model},"
+    said = f"with rates of its own, in pairs {', '.join(map(str, moved))} {artifact} instead of {model}"
     changed = (OtherValue("rates", model, artifact),)
     yield Hypothesis({"scaling": scaling}, changed, Cause.attribute("rates"), said).edit

@@ -21,11 +21,11 @@ def told_values(fault: LayerFault) -> Edits:
     if fault.actual is None:
         return
     yield from _value_edits(fault, "other values", _output)
-    yield output_called("what it should").scaling_edit(Cause.SCALED_VALUES)
+    yield output_called("the right values").scaling_edit(Cause.SCALED_VALUES)
     for number, array in enumerate(fault.call.inputs):
         if array.shape == fault.expected.shape and array.dtype.kind == "f":
             name = "its input" if len(fault.call.inputs) == 1 else f"input {number}"
-            yield from _value_edits(fault, f"something else added to {name}", partial(_summands, number))
+            yield from _value_edits(fault, f"another term added to {name}", partial(_summands, number))
 
 
 def _output(fault: LayerFault) -> tuple[Array, Array]:
@@ -79,7 +79,7 @@ def rounded_inside(dtypes: Sequence[str]) -> Site:
 
     def in_short_floats(fault: LayerFault) -> Edits:
         """Yields the artifact's output if it is as near as short floats allow."""
-        said = f"tensors of {' and '.join(dtypes)}, and is off by no more than their rounding"
+        said = f"tensors of {' and '.join(dtypes)}, and is off by at most their rounding"
         yield Edit(Cause.HALF_PRECISION, said, _near, is_output=True)
 
     return in_short_floats

@@ -99,7 +99,7 @@ def test_numbers_of_numpys_default_types_are_given_in_those_of_the_model():
     inputs = [TensorInfo("ids", ("batch",), "int32"), TensorInfo("x", ("batch",), "float32")]
     case = in_types_of(Case("own", {"ids": np.array([1, 2]), "x": np.array([0.1, np.nan])}, ""), inputs)
     assert {name: array.dtype.name for name, array in case.inputs.items()} == {"ids": "int32", "x": "float32"}
-    with pytest.raises(ValueError, match=r"'ids' is int32\. Received: int64 values in 'own' that it does not hold"):
+    with pytest.raises(ValueError, match=r"'ids' is int32\. Received: int64 values in 'own'"):
         in_types_of(Case("own", {"ids": np.array([2**40]), "x": np.zeros(1)}, ""), inputs)
 
 

@@ -172,7 +172,7 @@ def test_a_missing_or_an_extra_input_says_what_to_do(tmp_path: Path, cause: Caus
     signature: Any = SimpleNamespace(inputs=takes, outputs=(SCORES,))
     found = inferred_interface(path, Interface(), keras.Sequential([keras.Input((2,))]), signature).differences
     said = {each.cause: each.evidence for each in found}
-    assert "No option accepts it" in said[cause]
+    assert "No option accepts this" in said[cause]
     assert "--dtype" not in said[cause]
     assert "--dtype image=uint8" in said[Cause.OTHER_INPUT_TYPE]
 

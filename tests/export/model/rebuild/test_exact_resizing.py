@@ -55,7 +55,7 @@ def test_images_in_float32_and_what_comes_afterwards_stay_tensorflows():
     assert tf.image.resize is usual
 
 
-# At a ratio of 7 / 4 TensorFlow's places are exact and ONNX Runtime's are not; at 45 / 21 it is the other way round.
+# At a ratio of 7 / 4 TensorFlow's positions are exact and ONNX Runtime's are not. At 45 / 21 the reverse holds.
 @pytest.mark.slow
 @pytest.mark.parametrize(("old", "new"), [((56, 70), (32, 40)), ((45, 64), (21, 97))])
 def test_a_resized_image_is_no_false_alarm(old, new, tmp_path):

@@ -60,7 +60,7 @@ def test_a_report_in_which_every_row_fails_states_no_bound() -> None:
 
 def test_the_summary_says_in_one_sentence_how_sure_one_can_be_and_the_overview_has_a_row_a_runtime() -> None:
     found = PASSING.document()
-    assert found.summary[1] == "With 95 % confidence fewer than 46 in a hundred of all rows like these fail."
+    assert "fewer than 46 in a hundred" in found.summary[1]
     assert [row[0] for row in found.overview.rows] == [result.runtime for result in PASSING.results]
 
 

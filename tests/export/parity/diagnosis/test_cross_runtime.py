@@ -1,6 +1,7 @@
 """Causes that need two runtimes: another result of a new release, or a fault of a server's file."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -30,8 +31,7 @@ def test_a_release_that_fails_where_another_passes_is_the_cause_with_both_versio
     assert passing == here
     (finding,) = failing.findings
     assert (finding.cause, finding.layer) == (Cause.OTHER_RELEASE, "pool")
-    assert "onnxruntime 1.31.1 passes" in finding.evidence
-    assert "where onnxruntime 1.20.1 does not" in finding.evidence
+    assert re.search(r"onnxruntime 1\.31\.1 passes .*onnxruntime 1\.20\.1", finding.evidence)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_server_that_is_off_as_the_file_is_here_gets_the_place_and_the_causes_
         (Cause.SERVED_FILE, "pool"),
         (Cause.CHANGED_VALUES, "pool"),
     ]
-    assert "the fault is in the file, not in the server" in served.findings[0].evidence
+    assert here.artifact in served.findings[0].evidence
 
 
 @pytest.mark.parametrize("error", [0.0, 0.2])

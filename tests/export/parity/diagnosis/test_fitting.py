@@ -28,7 +28,7 @@ def test_a_number_is_found_from_what_it_does(compute, was, has_become):
 
 @pytest.mark.parametrize(("factor", "cause"), [(-1.0, Cause.FLIPPED_SIGN), (-1.1, Cause.SCALED_VALUES)])
 def test_values_times_minus_1_have_the_other_sign(factor, cause):
-    assert output_called("what it should").scaling_edit(Cause.SCALED_VALUES).edit({"factor": factor}).cause is cause
+    assert output_called("the right values").scaling_edit(Cause.SCALED_VALUES).edit({"factor": factor}).cause is cause
 
 
 def test_two_numbers_are_found_together():

@@ -46,7 +46,7 @@ FORMATS = {
     "float32": _as_float(np.float32),
     "float16": _as_float(np.float16),
     "bfloat16": _as_float(ml_dtypes.bfloat16),
-    "cut to bfloat16": lambda a: ((a.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32), None),
+    "truncated to bfloat16": lambda a: ((a.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32), None),
     "float16 kept as float32": lambda a: (a.astype(np.float16).astype(np.float32), None),
     "int8": lambda a: _on_grid(a, 127),
     "int8 by channel": lambda a: _on_grid(a, 127, axis=-1),

@@ -48,7 +48,7 @@ def test_no_difference_at_all_is_said_and_drawn_without_a_histogram():
 
 @pytest.mark.parametrize(
     ("equal", "said"),
-    [(0, "All 600 values differ."), (5, "5 of 600 values do not differ at all."), (600, "Not one value differs.")],
+    [(0, "All 600 values differ."), (5, "5 of 600 values are equal."), (600, "All values are equal.")],
 )
 def test_how_many_values_differ_is_said_as_one_would_say_it(equal, said):
     result = PASSING.results[1]
@@ -72,7 +72,7 @@ def test_a_layer_that_is_not_in_the_file_by_itself_neither_agrees_nor_differs():
     absent = LayerResult("fused", None, float("inf"), 1e-6, differs=False)
     result = dataclasses.replace(FAILING.results[0], layers=(absent,))
     assert "agrees" not in texts(draw(by_layer(result)))
-    assert layers(result).rows == (("fused", "-", "1.0e-06", "not in the file by itself", "-"),)
+    assert layers(result).rows == (("fused", "-", "1.0e-06", "without a tensor in the file", "-"),)
 
 
 def test_the_row_at_fault_stands_out_and_a_short_form_shows_it_with_the_one_before():

@@ -162,4 +162,4 @@ def test_a_worker_names_the_way_out_if_the_code_of_a_model_is_elsewhere(
     said = load_error(tmp_path / "model.keras")
     assert f"which does not ({reason}" in said
     assert "config" not in said
-    assert said.endswith("or run the check in this process: workers=0.")
+    assert "workers=0" in said

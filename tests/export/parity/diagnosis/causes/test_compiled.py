@@ -23,7 +23,8 @@ def test_a_layer_that_returns_another_type_in_a_graph_is_named(tmp_path):
     report = check_parity(model, export_onnx(model, tmp_path / "model.onnx"), runtimes=["onnxruntime[all]"])
     (finding,) = report.results[0].findings
     assert (finding.cause, finding.layer) == ("Keras differs from itself", "small"), report
-    assert "uint8 where it is called, and float32 compiled" in finding.evidence
+    assert "uint8" in finding.evidence
+    assert "float32" in finding.evidence
 
 
 class Odd(keras.layers.Layer):
@@ -42,7 +43,7 @@ def test_a_layer_that_returns_other_numbers_in_a_graph_is_named(tmp_path):
     report = check_parity(model, export_onnx(model, tmp_path / "model.onnx"), runtimes=["onnxruntime[all]"])
     (finding,) = report.results[0].findings
     assert (finding.cause, finding.layer) == ("Keras differs from itself", "odd"), report
-    assert "what it returns differs by" in finding.evidence
+    assert "differ by" in finding.evidence
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ def _change(name, merged, said):
 
 
 CHANGES = [
-    *_change("never turned back", lambda one, other: [one, other], "in the order in which they are made"),
+    *_change("never turned back", lambda one, other: [one, other], "in their order of computation"),
     *_change("exchanged", lambda one, other: [ops.flip(other, 1), one], "before the forward one"),
     *_change("forward twice", lambda one, other: [one, one], "the forward output twice"),
 ]

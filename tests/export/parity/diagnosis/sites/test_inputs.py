@@ -73,7 +73,7 @@ CHANGES = [
     Change("ids plus one", functional((6,), _ids), "shifted input", "table", "plus 1"),
     Change("divided twice", functional(SEQUENCE, _divided_twice), "scaled input", "mix", "times 0.0039"),
     Change("scaled", _alter_mix(lambda x: x * 2.5), "scaled input", "head", "times 2.5"),
-    Change("cut", _alter_mix(lambda x: ops.clip(x, -1, 1)), "clipped input", "head", "cut at -1 and 1"),
+    Change("cut", _alter_mix(lambda x: ops.clip(x, -1, 1)), "clipped input", "head", "clipped at -1 and 1"),
     Change("reversed", _alter_mix(lambda x: ops.flip(x, 2)), "reversed input", "head", "along axis 2"),
     Change("bent", _alter_mix(ops.tanh), "other activation", "head", "through tanh"),
 ]

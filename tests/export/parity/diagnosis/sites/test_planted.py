@@ -322,7 +322,7 @@ def _transposed_2d():
         (_first_row, "repeated row", "the first row of"),
         (_exchanged_states, "exchanged inputs", "inputs 1 and 2"),
         (_ignored_start, "dropped input", "without `start_index`"),
-        (_frozen_start, "start index off", "from position 7, whatever start"),
+        (_frozen_start, "start index off", "from position 7, for any start"),
         (
             _other_schedule,
             "other convention",
@@ -330,8 +330,8 @@ def _transposed_2d():
         ),
         (_rotary(layout="interleaved"), "wrong layout", "with layout='interleaved' instead of 'halves'"),
         (_rotary(lambda layer, x: layer(x, start_index=300)), "start index off", "with positions offset by 300"),
-        (_rotary(scaling=None), "missing scaling", "without its scaling 'yarn', factor 4,"),
-        (_rotary(_clamp_positions), "clamped table", "each position beyond 2 taken for 2"),
+        (_rotary(scaling=None), "missing scaling", "without its scaling 'yarn', factor 4"),
+        (_rotary(_clamp_positions), "clamped table", "positions beyond 2 clipped to 2"),
         (_rounded_rates, "rounded rates", "rates rounded to bfloat16"),
         (_bucket, "other bucket", "distance -2 in bucket 3 instead of 2"),
         (_softmax_of_rows, "other axis", "axis=1"),
@@ -340,11 +340,11 @@ def _transposed_2d():
         (_transposed_1d, "other padding", "the larger half before"),
         (_transposed_2d, "other padding", "the larger half before"),
         (_run_forwards, "other go_backwards", "go_backwards=False"),
-        (_turned_in_place, "other direction", "from the other end, each step in its place"),
+        (_turned_in_place, "other direction", "from the other end, with each step in its position"),
         (_rotary(_turned_back), "other direction", "direction=-1 instead of 1"),
         (_learned_from_one, "start index off", "with positions offset by 1"),
         (_padded_afterwards, "other padding", "zeros around its output, as much before as after"),
-        (_not_dilated, "other dilation_rate", "with dilation_rate=1 and its output cut to size"),
+        (_not_dilated, "other dilation_rate", "with dilation_rate=1 and its output cropped to size"),
         (_cropped_elsewhere, "other cropping", "cropping=(1, 3) instead of (2, 2)"),
         (_inverted_padding, "inverted mask", "masks of padding inverted together"),
         (_softmax_of_grouped_queries, "other axis", "softmax over axis=2"),
@@ -370,7 +370,7 @@ def test_the_call_at_fault_of_a_shared_layer_is_named():
 
     (finding,) = findings(model, wrong)
     assert (finding.cause, finding.layer) == ("other activation", "shared")
-    assert "It is wrong in call 2 of 2 alone." in finding.evidence
+    assert "call 2 of 2" in finding.evidence
 
 
 @pytest.mark.slow
