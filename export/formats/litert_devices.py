@@ -20,11 +20,11 @@ def device_notes(operators: Sequence[Operator], view: GraphView) -> tuple[str, .
     large = [each for each in operators if any(len(tensor.shape) > _MOST_AXES for tensor in _tensors(each))]
     loops = [each for each in operators if each.kind in _LOOPS]
     found = ["unknown sizes (one value in `sizes` fixes a dimension)"] * has_unknown_sizes(operators)
-    found += [f"more than four axes ({_named(large, view)})"] * bool(large)
-    found += [f"loops ({_named(loops, view)})"] * bool(loops)
+    found += [f"more than four axes ({_list_operators(large, view)})"] * bool(large)
+    found += [f"loops ({_list_operators(loops, view)})"] * bool(loops)
     if not found:
         return ()
-    return (f"The GPU or NPU of a phone, a browser or a microcontroller may refuse the file. It has {_listed(found)}.",)
+    return (f"The GPU or NPU of a phone, a browser or a microcontroller may refuse the file. It has {_join_phrases(found)}.",)
 
 
 def has_unknown_sizes(operators: Iterable[Operator]) -> bool:
@@ -37,12 +37,12 @@ def _tensors(operator: Operator) -> Iterator[Tensor]:
     yield from operator.outputs
 
 
-def _named(operators: Iterable[Operator], view: GraphView) -> str:
+def _list_operators(operators: Iterable[Operator], view: GraphView) -> str:
     """Returns the first operators of a list with their layers."""
     named = [*dict.fromkeys(f"{each.kind} of {view.place(each.path)}" for each in operators)]
     return ", ".join([*named[:_SHOWN], *["..."] * (len(named) > _SHOWN)])
 
 
-def _listed(phrases: Sequence[str]) -> str:
+def _join_phrases(phrases: Sequence[str]) -> str:
     *first, last = phrases
     return f"{', '.join(first)} and {last}" if first else last

@@ -65,7 +65,7 @@ def with_sizes_of_values(signature: Signature, outputs: Mapping[str, Any]) -> Si
     """Returns the signature, with a dynamic dimension for each output size that the graph does not confirm as constant.
 
     The measured size was equal at each call of the model. It may still depend on values, such as the number of entries
-    that a condition selects, or on a dimension that was called at one size only.
+    that a condition selects. It may also depend on a dimension that was only called at one size.
 
     Args:
         signature: The signature of the model, with measured sizes.

@@ -180,7 +180,7 @@ def _find_fault(
                 return None
             said = describe_faults(faults, law, expected, actual)
             if reference.no_rebuild:
-                said += f" What rounding does was found without float64: {reference.no_rebuild}."
+                said += f" The effect of rounding was measured without float64: {reference.no_rebuild}."
             where = ", ".join(filter(None, (case.name, sizes_in_words(case.sizes))))
             fault = DisagreementError(format, reference.name, said, case=where, inputs=case.inputs)
             if not all(map(is_drowned, faults)):

@@ -17,8 +17,8 @@ from keras_pe.signal.formula import timing_signal
 class LearnedPositionEmbedding(CombiningLayer):
     """Combines its inputs with a trained vector for each position.
 
-    If the inputs have several positional axes, each axis has its own table, and the vectors of the axes are summed, as
-    by `add_positional_embedding_nd` of tensor2tensor.
+    If the inputs have several positional axes, each axis has its own table. The vectors of the axes are summed, as by
+    `add_positional_embedding_nd` of tensor2tensor.
 
     Args:
         max_length: Number of positions that have a vector, or one number per axis.

@@ -6,6 +6,7 @@ Usage (in an environment with torch==2.13.0):
 FOLDER holds these source files under the names of `SOURCES`. Their functions are read from the source and executed
 unchanged, with stand-ins for what they import. No line of them is kept.
 
+Source:
     facebookresearch/dino@7c446df vision_transformer.py; facebookresearch/dinov2@b8931f7 dinov2/models/
     vision_transformer.py; facebookresearch/mae@efb2a80 util/pos_embed.py (DeiT's main.py has the same lines);
     microsoft/Swin-Transformer@f82860b models/swin_transformer.py and swin_transformer_v2.py; microsoft/unilm@768a3c8

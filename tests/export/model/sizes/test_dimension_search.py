@@ -212,6 +212,6 @@ def test_dimensions_that_have_the_size_of_a_weight_alone_are_found_with_few_ques
 
     found = next(find_dimensions([(None, None, None, 3)] * 4, takes, {}, weight_sizes=(8, 197)))
     assert [own.sizes for name, own in found.dimensions.items() if name != "batch"] == [SizeRange(197, 0)] * 8
-    # In this order: the first sizes and those of weights, the batches, each step up and down of all dimensions and of
-    # the first one, and six of each other dimension.
+    # The first terms are the first sizes, those of weights, and the batches. Each step up and down follows, of all
+    # dimensions and of the first one. The last term is six sizes of each other dimension.
     assert len(asked) <= len(FIRST) + 2 + 2 * 4 + 2 * 2 * 26 + 7 * 6
