@@ -4,6 +4,7 @@ Usage: python .ci/words.py [--all] [PATH...]    exit code 1 if it reports anythi
 """
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -100,8 +101,8 @@ def python_faults(path: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             yield from name_faults(node)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
-            yield from sentence_faults(text, node.body[0].lineno, is_docstring=True)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield from sentence_faults(inspect.cleandoc(node.value.value), node.lineno, is_docstring=True)
     is_product = path.relative_to(ROOT).parts[0] in PRODUCT
     for line, prose in [*comments(path).items(), *(messages(tree) if is_product else ())]:
         yield from sentence_faults(prose, line)

@@ -13,28 +13,28 @@ from keras_pe.export.artifacts.onnx_model import is_onnx
 from keras_pe.shown import Shown, shown_bytes
 
 LAYERS_KEY = "keras_pe.layers"
-"""Where a file says which of its tensors each call of a layer returns: JSON, a list of names by the call's path."""
+"""The key of the tensors that each call of a layer returns: JSON, a list of names by the call's path."""
 
 SIZES_KEY = "keras_pe.sizes"
-"""Where an artifact says what its dynamic dimensions are, and which sizes they take."""
+"""The key of the dynamic dimensions of an artifact, with their sizes."""
 
 FIXED_KEY = "keras_pe.fixed"
 """The key of the sizes that an artifact fixes although its model declares them dynamic, see `FixedSizes`."""
 
 VALUES_KEY = "keras_pe.values"
-"""Where an artifact tells which values its inputs take, as far as its exporter was told, for those who check it."""
+"""The key of the values that the inputs of an artifact accept, if the exporter knew them."""
 
 ABSENT_KEY = "keras_pe.absent"
-"""Where an artifact says without which optional inputs the model was called: JSON, a list of their names."""
+"""The key of the optional inputs without which the model was called: JSON, a list of their names."""
 
 NOTES_KEY = "keras_pe.notes"
-"""Where an artifact says what differs from the model: JSON, a list of sentences."""
+"""The key of the differences between an artifact and its model: JSON, a list of sentences."""
 
 BORDER_KEY = "keras_pe.border"
-"""Where an artifact records what it takes and returns where that is not what the model does."""
+"""The key of the input/output adapter of an artifact."""
 
 VERSION_KEY = "keras_pe.version"
-"""Where an artifact says which release of this package has made it."""
+"""The key of the release of this package that made an artifact."""
 
 _LITERT_IDENTIFIER = b"TFL3"  # identifier of the flatbuffer, behind the four bytes of its root
 

@@ -14,10 +14,10 @@ from typing import Any
 from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes, bodies, read_without_weights
 
 Term = tuple[int, tuple[str, ...]]
-"""A factor, and the dynamic dimensions that it is multiplied by, each as often as it is."""
+"""A product: its factor, and its dynamic dimensions, with repetitions."""
 
 UNFUSED_KEY = "keras_pe.unfused"
-"""Where a file says what its exporter could not write as one operator: JSON, reasons by operator by layer."""
+"""The key of the operators that the exporter decomposed: JSON, reasons by operator by layer."""
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ _PLACES = {
     "QLinearMatMul": ((3, 4, 5, -1),),
     "QLinearMul": ((0, 1, 2, -1), (3, 4, 5, -1)),
 }
-"""Where operators take integers, their scale and their zero point, and the axis that several scales follow."""
+"""The indices of an operator's inputs with integers, their scale and their zero point, and the axis of the scales."""
 
 _BIASES = {"QGemm": (6, 1, 4), "QLinearConv": (8, 1, 4)}
-"""Where operators take an integer bias, and the two scales of which it has the product."""
+"""The indices of an operator's inputs with an integer bias, and of the two factors of its scale."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _dequantize_node(
 def _multiplied_scale(
     name: str, users: Mapping[str, list[Any]], producers: Mapping[str, Any], constants: set[str]
 ) -> str:
-    """Returns the constant by which a product of integers is multiplied once it is a float; empty if there is none."""
+    """Returns the constant by which a product of integers is multiplied once it is a float; empty without one."""
     for node in users.get(name, []):
         if node.op_type == "Cast":
             return _multiplied_scale(node.output[0], users, producers, constants)

@@ -24,7 +24,9 @@ def device_notes(operators: Sequence[Operator], view: GraphView) -> tuple[str, .
     found += [f"loops ({_list_operators(loops, view)})"] * bool(loops)
     if not found:
         return ()
-    return (f"The GPU or NPU of a phone, a browser or a microcontroller may refuse the file. It has {_join_phrases(found)}.",)
+    return (
+        f"The GPU or NPU of a phone, a browser or a microcontroller may refuse the file. It has {_enumerate(found)}.",
+    )
 
 
 def has_unknown_sizes(operators: Iterable[Operator]) -> bool:
@@ -43,6 +45,6 @@ def _list_operators(operators: Iterable[Operator], view: GraphView) -> str:
     return ", ".join([*named[:_SHOWN], *["..."] * (len(named) > _SHOWN)])
 
 
-def _join_phrases(phrases: Sequence[str]) -> str:
+def _enumerate(phrases: Sequence[str]) -> str:
     *first, last = phrases
     return f"{', '.join(first)} and {last}" if first else last

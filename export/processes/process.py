@@ -139,7 +139,7 @@ class Process(Closing):
             in_pipes: Whether its standard streams are pipes, the standard error aside.
 
         Raises:
-            OSError: If there is no such program.
+            OSError: If the program does not exist.
         """
         self._name, self._in_group = name, in_group
         self._letting_go = threading.Lock()  # one thread may close it while another reads how it ended

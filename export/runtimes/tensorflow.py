@@ -81,7 +81,7 @@ class TensorFlowRuntime:
 
     @cached_property
     def _conditions(self) -> tuple[list[str], Any] | None:
-        """The tensors that the conditions decide by, and a function that computes them; None where there are none."""
+        """The tensors that the conditions decide by, and a function that computes them; None without conditions."""
         definition = self._serve.graph.as_graph_def()
         nodes = itertools.chain(definition.node, *(each.node_def for each in definition.library.function))
         if not any(node.op in _CONDITIONS for node in nodes):

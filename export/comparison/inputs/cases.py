@@ -45,7 +45,7 @@ def read_cases(inputs: GivenInputs | Sequence[GivenInputs]) -> tuple[Case, ...]:
 
     Raises:
         FileNotFoundError: If a file is missing.
-        ValueError: If there is no case, or a file cannot be read.
+        ValueError: If no case is passed, or a file cannot be read.
         TypeError: If a case is neither a mapping nor a path.
     """
     is_one = isinstance(inputs, str | os.PathLike | Mapping) or not isinstance(inputs, Iterable)
@@ -65,7 +65,7 @@ def given_cases(inputs: GivenInputs | Sequence[GivenInputs], names: Iterable[str
 
     Raises:
         FileNotFoundError: If a file is missing.
-        ValueError: If there is no case, a file cannot be read, or the names of the inputs differ from the model's.
+        ValueError: If no case is passed, a file cannot be read, or the names of the inputs differ from the model's.
     """
     cases = read_cases(inputs)
     wanted = set(names)
@@ -139,7 +139,7 @@ def read_case(path: str | os.PathLike[str]) -> tuple[Case, Arrays]:
     The names of arrays are those of the inputs, or `inputs/NAME`; expected outputs are `outputs/NAME`.
 
     Returns:
-        The case, and the expected outputs, empty if there are none.
+        The case, and the expected outputs, empty without any.
 
     Raises:
         FileNotFoundError: If the file is missing.

@@ -123,7 +123,7 @@ def count_rows(source: str, shapes: Mapping[str, tuple[int, ...]]) -> int:
     """Returns the number of rows, which all columns must share.
 
     Raises:
-        DataError: If there is no column, or the columns differ in their number of rows.
+        DataError: If the source has no column, or the columns differ in their number of rows.
     """
     if not shapes:
         raise DataError(f"{source} must have a column for each input. Received: no column.")

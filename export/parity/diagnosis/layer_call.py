@@ -23,7 +23,7 @@ class Sighting:
     Attributes:
         kind: "direct" if a tensor has the output itself, "downstream" if only a later layer's output shows it. "folded"
             if the output of a normalization shows it, which an exporter has folded into the layer's weights.
-        location: The artifact's tensor of the output, with its layout; None if there is none.
+        location: The artifact's tensor of the output, with its layout; None without one.
         actual: The values of that tensor in the shape of Keras' output; None if it has no such values.
         held_in: The tensor that is named for the output but has another size.
         held: The values of that tensor.

@@ -20,7 +20,7 @@ _MOST_CANDIDATES = 8  # tensors that are tried as the result of an operation
 _MOST_OPERATIONS = 8  # wrong operations in one layer
 
 _Held = list[str | bool | None]
-"""The tensor with each operation's result; False if there is none, None if a tensor would prove nothing."""
+"""The tensor with each operation's result; False without one, None if a tensor would prove nothing."""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class _Fit:
 
     @property
     def change(self) -> Change | None:
-        """The change of the weight beside rounding; None if there is none."""
+        """The change of the weight beside rounding; None without one."""
         if self.out.any():
             tolerance = float(self.allowed.max(initial=0.0))
             return find_change(self.weight, self.constant, tolerance, OF_ROUNDED)

@@ -149,7 +149,7 @@ def _same(
     constants: Mapping[str, Array],
     is_computed: bool,
 ) -> str | None:
-    """Returns a constant with the values of a weight, in any order; None if there is none."""
+    """Returns a constant with the values of a weight, in any order; None without one."""
     names = unused.get(weight.size, ())
     if is_computed:
         values = np.sort(weight, axis=None)

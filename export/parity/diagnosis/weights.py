@@ -216,7 +216,7 @@ def _cut(weight: Array, constants: LazyArrays, name: str | None, free: Iterable[
 
 
 def _stored_pair(forms: Sequence[Array], constants: Iterable[Array], is_named: bool) -> tuple[Array, Array] | None:
-    """Returns a weight and its constant, equal in at least most values, in equal layouts; None if there is none."""
+    """Returns a weight and its constant, equal in at least most values, in equal layouts; None without one."""
     for constant in constants:
         fitting = [form for form in forms if form.size == constant.size]  # empty for folded weights
         pairs = [(form, turned) for form in fitting for turned in forms_of(constant, form.shape)]

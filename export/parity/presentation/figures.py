@@ -57,7 +57,7 @@ _UNIT = "in the output's own unit"
 
 
 def number(value: float | None) -> str:
-    """Returns a figure with two digits, "-" where there is none."""
+    """Returns a figure with two digits, "-" for None."""
     if value is None:
         return "-"
     if not math.isfinite(value):

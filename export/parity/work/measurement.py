@@ -160,7 +160,7 @@ class RowMeasurer:
 
         The floor of a sample does not hold for every row. A row gets a higher floor if the model itself is less exact
         there, or overflows. A row that is still slightly out also gets the model's own error on nearby inputs. The
-        returned text is the reason that the rebuild could not measure the rows; it is empty if there is none.
+        returned text is the reason that the rebuild could not measure the rows; it is empty without one.
         """
         rule = self._rules[name]
         strict: float | Array = rule.allowed_of(expected) if rule.channels else MAX_FACTOR * rule.unit

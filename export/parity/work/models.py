@@ -86,7 +86,7 @@ def open_artifacts(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeCho
 
     Raises:
         FileNotFoundError: If an artifact is missing.
-        ValueError: If a path is not an artifact, or there is no artifact.
+        ValueError: If a path is not an artifact, or no path is passed.
         ImportError: If a requested runtime is not installed.
     """
     named = None if runtimes is None else find_runtimes(runtimes)

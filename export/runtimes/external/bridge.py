@@ -152,7 +152,7 @@ class Bridge:
         return (rest, path) if path.is_relative_to(content.resolve()) and path.is_file() else None
 
     def next_request(self) -> bytes | None:
-        """Returns the next request, None if there is none for a while."""
+        """Returns the next request, None if no request comes for a while."""
         with contextlib.suppress(queue.Empty):
             return self._requests.get(timeout=_LONG_POLL)
         return None

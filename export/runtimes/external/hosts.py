@@ -101,7 +101,7 @@ def start(host: str, url: str, executable: str = "") -> Host:
         executable: The other Python.
 
     Raises:
-        FileNotFoundError: If there is no such program.
+        FileNotFoundError: If the program does not exist.
     """
     if host == "python":
         return Host([executable, "-I", str(HERE / "session.py"), url])

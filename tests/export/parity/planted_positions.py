@@ -79,7 +79,7 @@ FAULTS: dict[str, tuple[Callable[[], keras.Model], str, str, str]] = {
     "table": (lambda: attention(_cut), "turn", "clamped table", f"positions beyond {LAST} clipped to {LAST}"),
     "bucket": (lambda: attention(near=_other_bucket), "near", "other bucket", "distance -2 in bucket 3 instead of 2"),
 }  # fmt: skip
-"""A model with each fault, the layer that has it, the cause, and what is said of it."""
+"""A model with each fault, the layer at fault, the cause, and a part of the evidence."""
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def few_rows(one: Array, other: Array, tolerance: float) -> Change | None:
 
 
 def rows_of(out: Array) -> tuple[int, Array] | None:
-    """Returns the axis with few indices that have all wrong values, and these indices; None if there is none."""
+    """Returns the axis with few indices that have all wrong values, and these indices; None without one."""
     best: tuple[int, Array] | None = None
     for axis in range(out.ndim if out.ndim > 1 else 0):
         rows = np.flatnonzero(out.any(axis=all_but(axis, out)))

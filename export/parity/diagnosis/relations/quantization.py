@@ -140,7 +140,7 @@ def _scale_of_most(one: Array, integers: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _step(values: Array) -> float:
-    """Returns the step of a grid of at most 8 bits that has all values; 0 if there is none."""
+    """Returns the step of a grid of at most 8 bits that has all values; 0 without one."""
     gaps = np.diff(np.unique(values))
     gaps = gaps[gaps > ROUNDING * np.abs(values).max()]
     if not gaps.size:
