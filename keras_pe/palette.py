@@ -4,6 +4,7 @@ BLACK = "#000000"
 ORANGE = "#E69F00"
 SKY_BLUE = "#56B4E9"
 GREEN = "#009E73"
+YELLOW = "#F0E442"  # used by the style sheet of the reports
 BLUE = "#0072B2"
 VERMILION = "#D55E00"
 PURPLE = "#CC79A7"
