@@ -59,7 +59,7 @@ def check_rows(pool: ProcessPool, model: str, artifact: str, data: str) -> float
         artifact,
         data,
         batching=Batching(batch_size=BATCH),
-        executor=pool,
+        workers=pool,
         progress=lambda done, total, what: times.append((time.perf_counter(), done)),
     )
     assert report.passed, str(report)

@@ -132,11 +132,11 @@ def run_check_data(
     given: dict[str, Any] = dict(options)
     for argument, group in (("batching", Batching), ("acceptance", Acceptance)):
         given[argument] = group(**{each.name: given.pop(each.name) for each in fields(group)})
-    cluster = given.pop("cluster")
-    if cluster is not None and given["workers"] is not None:
-        raise ValueError("--workers is about this machine: a --cluster has its own.")
-    with nullcontext() if cluster is None else cluster_executor(cluster) as executor:
+    cluster, count = given.pop("cluster"), given.pop("workers")
+    if cluster is not None and count is not None:
+        raise ValueError("--workers must be left out with --cluster, which has its own workers.")
+    with nullcontext(count) if cluster is None else cluster_executor(cluster) as workers:
         try:
-            return check_dataset(model, artifacts, executor=executor, progress=not quiet, **given, **accepted, **others)
+            return check_dataset(model, artifacts, workers=workers, progress=not quiet, **given, **accepted, **others)
         except WorkersDiedError as error:
             raise CouldNotBeTriedError(str(error)) from error

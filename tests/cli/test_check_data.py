@@ -224,7 +224,7 @@ def test_damaged_data_is_a_sentence_and_exit_code_2(folder: Path, tmp_path: Path
             ["--data", "data.npz", "--workers", "0", "--decision", "p", "top2"],
             "'p' by top 2, where a row has the shape (2,)",
         ),
-        (["--data", "data.npz", "--cluster", "dask://a:1", "--workers", "2"], "a --cluster has its own"),
+        (["--data", "data.npz", "--cluster", "dask://a:1", "--workers", "2"], "--workers must be left out"),
         (["--data", "data.npz", "--cluster", "spark://a"], "one of dask://HOST:PORT, ray://HOST:PORT"),
     ],
 )

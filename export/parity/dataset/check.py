@@ -57,8 +57,7 @@ def check_dataset(
     precision: str | None = None,
     allow_changed: float = 0.0,
     least_compared: float = 0.5,
-    workers: int | None = None,
-    executor: Executor | None = None,
+    workers: int | Executor | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
     timeout: float = TIMEOUT,
     diagnosis_seconds: float = DIAGNOSIS_SECONDS,
@@ -68,8 +67,7 @@ def check_dataset(
 
     A row fails if a decision changes or an output without a decision is out of tolerance. A row also fails if only one
     side has a NaN or an infinity, or if the runtime returns no answer. The data is divided into shards, whose small
-    results merge. The statistics are equal byte for byte, whichever executor runs the shards and in whatever order they
-    return.
+    results merge. The statistics are equal byte for byte, for all executors and for all orders of the shards.
 
     Args:
         model: The reference: a built `keras.Model`, the path of a `.keras` or `.h5` file, or an artifact.
@@ -91,10 +89,9 @@ def check_dataset(
         least_compared: The least share of the values of all rows that must be compared, from 0 to 1. Values are not
             compared if both sides are NaN, or the value exceeds the range of the model's own floats.
         workers: Number of processes on this machine; the default is one for each processor. With 0, this process runs
-            all rows, and can run models that no other process can load.
-        executor: A `concurrent.futures.Executor` that replaces the local processes, such as
-            `dask.distributed.Client.get_executor()`. Its workers must be able to read the paths of this call. The check
-            does not shut it down.
+            all rows, and can run models that no other process can load. A `concurrent.futures.Executor`, such as
+            `dask.distributed.Client.get_executor()`, replaces the local processes. Its workers must be able to read the
+            paths of this call. The check does not shut it down.
         checkpoint_dir: A folder that keeps the shards' results. An equal call reuses them and runs only the missing
             shards. A change of the model, the artifacts, the data or the options starts anew.
         timeout: Seconds that a runtime may take to load, or to answer one batch, before it counts as hung.
@@ -116,7 +113,8 @@ def check_dataset(
     """
     watch = Stopwatch()
     check_seconds(timeout, diagnosis_seconds)
-    _check_workers(workers, executor)
+    executor, count = _split_workers(workers)
+    is_here = executor is None and count == 0
     check_share("least_compared", least_compared)
     allowance = Allowance(rtol, atol, precision, allow_changed)
     source = open_source(data)
@@ -127,7 +125,7 @@ def check_dataset(
         home = Path(checkpoint_dir) if checkpoint_dir else stack.enter_context(Room()).path
         checkpoint = Checkpoint(home)
         job = Job(
-            reference=stack.enter_context(opened_model(model, home.absolute(), in_process=workers == 0)),
+            reference=stack.enter_context(opened_model(model, home.absolute(), in_process=is_here)),
             targets=targets,
             source=travelling(source),
             batching=batching or Batching(),
@@ -136,9 +134,8 @@ def check_dataset(
             input_signature=input_signature,
             timeout=timeout,
             border=border,
-            one_thread=workers != 0,
+            one_thread=not is_here,
         )
-        count = _processors() if workers is None else workers
         pool = executor or (ProcessPool(count) if count else Here())
         if executor is None:
             stack.callback(pool.shutdown, wait=False, cancel_futures=True)
@@ -179,11 +176,13 @@ def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _check_workers(workers: int | None, executor: Executor | None) -> None:
+def _split_workers(workers: int | Executor | None) -> tuple[Executor | None, int]:
+    """Returns the executor of the caller, or else the number of processes on this machine."""
+    if isinstance(workers, Executor):
+        return workers, 0
     if workers is not None and not (isinstance(workers, Integral) and workers >= 0):
-        raise ValueError(f"`workers` must be at least 0. Received: workers={workers!r}.")
-    if workers is not None and executor is not None:
-        raise ValueError("`workers` must be left out if `executor` is passed, which has its own workers.")
+        raise ValueError(f"`workers` must be an executor, or at least 0. Received: workers={workers!r}.")
+    return None, _processors() if workers is None else int(workers)
 
 
 def _not_run(format: str, path: Path, allow_changed: float) -> DatasetResult:

@@ -162,4 +162,4 @@ def test_branches_that_no_case_takes_are_named_and_fail_the_check_where_coverage
     for each in (each for each in one.results if each.format != "keras"):
         assert any("two_ways" in name for name in each.branches.missed)
         assert list(each.branches.missed.values()) == [False, False]
-        assert "2 of 4 branches" in each.error
+        assert each.branches.taken == 2

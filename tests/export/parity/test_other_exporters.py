@@ -60,7 +60,7 @@ def test_an_onnx_file_passes_and_the_report_says_which_of_its_names_was_taken_fo
     for result in report.results:
         assert {each.model: each.artifact for each in result.names} == differ
     said = " ".join(str(report).split())
-    assert all(f"{name!r} is {theirs!r} there" in said for name, theirs in differ.items())
+    assert all(f"{name!r} is {theirs!r}" in said for name, theirs in differ.items())
 
 
 def test_swapped_outputs_are_found_as_such(exported: tuple[str, Path, Path], tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def save_data(folder: Path, **arrays: np.ndarray) -> Path:
 
 @pytest.mark.slow
 def test_a_sound_artifact_changes_no_decision(files: Files, pool: ProcessPool, tmp_path: Path) -> None:
-    report = check_dataset(files.model, files.onnx, save_data(tmp_path, x=draw(ROWS)), executor=pool)
+    report = check_dataset(files.model, files.onnx, save_data(tmp_path, x=draw(ROWS)), workers=pool)
     assert report.passed, str(report)
     (result,) = report.results
     assert (report.rows, report.total, result.statistics.rows, result.statistics.failed) == (ROWS, ROWS, ROWS, 0)
@@ -62,7 +62,7 @@ def test_one_wrong_row_is_found_named_and_looked_into(
         door, "check_parity", lambda *a, **k: limits.append(k.get("diagnosis_seconds")) or look(*a, **k)
     )
     data = save_data(tmp_path, x=draw(ROWS, magic=12_345))
-    report = check_dataset(files.model, files.planted, data, executor=pool, diagnosis_seconds=45.0)
+    report = check_dataset(files.model, files.planted, data, workers=pool, diagnosis_seconds=45.0)
     assert set(limits) == {45.0}
     assert not report.passed
     (result,) = report.results
@@ -74,7 +74,7 @@ def test_one_wrong_row_is_found_named_and_looked_into(
     assert "row 12,345" in str(report)
     assert report.diagnosis is not None
     assert report.diagnosis.findings
-    allowed = check_dataset(files.model, files.planted, data, executor=pool, allow_changed=1e-4)
+    allowed = check_dataset(files.model, files.planted, data, workers=pool, allow_changed=1e-4)
     assert allowed.passed
 
 
@@ -83,15 +83,15 @@ def test_the_same_call_goes_on_and_a_changed_artifact_is_another(
     files: Files, pool: ProcessPool, tmp_path: Path
 ) -> None:
     data, folder = save_data(tmp_path, x=draw(ROWS)), tmp_path / "checkpoint"
-    first = check_dataset(files.model, files.onnx, data, executor=pool, checkpoint_dir=folder)
+    first = check_dataset(files.model, files.onnx, data, workers=pool, checkpoint_dir=folder)
     names = sorted(path.name for path in folder.iterdir())
     assert len(names) == 3
     (folder / names[1]).unlink()
-    again = check_dataset(files.model, files.onnx, data, executor=pool, checkpoint_dir=folder)
+    again = check_dataset(files.model, files.onnx, data, workers=pool, checkpoint_dir=folder)
     assert again.reused_rows == 8192 + ROWS - 2 * 8192
     assert sorted(path.name for path in folder.iterdir()) == names
     assert again.results[0].statistics.to_bytes() == first.results[0].statistics.to_bytes()
-    other = check_dataset(files.model, files.planted, data, executor=pool, checkpoint_dir=folder)
+    other = check_dataset(files.model, files.planted, data, workers=pool, checkpoint_dir=folder)
     assert other.reused_rows == 0
     assert len(list(folder.iterdir())) == 6
 
@@ -106,7 +106,7 @@ def test_it_stops_where_enough_rows_fail_and_keeps_what_was_done(
         files.model,
         files.planted,
         save_data(tmp_path, x=x),
-        executor=pool,
+        workers=pool,
         acceptance=Acceptance(stop_after=50),
         allow_changed=1.0,
         checkpoint_dir=tmp_path / "kept",
@@ -230,10 +230,10 @@ def test_this_process_is_enough_where_processors_are_not_counted(
         (lambda: Acceptance(stop_after=0), "`stop_after` must be at least 1"),
         (lambda: Acceptance(decisions={"p": "best"}), "`decisions` must be"),
         (lambda: Batching(batch_size=0), "`batch_size` must be at least 1"),
-        (lambda: check_dataset("model", "artifact", "data", workers=-1), "`workers` must be at least 0"),
+        (lambda: check_dataset("model", "artifact", "data", workers=-1), "`workers` must be"),
         (lambda: Acceptance(stop_after=1.5), "`stop_after` must be at least 1 row. Received: stop_after=1.5"),
         (lambda: Batching(batch_size=2.5), "`batch_size` must be at least 1 row. Received: batch_size=2.5"),
-        (lambda: check_dataset("model", "artifact", "data", workers=1.5), "`workers` must be at least 0"),
+        (lambda: check_dataset("model", "artifact", "data", workers=1.5), "`workers` must be"),
         (lambda: check_dataset("model", __file__, {"x": draw(3)}, runtimes=["onnx"]), "Unknown runtime"),
     ],
 )
@@ -294,13 +294,13 @@ def test_a_result_of_a_killed_worker_is_made_again(files: Files, pool: ProcessPo
 
     data = save_data(tmp_path, x=draw(ROWS))
     try:
-        report = check_dataset(files.model, files.onnx, data, executor=own, progress=kill_once)
+        report = check_dataset(files.model, files.onnx, data, workers=own, progress=kill_once)
         assert killed
         assert killed != own.pids
     finally:
         own.shutdown()
     assert (report.rows, report.results[0].statistics.rows) == (ROWS, ROWS)
-    sound = check_dataset(files.model, files.onnx, data, executor=pool)
+    sound = check_dataset(files.model, files.onnx, data, workers=pool)
     assert report.results[0].statistics.to_bytes() == sound.results[0].statistics.to_bytes()
 
 

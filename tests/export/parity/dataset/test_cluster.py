@@ -67,19 +67,19 @@ def statistics(files: Files, data: Path, **options: object) -> bytes:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning")
 def test_every_engine_gives_the_same_bytes(files: Files, pool: ProcessPool, tmp_path: Path, rows: int) -> None:
     data = save(tmp_path, rows)
-    expected = statistics(files, data, executor=pool)
+    expected = statistics(files, data, workers=pool)
     assert statistics(files, data, workers=2) == expected
     with dask_cluster(tmp_path, 2) as (address, _), cluster_executor(address) as executor:
-        assert statistics(files, data, executor=executor) == expected
+        assert statistics(files, data, workers=executor) == expected
     with cluster_executor("ray://") as executor:
-        assert statistics(files, data, executor=executor) == expected
+        assert statistics(files, data, workers=executor) == expected
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning")
 def test_a_cluster_that_loses_a_node_goes_on(files: Files, pool: ProcessPool, tmp_path: Path) -> None:
     data = save(tmp_path, ROWS)
-    expected = statistics(files, data, executor=pool)
+    expected = statistics(files, data, workers=pool)
     with dask_cluster(tmp_path, 2) as (address, workers), cluster_executor(address) as executor:
         lost: list[int] = []
 
@@ -88,7 +88,7 @@ def test_a_cluster_that_loses_a_node_goes_on(files: Files, pool: ProcessPool, tm
                 lost.append(workers[0].pid)
                 workers[0].send_signal(signal.SIGKILL)
 
-        assert statistics(files, data, executor=executor, progress=lose_one) == expected
+        assert statistics(files, data, workers=executor, progress=lose_one) == expected
         assert lost
 
 

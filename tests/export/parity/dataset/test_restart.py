@@ -35,7 +35,7 @@ from keras_pe.export.parity.dataset.check import check_dataset
 model, artifact, data = sys.argv[1:]
 check_dataset(model, artifact, data, workers=0)
 with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as forked:
-    report = check_dataset(model, artifact, data, executor=forked)
+    report = check_dataset(model, artifact, data, workers=forked)
 print(report.rows, report.results[0].statistics.failed)
 """
 
@@ -62,10 +62,10 @@ def test_a_model_that_was_killed_in_the_middle_comes_to_the_bytes_of_one_run(
     np.save(tmp_path / "x.npy", draw(rows, magic=31_415))
     options = {"model": files.model, "artifacts": files.planted, "data": tmp_path / "x.npy"}
     kept = run_and_kill(files.model, files.planted, tmp_path / "x.npy", tmp_path / "kept", rows // 2)
-    again = check_dataset(**options, executor=pool, checkpoint_dir=tmp_path / "kept")
+    again = check_dataset(**options, workers=pool, checkpoint_dir=tmp_path / "kept")
     assert again.rows == rows
     assert again.reused_rows == kept * SHARD_ROWS
-    fresh = check_dataset(**options, executor=pool)
+    fresh = check_dataset(**options, workers=pool)
     assert fresh.results[0].statistics.failed == 1
     assert again.results[0].statistics.to_bytes() == fresh.results[0].statistics.to_bytes()
 
