@@ -84,6 +84,20 @@ def quantized_constants(path: Path) -> dict[str, tuple[npt.NDArray[Any], npt.NDA
     return found
 
 
+def read_scales(path: Path) -> Iterator[tuple[str, str, bool, npt.NDArray[Any], npt.NDArray[Any]]]:
+    """Yields the name of each tensor with a scale, its type, whether the file stores it, its scales and zero points."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    model, dtypes = schema.Model.GetRootAs(path.read_bytes(), 0), element_types()
+    graphs = map(model.Subgraphs, range(model.SubgraphsLength()))
+    for tensor in (graph.Tensors(i) for graph in graphs for i in range(graph.TensorsLength())):
+        known = tensor.Quantization()
+        if known is not None and known.ScaleLength():
+            is_stored = model.Buffers(tensor.Buffer()).DataLength() > 0
+            zero = known.ZeroPointAsNumpy() if known.ZeroPointLength() else np.zeros(1)
+            yield tensor.Name().decode(), dtypes[tensor.Type()], is_stored, known.ScaleAsNumpy(), zero
+
+
 def _constants(path: Path) -> Iterator[tuple[str, Any, npt.NDArray[Any]]]:
     """Yields the name of each tensor whose numbers the file stores, the tensor, and the numbers."""
     from ai_edge_litert import schema_py_generated as schema

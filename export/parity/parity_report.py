@@ -15,6 +15,7 @@ from keras_pe.export.parity.presentation.figures import (
     largest_figures,
     layers,
     pictures,
+    quantized_tensors,
 )
 from keras_pe.export.parity.presentation.filling import Subject, beside, fill, name_matches, nothing_compared
 from keras_pe.export.parity.presentation.sentences import (
@@ -152,7 +153,7 @@ def subject(model: str, group: Group) -> Subject:
         figures=(_compared_cases(group.results), *figures),
         statements=tuple(statements(model, group)),
         notes=tuple(f"{e.runtime}: {e.version}, {e.seconds:.3f} s in its runs" for e in group.results if e.version),
-        tables=(layers(result), comparisons(result)),
+        tables=(layers(result), comparisons(result), quantized_tensors(result)),
         pictures=tuple(pictures(result)),
         why="" if compared or group.worst is not None else status,
         short=f", {result.status}" if result.error else f" {figures[0]}".rstrip(" -"),

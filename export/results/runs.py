@@ -13,6 +13,7 @@ from keras_pe.export.results.diagnosis import Finding, LayerResult, Proof
 from keras_pe.shown import Shown
 
 Array = npt.NDArray[Any]
+QuantizedRole = Literal["weight", "value"]
 
 
 class CaseStatus(StrEnum):
@@ -125,6 +126,31 @@ class StoredWeights:
 
 
 @dataclass(frozen=True)
+class QuantizedTensor:
+    """A tensor of integers that stand for the numbers `scale * (integer - zero_point)`.
+
+    Attributes:
+        layer: The names that lead to its layer, joined by "/"; empty if the file does not tell.
+        name: The name of the tensor.
+        role: "weight" for a constant, "value" for a tensor that the file computes.
+        dtype: The type of the integers, such as "int8", "uint8" or "int4".
+        scales: The number of scales; 0 if the file computes one scale at each call.
+        steps: The smallest and the largest scale; None if the file computes it.
+        limits: The least and the greatest number that the integers stand for; None if the file computes the scale.
+        zero_points: The least and the greatest integer that stand for the number 0; None if the file computes it.
+    """
+
+    layer: str
+    name: str
+    role: QuantizedRole
+    dtype: str
+    scales: int
+    steps: tuple[float, float] | None
+    limits: tuple[float, float] | None
+    zero_points: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
 class TakenBranches:
     """Branches of an artifact's conditions that the cases have taken together; conditions in branches and loops are
     left out.
@@ -168,6 +194,7 @@ class RuntimeResult(Shown):
             not tell what is stored.
         branches: Branches of its conditions that were taken, if every case passed; None if the runtime does not report
             them.
+        quantized: The weights and values that the artifact has as integers with a scale.
         recording: The worst case's arrays, where it failed. It is not written as JSON.
     """
 
@@ -189,6 +216,7 @@ class RuntimeResult(Shown):
     weights: StoredWeights | None = None
     branches: TakenBranches | None = None
     is_accepted: bool = False
+    quantized: tuple[QuantizedTensor, ...] = ()
     recording: Recording | None = field(default=None, compare=False, repr=False, metadata={"published": False})
 
     @property

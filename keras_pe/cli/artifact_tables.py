@@ -14,15 +14,21 @@ if TYPE_CHECKING:
 
 
 def artifact_json(artifact: "Artifact", explain: bool) -> dict[str, Any]:
-    """Returns an artifact as plain values; with `explain` the contents of an ONNX file too, by layer."""
-    is_explained = explain and artifact.format == "onnx"
-    contents = {"contents": [asdict(layer) for layer in artifact.contents]} if is_explained else {}
-    return asdict(artifact) | {"path": str(artifact.path)} | contents
+    """Returns an artifact as plain values; with `explain` quantized tensors and the layers of an ONNX file too."""
+    from keras_pe.export.artifacts.quantization import read_quantization
+
+    description = asdict(artifact) | {"path": str(artifact.path)}
+    if explain and artifact.format == "onnx":
+        description["contents"] = [asdict(layer) for layer in artifact.contents]
+    if explain:
+        description["quantized"] = [asdict(tensor) for tensor in read_quantization(artifact)]
+    return description
 
 
 def show_artifacts(artifacts: "Sequence[Artifact]", explain: bool) -> None:
     """Prints artifacts of one model: inputs and outputs once, a row for each file, the contents of ONNX files."""
     from keras_pe.export.artifacts.artifact import SIZES_KEY
+    from keras_pe.export.artifacts.quantization import COLUMNS, quantization_rows, read_quantization
     from keras_pe.export.model.sizes.dimensions import describe_dimensions, dimensions_from_json
 
     tensors = text_table("", "name", "shape", "dtype")
@@ -38,6 +44,8 @@ def show_artifacts(artifacts: "Sequence[Artifact]", explain: bool) -> None:
         opset, size = str(artifact.opset_version or ""), shown_bytes(artifact.nbytes)
         add_row(files, (artifact.format, opset, size, *seconds, str(artifact.path)))
     explained = [contents_table(artifact.contents) for artifact in artifacts if explain and artifact.format == "onnx"]
+    tensors_by_file = [read_quantization(artifact) for artifact in artifacts] if explain else []
+    explained += [text_table(*COLUMNS, rows=quantization_rows(found)) for found in tensors_by_file if found]
     console = whole_console()
     console.print(tensors, *([dimensions] if known else []), files, *explained)
     for note in dict.fromkeys(note for artifact in artifacts for note in artifact.notes):

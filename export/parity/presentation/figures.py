@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from keras_pe.export.artifacts.quantization import COLUMNS, quantization_rows
 from keras_pe.export.parity.reports.document import (
     Limit,
     Mark,
@@ -104,6 +105,11 @@ def _layer_verdict(layer: LayerResult) -> str:
     if not layer.differs:
         return "agrees" if layer.tensor is not None else "without a tensor in the file"
     return {True: "originates here", False: "follows", None: "differs"}[layer.originates_here]
+
+
+def quantized_tensors(result: RuntimeResult) -> TextTable:
+    """Returns a row for each weight and value that the artifact has as integers with a scale."""
+    return TextTable("Quantized tensors", COLUMNS, quantization_rows(result.quantized), excerpt=())
 
 
 def comparisons(result: RuntimeResult) -> TextTable:

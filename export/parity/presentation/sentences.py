@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from keras_pe.export.artifacts.quantization import count_quantized
 from keras_pe.export.errors import sentence
 from keras_pe.export.parity.presentation.figures import number
 from keras_pe.export.parity.presentation.filling import artifact_names, causes, skip_statements
@@ -104,7 +105,7 @@ def statements(reference: str, group: Group) -> Iterator[Statement]:
 
 
 def coverage(found: CheckResults) -> Iterator[str]:
-    """Yields what the cases have exercised, and how much of each artifact: weights compared, branches taken."""
+    """Yields what the cases exercised, and of each artifact the weights compared, quantized tensors, branches taken."""
     sizes = [f"{name} {', '.join(map(str, each))}" for name, each in found.coverage.sizes.items() if each]
     tables = [f"{each.read:,} of {each.rows:,} rows read by {each.input!r}" for each in found.coverage.tables]
     if sizes or tables:
@@ -115,6 +116,8 @@ def coverage(found: CheckResults) -> Iterator[str]:
         share = f"{weights.compared} of {weights.count} weights"
         nbytes = f"{shown_bytes(weights.compared_nbytes)} of {shown_bytes(weights.nbytes)}"
         yield f"{names[artifact]}: {share} compared by content, {nbytes}."
+    for artifact, tensors in {each.artifact: each.quantized for each in found.results if each.quantized}.items():
+        yield f"{names[artifact]}: {count_quantized(tensors)} have integers with a scale."
     taken = {each.artifact: each.branches for each in found.results if each.branches and each.branches.count}
     for artifact, branches in taken.items():
         missed = "".join(f"; {name!r} was never {value}" for name, value in branches.missed.items())
