@@ -12,7 +12,7 @@ from keras_pe.export.formats.saved_model import saved_model_format
 from keras_pe.export.model.border import Border
 from keras_pe.export.onnx.exporter import SELF_CONTAINED, onnx_format
 from keras_pe.export.onnx.handlers import opsets
-from keras_pe.export.parity.unpublished import explain
+from keras_pe.export.parity.export_explanation import explain
 from keras_pe.export.pipeline.request import Request
 from keras_pe.export.pipeline.stages import export
 from keras_pe.protocols import Model

@@ -70,7 +70,7 @@ def importers(*packages: str) -> set[str]:
 def test_runtimes_outside_this_python_use_what_a_stranger_may_use() -> None:
     names = ("keras_pe.export", "keras_pe.export.records", "keras_pe.export.runtimes")
     public = {name: importlib.import_module(name).__all__ for name in names}
-    edges = [f"keras_pe.export.runtimes.{name}" for name in ("external", "served")]
+    edges = [f"keras_pe.export.runtimes.{name}" for name in ("external", "model_server")]
     for edge in edges:
         for name, path in modules().items():
             for node in nodes(path) if f"{name}.".startswith(f"{edge}.") else ():
@@ -197,7 +197,9 @@ def test_parity_and_the_formats_know_nothing_of_each_other_and_the_public_export
     assert not [
         each for name in (*formats, pipeline) for each in find_faults(is_text_of("keras_pe.export.parity"), inside=name)
     ]
-    assert {each for each in own_imports(modules()[joins]) if each.startswith(judges)} == {f"{judges[0]}.unpublished"}
+    assert {each for each in own_imports(modules()[joins]) if each.startswith(judges)} == {
+        f"{judges[0]}.export_explanation"
+    }
 
 
 def is_text_of(start: str) -> Callable[[ast.AST], bool]:

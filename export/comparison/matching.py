@@ -67,7 +67,7 @@ def match_outputs(
     return _match("output", wanted, [_info(*pair) for pair in answer.items()], path) or ()
 
 
-def as_names(matches: Sequence[NameMatch]) -> Names:
+def runner_names(matches: Sequence[NameMatch]) -> Names:
     """Returns matches as the names that a runner takes."""
     inputs = {each.model: each.artifact for each in matches if each.kind == "input"}
     return Names(inputs, {each.model: each.artifact for each in matches if each.kind == "output"})
@@ -79,7 +79,7 @@ def input_dtypes(runner: Runner) -> dict[str, np.dtype]:
     return {ours.get(spec.name, spec.name): as_dtype(spec.dtype) for spec in runner.inputs}
 
 
-def in_its_floats(runner: Runner, inputs: Mapping[str, Array], precision: str | None) -> Mapping[str, Array]:
+def cast_to_runtime_floats(runner: Runner, inputs: Mapping[str, Array], precision: str | None) -> Mapping[str, Array]:
     """Returns inputs with the float types of the artifact: 16-bit floats become float32 if the artifact takes float32.
 
     Other floats are rounded if the artifact takes them in the precision that its user accepts.
@@ -100,7 +100,7 @@ def describe_specs(specs: Sequence[TensorInfo]) -> str:
     return ", ".join(f"{spec.name!r} {spec.dtype} ({', '.join(map(str, spec.shape))})" for spec in specs) or "nothing"
 
 
-def described_arrays(arrays: Mapping[str, Array]) -> str:
+def describe_arrays(arrays: Mapping[str, Array]) -> str:
     """Returns arrays by name as text, each with its type and shape."""
     return describe_specs([_info(*pair) for pair in arrays.items()])
 

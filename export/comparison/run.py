@@ -13,11 +13,11 @@ from keras_pe.export.comparison.declarations import Declarations, FalseDeclarati
 from keras_pe.export.comparison.inputs.cases import Case, cast_where_exact
 from keras_pe.export.comparison.law import STRICT, Law, is_float
 from keras_pe.export.comparison.matching import (
-    as_names,
-    in_its_floats,
+    cast_to_runtime_floats,
     input_dtypes,
     match_inputs,
     match_outputs,
+    runner_names,
 )
 from keras_pe.export.comparison.references.reference import Expectation, Reference, StoredReference
 from keras_pe.export.errors import (
@@ -84,9 +84,9 @@ def run_cases(
     try:
         runner.load(path, spec)
         names = match_inputs(reference, runner.inputs, path)
-        runner.names = as_names(names)
-        expectations = _in_its_precision(runner, expectations)
-        expectations = [_in_its_types(runner, reference, each, precision) for each in expectations]
+        runner.names = runner_names(names)
+        expectations = _select_precision(runner, expectations)
+        expectations = [_cast_inputs(runner, reference, each, precision) for each in expectations]
     except RuntimeFailedError as error:
         failed = _with_end(failed, error, "while it loaded")
         return Run(replace(failed, recording=_record(failed, expectations, [])), expectations, [])
@@ -104,10 +104,10 @@ def run_cases(
             answer, refusal = None, str(error)
         if answer and expectation.outputs and not is_named:
             names += match_outputs(reference, expectation.outputs, answer, path)
-            runner.names, is_named = as_names(names), True
+            runner.names, is_named = runner_names(names), True
             answer = runner.names.to_model(answer)
         answers.append(answer)
-        expectations[number] = _in_types_of(answer or {}, reference, expectation)
+        expectations[number] = _cast_stored_outputs(answer or {}, reference, expectation)
         cases.append(_compare(reference, expectations[number], answer or {}, refusal))
     near = [number for number, case in enumerate(cases) if may_be_rounding(case.comparisons)]
     measured = compared_again(reference, expectations, answers, cases, near, STRICT)
@@ -157,7 +157,7 @@ def have_passed(cases: Sequence[CaseResult]) -> bool:
     return is_compared and all(case.status is not CaseStatus.FAILED for case in cases)
 
 
-def _in_its_precision(runner: Runner, expectations: Sequence[Expectation]) -> Sequence[Expectation]:
+def _select_precision(runner: Runner, expectations: Sequence[Expectation]) -> Sequence[Expectation]:
     """Returns the expectations in the artifact's precision, if the model's precision is narrower."""
     if all(each.in_float32 is None for each in expectations):
         return expectations
@@ -171,18 +171,18 @@ def computes_in_float32(runner: Runner) -> bool:
     return runner.spec.format != "keras" and not set(HALF).intersection(runner.float_dtypes())
 
 
-def _in_its_types(runner: Runner, reference: Reference, expectation: Expectation, precision: str | None) -> Expectation:
+def _cast_inputs(runner: Runner, reference: Reference, expectation: Expectation, precision: str | None) -> Expectation:
     """Returns a case with the artifact's input types: exact casts for a stored case, and the artifact's floats."""
     inputs = expectation.case.inputs
     if isinstance(reference, StoredReference):
         inputs = cast_where_exact(inputs, input_dtypes(runner))
-    inputs = in_its_floats(runner, inputs, precision)
+    inputs = cast_to_runtime_floats(runner, inputs, precision)
     if inputs is expectation.case.inputs:
         return expectation
     return replace(expectation, case=replace(expectation.case, inputs=inputs))
 
 
-def _in_types_of(answer: Arrays, reference: Reference, expectation: Expectation) -> Expectation:
+def _cast_stored_outputs(answer: Arrays, reference: Reference, expectation: Expectation) -> Expectation:
     """Returns stored outputs with the types of an answer, if the cast is exact and their own types are not known."""
     if not isinstance(reference, StoredReference) or expectation.outputs is None:
         return expectation

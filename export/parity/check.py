@@ -26,8 +26,8 @@ from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run, run_cases
 from keras_pe.export.errors import check_share, check_type
 from keras_pe.export.model.border import Border
-from keras_pe.export.parity.asking import as_of_model, ask_references, measured_against
-from keras_pe.export.parity.covered import (
+from keras_pe.export.parity.check_references import ask_references, measured_against, with_caller_paths
+from keras_pe.export.parity.coverage import (
     input_coverage,
     with_coverage,
     with_coverage_required,
@@ -186,7 +186,7 @@ def check_parity(
                     run = run_cases(runner, spec, path, reference, mine.expectations, precision)
                     strict.append(_explain(run, runner, reference, strict, budget))
                     result = _apply_allowance(strict[-1], run, runner, reference, law, results)
-                    results.append(as_of_model(result, mine))
+                    results.append(with_caller_paths(result, mine))
                     watch.stage(f"{spec.name} {path.name if path else ''}".strip(), results[-1].seconds)
         reference, basis = asked[None].reference, measured_against(asked)
         distinct = {id(each): each for each in asked.values()}

@@ -17,7 +17,7 @@ from keras_pe.export.parity.presentation.figures import (
     pictures,
     quantized_tensors,
 )
-from keras_pe.export.parity.presentation.filling import Subject, beside, fill, name_matches, nothing_compared
+from keras_pe.export.parity.presentation.report_content import Subject, beside, fill, name_matches, nothing_compared
 from keras_pe.export.parity.presentation.sentences import (
     Group,
     acceptance_statements,

@@ -22,7 +22,7 @@ from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import all_layers, python_code_allowed
 from keras_pe.export.pipeline.request import Request
 from keras_pe.export.pipeline.smoke_test import ask_keras, describe_faults, find_faults, law_of
-from keras_pe.export.processes.process import Child, Room
+from keras_pe.export.processes.process import Child, TemporaryFolder
 from keras_pe.export.processes.serve import note
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -63,8 +63,8 @@ def export_elsewhere(export_here: Callable[[Request], Artifact], format: Format,
     expect = KerasReference(model, signature).expect
     samples = [ask_keras(expect, numbers(signature, signature.sizes, seed)) for seed in range(2)]
     request.tell("hand over")
-    with Room() as room, Child(f"{__name__}:Exporting", environment=_environment(), name=_CHILD) as child:
-        saved = room.path / "model.keras"
+    with TemporaryFolder() as folder, Child(f"{__name__}:Exporting", environment=_environment(), name=_CHILD) as child:
+        saved = folder.path / "model.keras"
         try:
             model.save(saved)
         except Exception as error:  # the configuration of a layer may raise any error

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.comparison.inputs.cases import GivenInputs, in_types_of, read_cases
+from keras_pe.export.comparison.inputs.cases import GivenInputs, cast_case, read_cases
 from keras_pe.export.errors import check_type, first_line
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.border_record import border_to_json
@@ -75,7 +75,7 @@ class Request:
             model, input_signature, sizes=self.sizes, inputs=examples, ranges=self.ranges, fixed=self.fixed
         )
         for case, example in zip(cases, signature.values.examples, strict=False):  # the signature uses artifact names
-            in_types_of(replace(case, inputs=example), signature.inputs)
+            cast_case(replace(case, inputs=example), signature.inputs)
         alone = {name for name, own in checked_sizes(self.sizes).items() if len(own) == 1} if self.may_fix else set()
         fixed = [each for name, each in sizes_to_fix(model, signature).items() if name in alone] if alone else []
         return with_fixed_sizes(model, signature, fixed) if fixed else signature

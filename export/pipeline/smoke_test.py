@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import Format, TensorInfo
 from keras_pe.export.comparison.compare import compare_outputs, may_be_rounding
-from keras_pe.export.comparison.inputs.cases import Case, in_types_of
+from keras_pe.export.comparison.inputs.cases import Case, cast_case
 from keras_pe.export.comparison.inputs.sweep import Draw, numbers, pixels
 from keras_pe.export.comparison.law import MAX_FACTOR, Law, coarse, is_float
 from keras_pe.export.comparison.references.keras import KerasReference
@@ -116,7 +116,7 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
     signature, law = reference.signature, law_of(reference)
     first, other = signature.sizes, signature.other_sizes()
     kinds: list[Draw] = [numbers, pixels]
-    examples = [in_types_of(Case("given", example, "given"), reference.inputs) for example in signature.values.examples]
+    examples = [cast_case(Case("given", example, "given"), reference.inputs) for example in signature.values.examples]
     rounds: list[tuple[Mapping[str, int], list[Draw]]] = [(first, [lambda *_, c=case: [c]]) for case in examples]
     rounds = rounds or [(first, kinds)]
     rounds += [(other, kinds)] if other != first else []

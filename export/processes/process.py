@@ -43,7 +43,7 @@ class Closing(ABC):
         """Lets go of what it holds."""
 
 
-class Room(Closing):
+class TemporaryFolder(Closing):
     """A temporary folder with a lock on it for as long as its process lives, however that ends.
 
     On a file system that grants no locks the folder has none, and stays if its process is killed.
@@ -116,7 +116,7 @@ class Process(Closing):
 
     Attributes:
         pid: Its number.
-        room: Its folder for temporary files, such as a browser's profile, which goes when it goes.
+        folder: Its folder for temporary files, such as a browser's profile. It is removed when the process ends.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Process(Closing):
         self._letting_go = threading.Lock()  # one thread may close it while another reads how it ended
         self._may_have_others = True
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        self.room = Room()
+        self.folder = TemporaryFolder()
         self._popen = subprocess.Popen(
             command,
             stdin=subprocess.PIPE if in_pipes else subprocess.DEVNULL,
@@ -154,8 +154,8 @@ class Process(Closing):
             env={
                 **os.environ,
                 **(environment or {}),
-                "TMPDIR": str(self.room.path),
-                **marks(self.room.path.name),
+                "TMPDIR": str(self.folder.path),
+                **marks(self.folder.path.name),
             },
             process_group=0 if in_group else None,
         )
@@ -183,7 +183,7 @@ class Process(Closing):
             if self._in_group:
                 with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses a group of zombies
                     os.killpg(self.pid, signal.SIGKILL)
-            end_marked(self.room.path.name)
+            end_marked(self.folder.path.name)
 
     def close(self) -> None:
         """Ends the process, and lets go of all that it held."""
@@ -193,7 +193,7 @@ class Process(Closing):
                 stream.close()
         with self._letting_go:
             self._log.close()
-        self.room.close()
+        self.folder.close()
 
     def how_it_ended(self) -> str:
         """Waits for the end, and returns its reason, with the last lines of the log. The process' descendants end as

@@ -19,7 +19,7 @@ _HOME = "keras_pe.export.runtimes"
 _ELSEWHERE = (
     EntryPoint("in_javascript", f"{_HOME}.external.specs:IN_JAVASCRIPT", ENTRY_POINTS),
     EntryPoint("in_other_installation", f"{_HOME}.external.specs:in_other_installation", ENTRY_POINTS),
-    EntryPoint("served", f"{_HOME}.served:at_address", ENTRY_POINTS),
+    EntryPoint("served", f"{_HOME}.model_server:at_address", ENTRY_POINTS),
 )
 _LEVELS = ("disabled", "basic", "extended", "layout", "all")
 

@@ -17,9 +17,9 @@ from keras_pe.cli.options import (
     border_of,
     border_options,
     by_name,
-    given_options,
     json_option,
     model_options,
+    passed_options,
     sizes_option,
     verbosity_options,
 )
@@ -223,7 +223,7 @@ def _check_usage(context: click.Context) -> None:
     replays = context.params["replay"] is not None
     if not replays and context.params["model"] is None:
         raise click.UsageError("Missing argument 'MODEL'. Give a model, or a bundle with --replay.")
-    for name, option in given_options(context).items() if replays else ():
+    for name, option in passed_options(context).items() if replays else ():
         if name not in ("replay", "runtimes", "timeout", "diagnosis_seconds", "reports", "as_json", "verbosity"):
             raise click.UsageError(f"--replay takes everything from the bundle. Received also: {option}.")
 

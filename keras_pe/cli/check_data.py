@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_pe.cli.errors import CouldNotBeTriedError
-from keras_pe.cli.options import by_name, given_options, with_options
+from keras_pe.cli.options import by_name, passed_options, with_options
 
 if TYPE_CHECKING:
     from keras_pe.export.parity.dataset.data_report import DatasetReport
@@ -96,7 +96,7 @@ def check_data_usage(context: click.Context, names: Iterable[str]) -> None:
         names: Options of `data_options`.
     """
     has_data = context.params["data"] is not None
-    for name, option in given_options(context).items():
+    for name, option in passed_options(context).items():
         if has_data and name in _OF_THE_SWEEP:
             raise click.UsageError(f"--data takes the place of the sweep. Received also: {option}.")
         if not has_data and name in names:

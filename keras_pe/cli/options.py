@@ -35,7 +35,7 @@ def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], 
     return lambda command: functools.reduce(lambda given, option: option(given), reversed(options), command)
 
 
-def given_options(context: click.Context) -> dict[str, str]:
+def passed_options(context: click.Context) -> dict[str, str]:
     """Returns what stands on the command line: each option and argument as it is written, by its name."""
     named = {parameter.name or "": parameter.opts[0] for parameter in context.command.params}
     is_given = click.core.ParameterSource.COMMANDLINE

@@ -87,7 +87,7 @@ def test_it_is_so_in_every_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_the_search_takes_no_longer_than_a_diagnosis_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("keras_pe.export.parity.unpublished.DIAGNOSIS_SECONDS", 0.0)
+    monkeypatch.setattr("keras_pe.export.parity.export_explanation.DIAGNOSIS_SECONDS", 0.0)
     onnx_with(with_other_axis, monkeypatch)
     with pytest.raises(DisagreementError, match="Not reached within 0 s") as caught:
         export_onnx(small_model(), tmp_path / "m.onnx")

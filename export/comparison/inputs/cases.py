@@ -52,11 +52,11 @@ def read_cases(inputs: GivenInputs | Sequence[GivenInputs]) -> tuple[Case, ...]:
     several: Sequence[GivenInputs] = [inputs] if is_one else list(inputs)  # type: ignore[list-item,arg-type]
     if not several:
         raise ValueError("`inputs` must have at least one case. Received: none.")
-    cases = [_given_case(number, each) for number, each in enumerate(several)]
+    cases = [_parse_case(number, each) for number, each in enumerate(several)]
     return tuple(replace(case, name=name) for case, name in zip(cases, unique(c.name for c in cases), strict=True))
 
 
-def given_cases(inputs: GivenInputs | Sequence[GivenInputs], names: Iterable[str]) -> tuple[Case, ...]:
+def parse_cases(inputs: GivenInputs | Sequence[GivenInputs], names: Iterable[str]) -> tuple[Case, ...]:
     """Returns a user's cases for a model, as `read_cases`.
 
     Args:
@@ -78,14 +78,14 @@ def given_cases(inputs: GivenInputs | Sequence[GivenInputs], names: Iterable[str
     return cases
 
 
-def in_types_of(case: Case, inputs: Iterable[TensorInfo]) -> Case:
+def cast_case(case: Case, inputs: Iterable[TensorInfo]) -> Case:
     """Returns a case with the types of the inputs, since NumPy's default types differ. Floats are rounded.
 
     Raises:
         ValueError: If a type cannot represent the values.
     """
     wanted = {spec.name: as_dtype(spec.dtype) for spec in inputs}
-    plain = {name: _as_numbers(array, wanted[name], name, case.name) for name, array in case.inputs.items()}
+    plain = {name: _convert_objects(array, wanted[name], name, case.name) for name, array in case.inputs.items()}
     arrays = cast_where_exact(plain, wanted)
     for name, array in arrays.items():
         if array.dtype.kind == "f" and is_float(wanted[name]):
@@ -98,7 +98,7 @@ def in_types_of(case: Case, inputs: Iterable[TensorInfo]) -> Case:
     return replace(case, inputs=arrays)
 
 
-def _as_numbers(array: Array, dtype: np.dtype, name: str, case: str) -> Array:
+def _convert_objects(array: Array, dtype: np.dtype, name: str, case: str) -> Array:
     """Returns an array of Python objects as numbers, if an input takes numbers; any other array unchanged.
 
     Raises:
@@ -199,7 +199,7 @@ def member_of_input(members: Iterable[str], path: Path) -> dict[str, str]:
     return found
 
 
-def _given_case(number: int, given: GivenInputs) -> Case:
+def _parse_case(number: int, given: GivenInputs) -> Case:
     if isinstance(given, Mapping):
         return Case(
             f"given {number}", {name: np.asarray(array) for name, array in given.items()}, "passed by the caller"

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison.inputs.borders import dealt, wide_integers
 from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.inputs.decision_points import dealt, wide_integers
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.law import is_float
 from keras_pe.export.model.signature.signature import Signature
@@ -105,7 +105,7 @@ def _with_rows(
     return {**size, **{name: own.sizes.near(max(rows, 2)) for name, own in batches.items()}}
 
 
-def given_roles(ranges: Mapping[str, tuple[float, float]], found: Mapping[str, Role]) -> dict[str, Role]:
+def range_roles(ranges: Mapping[str, tuple[float, float]], found: Mapping[str, Role]) -> dict[str, Role]:
     """Returns the roles with the user's ranges: the least value, and the first value past the high end."""
     given = {}
     for name, (low, high) in ranges.items():
@@ -331,7 +331,7 @@ def _roles(signature: Signature) -> dict[str, Role]:
     roles = {name: Role("entries", vocabulary=vocabulary) for name, vocabulary in known.items()}
     whole = [spec.name for spec in signature.inputs if is_integer(spec.dtype)]
     roles |= {name: replace(roles.get(name, Role("values")), low=0, high=2) for name in whole}
-    return given_roles(signature.values.ranges, roles)
+    return range_roles(signature.values.ranges, roles)
 
 
 def _case(inputs: Arrays, sizes: Mapping[str, int]) -> Case:

@@ -103,7 +103,7 @@ def inferred_interface(
     return replace(known, inferred=record, differences=tuple(said))
 
 
-def in_layouts(
+def transpose_inputs(
     arrays: Mapping[str, Array], layouts: Mapping[str, str], inputs: Iterable[TensorInfo]
 ) -> dict[str, Array]:
     """Returns inputs in the artifact's layout if their shapes are those of the model's layout.

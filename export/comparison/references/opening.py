@@ -9,10 +9,10 @@ from typing import Any, TypeGuard
 
 from keras_pe.export.artifacts.artifact import ABSENT_KEY, VALUES_KEY, Artifact, Format
 from keras_pe.export.artifacts.reading import read_artifact
-from keras_pe.export.comparison.inputs.borders import Borders
-from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, given_cases, in_types_of, read_case
-from keras_pe.export.comparison.inputs.sweep import given_roles, sweep
-from keras_pe.export.comparison.references.interface import Interface, in_layouts
+from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, cast_case, parse_cases, read_case
+from keras_pe.export.comparison.inputs.decision_points import Borders
+from keras_pe.export.comparison.inputs.sweep import range_roles, sweep
+from keras_pe.export.comparison.references.interface import Interface, transpose_inputs
 from keras_pe.export.comparison.references.reference import ArtifactReference, Reference, StoredReference
 from keras_pe.export.model.foreign_file import describe_foreign
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
@@ -122,7 +122,7 @@ def open_reference(
         if format != "keras":
             (spec,) = find_runtimes([_RUNTIMES[Format(format)]])
             artifact = ArtifactReference(path, spec, timeout, sizes)
-            artifact.told = told_values(told_by, [spec.name for spec in artifact.inputs])
+            artifact.told = recorded_values(told_by, [spec.name for spec in artifact.inputs])
             return artifact
         model = load_model(path)
         watch.stage("load the model")
@@ -132,13 +132,13 @@ def open_reference(
         model, input_signature = interface.around(model, input_signature)
     fixed = None if interface is None else interface.fixed
     if isinstance(input_signature, Signature):  # it already has the known values
-        told = told_values(told_by, [spec.name for spec in input_signature.inputs])
+        told = recorded_values(told_by, [spec.name for spec in input_signature.inputs])
         reference = KerasReference(model, input_signature, sizes, fixed=fixed, compiled=compiled)
     else:
         told_by = [*told_by]
         if input_signature is None and getattr(model, "built", False):
             input_signature = declared(model).without(absent_inputs(told_by))
-        told = told_values(told_by, input_names(model, input_signature))
+        told = recorded_values(told_by, input_names(model, input_signature))
         fair = {**told.ranges, **ranges}
         given: dict[str, Any] = {"inputs": told.examples, "ranges": fair, "fixed": fixed, "compiled": compiled}
         reference = KerasReference(model, input_signature, sizes, **given)
@@ -174,13 +174,13 @@ def study(reference: Reference, ranges: Mapping[str, tuple[float, float]], watch
     names = [spec.name for spec in reference.inputs]
     fair = checked_ranges(ranges, names)
     told = {name: ends for name, ends in reference.told.ranges.items() if name in names}
-    reference.roles = given_roles(told | fair, reference.roles)
+    reference.roles = range_roles(told | fair, reference.roles)
     watch.stage("infer the roles of the inputs")
     _ = reference.float64_model, reference.float32_model
     watch.stage("rebuild the model in float64")
 
 
-def told_values(artifacts: Iterable[Path], names: Sequence[str]) -> KnownValues:
+def recorded_values(artifacts: Iterable[Path], names: Sequence[str]) -> KnownValues:
     """Returns the values of inputs in the metadata of artifacts, by the model's names as far as they are known.
 
     Args:
@@ -229,16 +229,16 @@ def choose_cases(
             raise ValueError(f"`inputs` must be left out for stored outputs. Received: inputs and {reference.name}.")
         return (reference.case,)
     if inputs is not None:
-        cases = given_cases(inputs, [spec.name for spec in reference.inputs])
+        cases = parse_cases(inputs, [spec.name for spec in reference.inputs])
         cases = tuple(
-            replace(case, inputs=in_layouts(case.inputs, reference.layouts, reference.inputs)) for case in cases
+            replace(case, inputs=transpose_inputs(case.inputs, reference.layouts, reference.inputs)) for case in cases
         )
-        return tuple(in_types_of(case, reference.inputs) for case in cases)
+        return tuple(cast_case(case, reference.inputs) for case in cases)
     roles = reference.roles
     if precision is not None:
         roles = {name: replace(role, borders=Borders(), is_wide=False) for name, role in roles.items()}
     told = [Case(f"example {n}", each, "recorded in the artifact") for n, each in enumerate(reference.told.examples)]
     return (
-        *(in_types_of(case, reference.inputs) for case in told),
+        *(cast_case(case, reference.inputs) for case in told),
         *sweep(reference.inputs, roles, seed, reference.dimensions),
     )

@@ -7,7 +7,7 @@ from numbers import Integral
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison.references.interface import in_layouts
+from keras_pe.export.comparison.references.interface import transpose_inputs
 from keras_pe.export.model.signature.given import by_name
 from keras_pe.export.parity.data.columns import (
     WAY_OUT,
@@ -178,7 +178,7 @@ class Feed:
 
     def _in_layout(self, spec: TensorInfo, values: Array) -> Array:
         takes = replace(spec, shape=("rows", *spec.shape[1:]))
-        return in_layouts({spec.name: values}, self.layouts, [takes])[spec.name]
+        return transpose_inputs({spec.name: values}, self.layouts, [takes])[spec.name]
 
     def _groups(self, columns: Mapping[str, Column], count: int) -> list[Array]:
         """Returns the indices of rows that can be fed together, by their padded sizes; small sizes first."""
@@ -226,7 +226,7 @@ def fixed_size(takes: Sequence[TensorInfo]) -> int | None:
     return next((int(spec.shape[0]) for spec in takes if spec.shape and isinstance(spec.shape[0], int)), None)
 
 
-def in_whole_batches(
+def run_whole_batches(
     run: Callable[[Mapping[str, Array]], Arrays], takes: Sequence[TensorInfo], inputs: Mapping[str, Array]
 ) -> Arrays:
     """Returns the outputs of `run` for rows, all at once, or in batches if `takes` fixes the number of rows."""

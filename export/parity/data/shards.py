@@ -92,7 +92,7 @@ def read_rows(
         row += count(rows)
 
 
-def travelling(source: DataSource) -> DataSource:
+def without_parts(source: DataSource) -> DataSource:
     """Returns a source for other processes, with the function that reads a part, without the list of parts."""
     return replace(source, parts=None, read=_not_here if source.parts is None else source.read)
 

@@ -19,7 +19,7 @@ from keras_pe.export.model.border import Border
 from keras_pe.export.parity.check import check_parity
 from keras_pe.export.parity.data.batching import Batching, Feed, fill_up, fixed_size
 from keras_pe.export.parity.data.open_data import open_source
-from keras_pe.export.parity.data.shards import shards_of, travelling
+from keras_pe.export.parity.data.shards import shards_of, without_parts
 from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.dataset.data_report import DatasetReport
 from keras_pe.export.parity.dataset.results import DatasetResult, OutputSummary
@@ -31,7 +31,7 @@ from keras_pe.export.parity.work.models import open_artifacts, opened_model
 from keras_pe.export.parity.work.schedule import Checkpoint, Schedule
 from keras_pe.export.parity.work.shard import Tally, shard_batches
 from keras_pe.export.processes.foreign_code import foreign_code
-from keras_pe.export.processes.process import Room
+from keras_pe.export.processes.process import TemporaryFolder
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Stopwatch, Tell, check_seconds, date, telling
 from keras_pe.export.results import Allowance, Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec
@@ -122,12 +122,12 @@ def check_dataset(
     with ExitStack() as stack:
         tell = stack.enter_context(telling(progress, "rows"))
         tell(0, source.rows, "loading the model")
-        home = Path(checkpoint_dir) if checkpoint_dir else stack.enter_context(Room()).path
+        home = Path(checkpoint_dir) if checkpoint_dir else stack.enter_context(TemporaryFolder()).path
         checkpoint = Checkpoint(home)
         job = Job(
             reference=stack.enter_context(opened_model(model, home.absolute(), in_process=is_here)),
             targets=targets,
-            source=travelling(source),
+            source=without_parts(source),
             batching=batching or Batching(),
             acceptance=acceptance or Acceptance(),
             allowance=allowance,

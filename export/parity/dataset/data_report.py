@@ -7,7 +7,14 @@ import numpy as np
 
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults, OutputSummary
 from keras_pe.export.parity.presentation.figures import number
-from keras_pe.export.parity.presentation.filling import Subject, artifact_names, beside, causes, fill, skip_statements
+from keras_pe.export.parity.presentation.report_content import (
+    Subject,
+    artifact_names,
+    beside,
+    causes,
+    fill,
+    skip_statements,
+)
 from keras_pe.export.parity.reports.document import (
     CaseVerdict,
     Document,

@@ -12,7 +12,7 @@ from keras_pe.export.comparison.references.opening import is_path
 from keras_pe.export.model.border import Border
 from keras_pe.export.parity.data.array_files import open_mapping
 from keras_pe.export.parity.data.batching import Batching
-from keras_pe.export.parity.data.shards import shards_of, travelling
+from keras_pe.export.parity.data.shards import shards_of, without_parts
 from keras_pe.export.parity.data.source import SHARD_ROWS
 from keras_pe.export.parity.statistics.runtime_statistics import Severity
 from keras_pe.export.parity.work.calibration import calibrate
@@ -104,7 +104,7 @@ class ParityBatch:
         """
         source = open_mapping(batch, "the batch")
         shards = tuple(shards_of(source))
-        job = self._job(source=travelling(source))
+        job = self._job(source=without_parts(source))
         if self._calibration is None:
             self._calibration = calibrate(job, shards[:1])
         found = [run_rows(job, self._calibration, shard) for shard in shards]

@@ -17,7 +17,7 @@ from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import LazyArrays
 
 
-def told_foldings(model: Any, metadata: Mapping[str, str]) -> list[Folding]:
+def recorded_foldings(model: Any, metadata: Mapping[str, str]) -> list[Folding]:
     """Returns the normalizations that a file's metadata lists as folded into the layers before them."""
     layers = dict(layer_paths(model))
     told = foldings_from_json(metadata.get(FOLDED_KEY, "{}"))

@@ -75,7 +75,7 @@ class EditedOperation:
             place=place,
         )
 
-    def given_other(self, source: Source, operand: int, said: str) -> Edit:
+    def replace_operand(self, source: Source, operand: int, said: str) -> Edit:
         """Returns the edit that replaces an operand by another tensor of the call."""
         place, back = self.operation.place, self.number - source[0]
 

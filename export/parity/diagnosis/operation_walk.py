@@ -178,7 +178,7 @@ class OperationWalk:
         taken = {name for name in held if isinstance(name, str)} | self._replaced.keys()
         result = self._results[number][0]
         free = [
-            each for each in tensors.nearest(result) if each.tensor not in taken and _is_told(each, result, tensors)
+            each for each in tensors.nearest(result) if each.tensor not in taken and _is_certain(each, result, tensors)
         ]
         order = {name: place for place, name in enumerate(tensors.arrays)}
         distinct = dict[bytes, TensorMatch]()
@@ -194,10 +194,10 @@ class OperationWalk:
 def _find(result: Array, tensors: Tensors) -> TensorMatch | None:
     """Returns the tensor that has a result."""
     found = tensors.find(result, _SLACK * STRICT.flat_tolerance(result), set(tensors.names))
-    return found if found is not None and _is_told(found, result, tensors) else None
+    return found if found is not None and _is_certain(found, result, tensors) else None
 
 
-def _is_told(match: TensorMatch, result: Array, tensors: Tensors) -> bool:
+def _is_certain(match: TensorMatch, result: Array, tensors: Tensors) -> bool:
     """Whether a tensor has the axes of a result in order, or in another order that its shape proves."""
     is_plain = match.axes == tuple(range(result.ndim))
     return is_plain or tensors.arrays[match.tensor].shape != result.shape

@@ -12,7 +12,7 @@ from keras_pe.export.comparison.law import EPSILON, is_float
 from keras_pe.export.model.stored_weights import Folding
 from keras_pe.export.parity.diagnosis.relations import Change, all_but, factors
 from keras_pe.export.parity.diagnosis.relations.detection import OF_ROUNDED, find_change
-from keras_pe.export.parity.diagnosis.relations.scaling import said_rows
+from keras_pe.export.parity.diagnosis.relations.scaling import describe_rows
 from keras_pe.export.parity.diagnosis.weight_matching import forms_of
 from keras_pe.export.parity.diagnosis.weights import (
     WeightFault,
@@ -95,7 +95,7 @@ class _Fit:
                 rows = np.flatnonzero(out)
                 own = factors(self.weight, self.constant, axes).ravel()[rows]
                 text = "{rows}: besides rounding, values are multiplied by {least:.6g} to {most:.6g}."
-                facts = {"rows": said_rows(axis, rows, len(out)), "least": own.min(), "most": own.max()}
+                facts = {"rows": describe_rows(axis, rows, len(out)), "least": own.min(), "most": own.max()}
                 return Change(Cause.SCALED_VALUES, text, {"axis": axis}, facts)
         return None
 
@@ -116,7 +116,7 @@ def rounded_weights(
         model: The Keras model.
         constants: The numeric constants of the artifact, by name.
         dequantized: The values of integer constants, and the steps of their scales, by name.
-        told: The normalizations that are folded into the weights of layers, see `told_foldings`.
+        told: The normalizations that are folded into the weights of layers, see `recorded_foldings`.
     """
     variables, layer_of = float_variables(model)
     weights, packs = as_stored(variables, told), packed_weights(model)

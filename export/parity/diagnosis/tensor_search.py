@@ -108,7 +108,7 @@ class Tensors:
         matches = []
         for name in names:
             if name in self.arrays and self.arrays[name].size == output.size:
-                told = _layouts_told(self.arrays[name].shape, output.shape)
+                told = _possible_layouts(self.arrays[name].shape, output.shape)
                 layouts = _flatten(output, told or _layouts(output.shape))
                 found = (self._compare(name, values, axes) for axes, values in layouts)
                 fitting = sorted(found, key=lambda match: match.difference)
@@ -132,7 +132,7 @@ class Tensors:
             right: The names of tensors that are another, correct output.
         """
         same = self._holding(self.in_shape(match, shape), 0.0, {*self.names} - {match.tensor})
-        told = ((copy, _layouts_told(self.arrays[copy.tensor].shape, shape)) for copy in same)
+        told = ((copy, _possible_layouts(self.arrays[copy.tensor].shape, shape)) for copy in same)
         copies = {copy.tensor: copy for copy, layouts in told if copy.axes in (layouts or [copy.axes])}
         is_told = np.ptp(self._values(match.tensor)) > 0 and not any(name in right for name in copies)
         return replace(match, copies=tuple(copies.values()) if is_told else ())
@@ -155,7 +155,7 @@ class Tensors:
         return self._flat[name]
 
 
-def _layouts_told(shape: tuple[int, ...], expected: tuple[int, ...]) -> list[tuple[int, ...]]:
+def _possible_layouts(shape: tuple[int, ...], expected: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Returns the layouts that a shape shows, possibly with adjacent axes merged or split; empty if none fits.
 
     Wrong values must not choose a layout.

@@ -87,7 +87,7 @@ def compare_weights(
         model: The Keras model.
         constants: The numeric constants of the artifact, by name.
         foldable: The normalizations that may be folded into the weights of layers, see `possible_foldings`.
-        told: The normalizations that certainly are folded, see `told_foldings`.
+        told: The normalizations that certainly are folded, see `recorded_foldings`.
     """
     variables, layer_of = float_variables(model)
     weights = as_stored(variables, told)
@@ -162,7 +162,7 @@ def stored_weights(
     Args:
         model: The Keras model.
         constants: The numeric constants of the artifact, by name.
-        told: The normalizations that are folded into the weights of layers, see `told_foldings`.
+        told: The normalizations that are folded into the weights of layers, see `recorded_foldings`.
         may_be_cut: Whether the artifact may omit rows of a table, as for inputs of one fixed size.
     """
     variables, layer_of = float_variables(model)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from keras_pe.export.artifacts.quantization import count_quantized
 from keras_pe.export.errors import sentence
 from keras_pe.export.parity.presentation.figures import number
-from keras_pe.export.parity.presentation.filling import artifact_names, causes, skip_statements
+from keras_pe.export.parity.presentation.report_content import artifact_names, causes, skip_statements
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.results import (
     CaseResult,
@@ -183,7 +183,7 @@ def remarks(found: CheckResults) -> Iterator[Statement]:
             "The artifact computes in float32 and is compared in float32. "
             f"The model in its own precision differs from its float32 values by up to {max(gaps):.1e}.",
         )
-    left_out = {case.error: case.name for each in found.results for case in each.cases if not _is_told(case)}
+    left_out = {case.error: case.name for each in found.results for case in each.cases if not _is_explained(case)}
     for reason, name in left_out.items():
         yield Statement("left out", f"{name}: {reason}. Pass your own cases instead (inputs=...)")
     refused = [case for case in found.cases if case.error]
@@ -195,6 +195,6 @@ def remarks(found: CheckResults) -> Iterator[Statement]:
             yield Statement("", f"no case was valid: {hint}")
 
 
-def _is_told(case: CaseResult) -> bool:
+def _is_explained(case: CaseResult) -> bool:
     """Whether a case was compared, or the sentence about the reference gives the reason."""
     return case.status is not CaseStatus.SKIPPED or not case.error

@@ -9,13 +9,13 @@ import numpy as np
 from keras_pe.export.comparison.decisions import Decision, infer_decision, parse_decision
 from keras_pe.export.comparison.declarations import Declarations
 from keras_pe.export.comparison.law import MAX_FACTOR, Law, is_float, noise_floor
-from keras_pe.export.comparison.matching import as_names, match_inputs, match_outputs
+from keras_pe.export.comparison.matching import match_inputs, match_outputs, runner_names
 from keras_pe.export.comparison.references.interface import Interface, inferred_interface
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import computes_in_float32
 from keras_pe.export.errors import RuntimeFailedError, first_line
 from keras_pe.export.model.sizes.dimensions import sizes_in_words
-from keras_pe.export.parity.covered import compare_weights
+from keras_pe.export.parity.coverage import compare_weights
 from keras_pe.export.parity.data.batching import Feed
 from keras_pe.export.parity.data.shards import Shard, count
 from keras_pe.export.parity.data.source import DataError, DataSource
@@ -96,7 +96,7 @@ def _with_contents(reference: Reference, target: TargetRunner, found: TargetCali
 
     Stored weights may be rounded if an output decides, or the user accepts more than the strict tolerance policy.
     """
-    declarations = Declarations.from_artifact(target.path, as_names(found.names)).with_any_batch()
+    declarations = Declarations.from_artifact(target.path, runner_names(found.names)).with_any_batch()
     found = replace(found, declarations=declarations)
     decides = any(rule.decision is not None for rule in found.rules.values())
     try:

@@ -8,9 +8,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from keras_pe.export.comparison.matching import as_names, in_its_floats
+from keras_pe.export.comparison.matching import cast_to_runtime_floats, runner_names
 from keras_pe.export.errors import RuntimeDiedError, RuntimeFailedError, RuntimeHungError, RuntimeRefusedError
-from keras_pe.export.parity.data.batching import fixed_size, in_whole_batches
+from keras_pe.export.parity.data.batching import fixed_size, run_whole_batches
 from keras_pe.export.parity.data.shards import count
 from keras_pe.export.parity.work.job import Target
 from keras_pe.export.results import NameMatch
@@ -63,7 +63,7 @@ class TargetRunner:
 
     def begin_shard(self, names: Sequence[NameMatch], precision: str | None) -> None:
         """Resets the count of deaths, and sets the names of the artifact and the precision of the inputs."""
-        self._deaths, self._names, self._precision = 0, as_names(names), precision
+        self._deaths, self._names, self._precision = 0, runner_names(names), precision
 
     def load(self) -> None:
         """Loads the artifact, unless it is loaded and its process is alive.
@@ -101,7 +101,7 @@ class TargetRunner:
             self.load()
             if len(batches) > 1 and fixed_size(self.worker.inputs) is None:
                 try:
-                    answers = self.worker.run_all([self._in_runtime_floats(inputs) for inputs in batches])
+                    answers = self.worker.run_all([self._cast_to_runtime_floats(inputs) for inputs in batches])
                 except (RuntimeDiedError, RuntimeHungError):
                     self._is_loaded = False
                     raise
@@ -123,8 +123,8 @@ class TargetRunner:
     def _ask(self, inputs: Mapping[str, Array], rows: slice) -> tuple[Answer | None, RuntimeFailedError | None]:
         try:
             self.load()
-            part = self._in_runtime_floats({name: array[rows] for name, array in inputs.items()})
-            return Answer(rows, in_whole_batches(self.worker.run, self.worker.inputs, part)), None
+            part = self._cast_to_runtime_floats({name: array[rows] for name, array in inputs.items()})
+            return Answer(rows, run_whole_batches(self.worker.run, self.worker.inputs, part)), None
         except RuntimeRefusedError as error:
             return None, error
         except (RuntimeDiedError, RuntimeHungError) as error:
@@ -132,8 +132,8 @@ class TargetRunner:
             self._is_loaded = False
             return None, error
 
-    def _in_runtime_floats(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        return in_its_floats(self.worker, inputs, self._precision)
+    def _cast_to_runtime_floats(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        return cast_to_runtime_floats(self.worker, inputs, self._precision)
 
 
 def one_thread_environment() -> dict[str, str]:

@@ -25,7 +25,7 @@ from keras_pe.export.errors import (
 )
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, MissingCodeError, load_model, why_not_loaded
 from keras_pe.export.model.watch.keras_internals import python_code_allowed
-from keras_pe.export.parity.data.batching import Batch, in_whole_batches, whole_parts
+from keras_pe.export.parity.data.batching import Batch, run_whole_batches, whole_parts
 from keras_pe.export.parity.data.shards import count
 from keras_pe.export.parity.work.executors import Here
 from keras_pe.export.parity.work.job import Job, OpenedModel, Target
@@ -88,7 +88,7 @@ class Session:
 
     def truth(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns the outputs of the reference's float64 rebuild, after earlier requests have finished."""
-        return self._caller.submit(in_whole_batches, self.reference.truth, self.reference.inputs, inputs).result()
+        return self._caller.submit(run_whole_batches, self.reference.truth, self.reference.inputs, inputs).result()
 
     def noise(self, samples: Sequence[Arrays], precision: str | None) -> Sequence[Mapping[str, Array]]:
         """Returns the noise floors of each row of some samples, by output, or of each value in an accepted precision.
@@ -112,7 +112,7 @@ class Session:
 
     def _run_all(self, batches: Sequence[Mapping[str, Array]], in_float32: bool) -> list[Arrays]:
         run = self.reference.expect_in_float32 if in_float32 else self.reference.expect
-        return [in_whole_batches(run, self.reference.inputs, inputs) for inputs in batches]
+        return [run_whole_batches(run, self.reference.inputs, inputs) for inputs in batches]
 
 
 @contextlib.contextmanager

@@ -120,5 +120,5 @@ def test_rounding_that_drowns_every_answer_is_reported() -> None:
         def call(self, inputs: Any) -> Any:
             return keras.ops.sin(inputs * 1e7)
 
-    with pytest.raises(ExportError, match="Rounding moves Keras' own answer as far"):
+    with pytest.raises(ExportError, match="inconclusive"):
         check(Noise(), lambda x: np.cos(x.astype("float64") * 1e7))

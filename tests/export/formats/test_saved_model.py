@@ -17,8 +17,8 @@ from keras_pe.export import ExportError, Format, export_saved_model, read_artifa
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import InvalidArtifactError, TracingError
 from keras_pe.export.pipeline.smoke_test import check_artifact
-from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
+from keras_pe.export.runtimes.shared_workers import tensorflow_process
 from tests.export.counting import Counting
 
 

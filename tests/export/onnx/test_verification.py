@@ -14,7 +14,7 @@ from keras_pe.export import ExportError, InvalidArtifactError, UnsupportedError,
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.onnx.exporter import check_file, check_graph
-from keras_pe.export.runtimes.lending import onnxruntime_process
+from keras_pe.export.runtimes.shared_workers import onnxruntime_process
 
 
 def written(path: Path, nodes: list[Any], initializers: list[Any]) -> Path:

@@ -44,7 +44,7 @@ def test_every_check_calls_the_same_things_by_the_same_names_with_the_same_defau
         {name: (each.kind, each.default) for name, each in inspect.signature(each_check).parameters.items()}
         for each_check in (check_parity, check_dataset, replay_bundle)
     )
-    assert set(data) - set(parity) == {"data", "batching", "acceptance", "workers", "executor", "checkpoint_dir"}
+    assert set(data) - set(parity) == {"data", "batching", "acceptance", "workers", "checkpoint_dir"}
     assert set(replay) - set(parity) == {"bundle"}
     shared = set(parity) & set(data) - {"artifacts"}  # a sweep needs no artifacts
     assert {name: parity[name] for name in shared} == {name: data[name] for name in shared}

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from keras_pe.export.errors import ForeignExitError, ProcessDiedError, ProcessHungError
-from keras_pe.export.processes.process import Child, Room
+from keras_pe.export.processes.process import Child, TemporaryFolder
 from keras_pe.export.processes.serve import note
 from tests.source_tree import ROOT
 
@@ -24,7 +24,7 @@ PARENT = """
 import sys, threading
 from keras_pe.export.processes.process import Child
 child = Child("tests.export.processes.test_child:Held")
-print(child.ask("pid"), child.room.path, flush=True)
+print(child.ask("pid"), child.folder.path, flush=True)
 child.ask("compute")
 """
 
@@ -134,7 +134,7 @@ def test_a_child_that_computes_ends_with_a_parent_that_is_killed_and_its_folder_
         pass
     assert not is_there(int(pid))
     assert Path(folder).exists()
-    with Room():
+    with TemporaryFolder():
         assert not Path(folder).exists()
     assert [path.name for path in tmp_path.iterdir()] == ["keras-pe-demo"]
 
@@ -231,8 +231,8 @@ def test_an_unpicklable_argument_is_the_callers_error_and_the_child_ends() -> No
 
 
 def test_a_folder_in_use_stays_and_goes_at_the_end() -> None:
-    with Room() as one:
-        with Room() as other:
+    with TemporaryFolder() as one:
+        with TemporaryFolder() as other:
             assert one.path.exists()
             assert one.path != other.path
         assert not other.path.exists()
@@ -284,7 +284,7 @@ def test_a_folder_whose_file_system_grants_no_locks_is_made_once(
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr("keras_pe.export.processes.process.lock_descriptor", refuse_lock)
-    with Room() as one, Room() as other:
+    with TemporaryFolder() as one, TemporaryFolder() as other:
         assert sorted(tmp_path.iterdir()) == sorted([one.path, other.path])
     assert not list(tmp_path.iterdir())
 

@@ -9,7 +9,7 @@ from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.layer_paths import is_within
 from keras_pe.export.parity.diagnosis.causes.operations import operations_at_fault
-from keras_pe.export.parity.diagnosis.foldings import possible_foldings, told_foldings
+from keras_pe.export.parity.diagnosis.foldings import possible_foldings, recorded_foldings
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_weights
 from keras_pe.export.parity.diagnosis.outside_view import OutsideView
 from keras_pe.export.parity.diagnosis.probe import Probe
@@ -19,7 +19,7 @@ from keras_pe.export.parity.diagnosis.search import Explanation, explain
 from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
 from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
 from keras_pe.export.parity.diagnosis.sites.operations import other_operations
-from keras_pe.export.parity.diagnosis.sites.told_values import rounded_inside
+from keras_pe.export.parity.diagnosis.sites.output_values import rounded_inside
 from keras_pe.export.parity.diagnosis.weights import (
     WeightComparison,
     WeightFault,
@@ -49,7 +49,7 @@ def compared_weights(probe: Probe) -> Iterator[WeightComparison]:
     if constants:
         smallest = min((each for each in probe.run.expectations if each.outputs), key=rank)
         foldable = possible_foldings(calls_of(reference, reference.model, smallest.case.inputs))
-        told = told_foldings(reference.model, probe.runner.metadata())
+        told = recorded_foldings(reference.model, probe.runner.metadata())
         yield compare_weights(reference.model, constants, foldable, told)
 
 

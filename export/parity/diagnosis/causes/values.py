@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_pe.export.comparison.law import largest
-from keras_pe.export.comparison.matching import described_arrays, way_out
+from keras_pe.export.comparison.matching import describe_arrays, way_out
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.relations import close
 from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change, holds
@@ -119,9 +119,7 @@ def missing_and_extra(probe: Probe) -> Iterator[Finding]:
             allowed = 1e-4  # serves to recognize the output, not to judge it
             twin = next((other for other in extra if close(answer[other], expected[name], allowed)), None)
             if twin is None:
-                text = (
-                    f"The artifact returns {described_arrays(answer)}; the model returns {described_arrays(expected)}."
-                )
+                text = f"The artifact returns {describe_arrays(answer)}; the model returns {describe_arrays(expected)}."
                 text += f" {way_out(Path(probe.run.result.artifact))}" if extra else ""
                 yield Finding(Cause.MISSING_OUTPUT, text, output=name)
             else:

@@ -24,8 +24,8 @@ from keras_pe.export.parity.diagnosis.relations.quantization import (
 )
 from keras_pe.export.parity.diagnosis.relations.scaling import (
     all_one_value,
+    describe_rows,
     multiple,
-    said_rows,
     scaled_by_index,
     scaled_within_rows,
     values_out,
@@ -94,7 +94,7 @@ def few_rows(one: Array, other: Array, tolerance: float) -> Change | None:
         return None  # single values, which `few_values` reports one by one
     found_there = (relation(one.take(rows, axis), other.take(rows, axis), tolerance) for relation in _OF_ROWS)
     change = next((each for each in found_there if each is not None), None)
-    facts = {"rows": said_rows(axis, rows, one.shape[axis]), "error": np.abs(one - other).max()}
+    facts = {"rows": describe_rows(axis, rows, one.shape[axis]), "error": np.abs(one - other).max()}
     differ, there = "differs" if len(rows) == 1 else "differ", "" if change is None else f" There: {change}"
     text = f"{{rows}} {differ}, by up to {{error:.1e}}; the others agree.{there}"
     return Change(Cause.CHANGED_VALUES, text, {"axis": axis, "at": rows.tolist()}, facts)
@@ -180,7 +180,7 @@ def find_change(
         facts = {"count": int(broken.sum()), "size": broken.size, "place": [int(i) for i in np.argwhere(broken)[0]]}
         if (rows := rows_of(broken)) is not None and broken.sum() > 1:
             text += " They are in: {rows}."
-            facts["rows"] = said_rows(*rows, broken.shape[rows[0]])
+            facts["rows"] = describe_rows(*rows, broken.shape[rows[0]])
         return Change(Cause.NOT_A_NUMBER, text, {}, facts)
     forms = finite_forms(one, other)
     if all(is_same(*form, tolerance) for form in forms) and not np.isfinite(one).all():

@@ -61,7 +61,7 @@ def _scaled_along(candidates: Iterable[int], one: Array, other: Array, tolerance
                 text = f"{{rows}} are multiplied by {numbers}; the others agree."
             else:
                 text = "{rows} is multiplied by {least:.6g}; the others agree."
-            facts = {"rows": said_rows(axis, rows, found.size), "count": len(rows)}
+            facts = {"rows": describe_rows(axis, rows, found.size), "count": len(rows)}
             facts |= {"least": own.min(), "most": own.max()}
             return Change(Cause.SCALED_VALUES, text, {"axis": axis}, facts)
     return None
@@ -73,7 +73,7 @@ def values_out(one: Array, other: Array, tolerance: float) -> Array:
     return out
 
 
-def said_rows(axis: int, rows: Array, size: int) -> str:
+def describe_rows(axis: int, rows: Array, size: int) -> str:
     """Returns text that names some rows of an axis."""
     if len(rows) == 1:
         return f"Index {rows[0]} of axis {axis} (1 of {size:,})"

@@ -28,6 +28,7 @@ from keras_pe.export.parity.diagnosis.sites.operations import (
     repeated_activation,
     repeated_operations,
 )
+from keras_pe.export.parity.diagnosis.sites.output_values import changed_values
 from keras_pe.export.parity.diagnosis.sites.pixels import other_paddings, other_places
 from keras_pe.export.parity.diagnosis.sites.positions import (
     any_positions,
@@ -35,7 +36,6 @@ from keras_pe.export.parity.diagnosis.sites.positions import (
     other_schedules,
 )
 from keras_pe.export.parity.diagnosis.sites.scalings import any_rates
-from keras_pe.export.parity.diagnosis.sites.told_values import told_values
 
 
 class Seen(Flag):
@@ -88,7 +88,7 @@ SITES: dict[Site, Seen] = {
     other_sources: Seen.OUTPUTS,
     other_inputs: Seen.LAYER,
     added_operations: Seen.LAYER,
-    told_values: Seen.VALUES,
+    changed_values: Seen.VALUES,
     altered_inputs: Seen.INPUTS,
     several_layers: Seen.MODEL,
 }

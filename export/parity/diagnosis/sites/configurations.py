@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_pe.export.parity.diagnosis.call_positions import axes_of
 from keras_pe.export.parity.diagnosis.edits import Edits
+from keras_pe.export.parity.diagnosis.inferred_rotations import rates_of
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.sites.hypotheses import (
     FITS,
@@ -25,7 +26,6 @@ from keras_pe.export.parity.diagnosis.sites.hypotheses import (
     shown_rates,
 )
 from keras_pe.export.parity.diagnosis.sites.scalings import other_scalings, rounded_rates
-from keras_pe.export.parity.diagnosis.turns import rates_of
 from keras_pe.export.results import Cause
 from keras_pe.signal.distances import alibi_slopes
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.edits import Edit
+from keras_pe.export.parity.diagnosis.inferred_rotations import Rates, Turns, rates_of, turns_of, uniform_rates
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_attributes
 from keras_pe.export.parity.diagnosis.sites.attributes import cause_of
-from keras_pe.export.parity.diagnosis.turns import Rates, Turns, rates_of, turns_of, uniform_rates
 from keras_pe.export.results import Cause, OtherValue
 
 Config = Mapping[str, Any]

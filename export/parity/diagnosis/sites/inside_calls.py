@@ -106,7 +106,7 @@ def _other_operands(edited: EditedOperation) -> Edits:
     for number, operand in enumerate(operation.operands):
         for source in _sources_like(tape, edited.number, operand):
             said = f"given {tape.name(source)} as its operand {number + 1}"
-            yield edited.given_other(source, number, said)
+            yield edited.replace_operand(source, number, said)
     yield from _other_variables(edited)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from keras_pe.conventions.positions import NEAR, POSITION_RULES, PositionRule
 from keras_pe.export.parity.diagnosis.call_positions import positions_given
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
+from keras_pe.export.parity.diagnosis.inferred_rotations import positions_shown, rates_of, signal_of, turns_of
 from keras_pe.export.parity.diagnosis.layer_call import (
     LayerFault,
     arguments_of,
@@ -20,7 +21,6 @@ from keras_pe.export.parity.diagnosis.layer_call import (
     call,
     with_attributes,
 )
-from keras_pe.export.parity.diagnosis.turns import positions_shown, rates_of, signal_of, turns_of
 from keras_pe.export.results import Array, Cause, OtherValue
 from keras_pe.signal.formula import Float64Array
 

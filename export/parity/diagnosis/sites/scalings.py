@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.edits import Edits
+from keras_pe.export.parity.diagnosis.inferred_rotations import Rates
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.sites.hypotheses import (
     FITS,
@@ -22,7 +23,6 @@ from keras_pe.export.parity.diagnosis.sites.hypotheses import (
     plain,
     shown_rates,
 )
-from keras_pe.export.parity.diagnosis.turns import Rates
 from keras_pe.export.results import Cause, OtherValue
 from keras_pe.export.runtimes.runtime import as_dtype
 from keras_pe.signal.rope_scalings import ROPE_TYPES, RopeScaling, scaling_function

@@ -9,9 +9,9 @@ import pytest
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import (
     Case,
+    cast_case,
     cast_where_exact,
-    given_cases,
-    in_types_of,
+    parse_cases,
     read_case,
 )
 
@@ -27,13 +27,13 @@ def _written(path: Path) -> Path:
 def test_one_mapping_or_one_path_is_one_case(tmp_path):
     path = _written(tmp_path / "case.npz")
     for given in ({"x": X}, path, str(path), [{"x": X}], [path]):
-        (case,) = given_cases(given, ["x"])
+        (case,) = parse_cases(given, ["x"])
         np.testing.assert_array_equal(case.inputs["x"], X)
 
 
 def test_files_with_equal_names_in_two_folders_are_two_cases_with_two_names(tmp_path):
     paths = [_written(tmp_path / folder / "x.npz") for folder in ("a", "b")]
-    assert [case.name for case in given_cases(paths, ["x"])] == ["x", "x_1"]
+    assert [case.name for case in parse_cases(paths, ["x"])] == ["x", "x_1"]
 
 
 def test_inputs_and_the_outputs_expected_of_them_are_told_apart(tmp_path):
@@ -77,30 +77,30 @@ def test_a_file_that_cannot_be_read_is_a_sentence_with_its_name(tmp_path, name):
     path = _written(tmp_path / "case.npz")
     BREAK[name](path)
     with pytest.raises(ValueError, match=r"case\.npz"):
-        given_cases(path, ["x"])
+        parse_cases(path, ["x"])
 
 
 def test_a_missing_file_no_case_and_other_inputs_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"missing\.npz"):
-        given_cases(tmp_path / "missing.npz", ["x"])
+        parse_cases(tmp_path / "missing.npz", ["x"])
     with pytest.raises(ValueError, match="at least one case"):
-        given_cases([], ["x"])
+        parse_cases([], ["x"])
     with pytest.raises(ValueError, match="an array for each of x, z"):
-        given_cases({"x": X}, ["x", "z"])
+        parse_cases({"x": X}, ["x", "z"])
 
 
 @pytest.mark.parametrize("given", [None, 3, [None], [{"x": np.ones(1)}, 3]])
 def test_cases_that_are_neither_a_mapping_nor_a_path_are_refused_by_the_name_of_the_argument(given):
     with pytest.raises(TypeError, match=r"`inputs` must be mappings of names to arrays, or \.npz files\. Received: "):
-        given_cases(given, ["x"])
+        parse_cases(given, ["x"])
 
 
 def test_numbers_of_numpys_default_types_are_given_in_those_of_the_model():
     inputs = [TensorInfo("ids", ("batch",), "int32"), TensorInfo("x", ("batch",), "float32")]
-    case = in_types_of(Case("own", {"ids": np.array([1, 2]), "x": np.array([0.1, np.nan])}, ""), inputs)
+    case = cast_case(Case("own", {"ids": np.array([1, 2]), "x": np.array([0.1, np.nan])}, ""), inputs)
     assert {name: array.dtype.name for name, array in case.inputs.items()} == {"ids": "int32", "x": "float32"}
     with pytest.raises(ValueError, match=r"'ids' is int32\. Received: int64 values in 'own'"):
-        in_types_of(Case("own", {"ids": np.array([2**40]), "x": np.zeros(1)}, ""), inputs)
+        cast_case(Case("own", {"ids": np.array([2**40]), "x": np.zeros(1)}, ""), inputs)
 
 
 def test_stored_numbers_are_cast_where_nothing_is_lost():

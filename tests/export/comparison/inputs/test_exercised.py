@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_pe.export.comparison.inputs.input_roles import Role
-from keras_pe.export.parity.covered import input_coverage
+from keras_pe.export.parity.coverage import input_coverage
 from keras_pe.export.records import Coverage, TableCoverage, TensorInfo
 
 IDS, X = TensorInfo("ids", ("batch", "length"), "int32"), TensorInfo("x", ("batch", 3), "float32")

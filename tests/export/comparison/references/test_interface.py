@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from keras_pe.export import Border, Cause
 from keras_pe.export.artifacts.artifact import VERSION_KEY, TensorInfo
-from keras_pe.export.comparison.references.interface import Interface, in_layouts, inferred_interface
+from keras_pe.export.comparison.references.interface import Interface, inferred_interface, transpose_inputs
 from keras_pe.export.model.border_record import BorderRecord
 
 IMAGE = TensorInfo("image", ("batch", "height", "width", 3), "float32")
@@ -187,5 +187,5 @@ def test_a_file_of_this_package_whose_input_was_renamed_is_named(tmp_path: Path)
 def test_arrays_are_turned_where_only_that_fits() -> None:
     takes = [TensorInfo("image", ("batch", 3, "height", "width"), "uint8")]
     for shape, turned in (((2, 8, 9, 3), (2, 3, 8, 9)), ((2, 3, 8, 9), (2, 3, 8, 9)), ((2, 8, 9, 4), (2, 8, 9, 4))):
-        found = in_layouts({"image": np.zeros(shape)}, {"image": "channels_first"}, takes)
+        found = transpose_inputs({"image": np.zeros(shape)}, {"image": "channels_first"}, takes)
         assert found["image"].shape == turned

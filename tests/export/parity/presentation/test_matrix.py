@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from keras_pe.export.parity.parity_report import subject
-from keras_pe.export.parity.presentation.filling import matrix
+from keras_pe.export.parity.presentation.report_content import matrix
 from keras_pe.export.parity.presentation.sentences import group_results, remarks
 from keras_pe.export.parity.reports.text import render_text
 from tests.export.parity.presentation.samples import FAILING, PASSING

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from junitparser import Error, Failure, JUnitXml, Skipped
 
-from keras_pe.export.parity.presentation.filling import name_matches
+from keras_pe.export.parity.presentation.report_content import name_matches
 from keras_pe.export.results import NameMatch
 from tests.export.parity.presentation.samples import ALL, ARTIFACT, FAILING, PASSING
 

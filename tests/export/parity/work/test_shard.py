@@ -13,7 +13,7 @@ import pytest
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.parity.data.array_files import open_mapping
 from keras_pe.export.parity.data.batching import Batch, Batching, Feed
-from keras_pe.export.parity.data.shards import shards_of, travelling
+from keras_pe.export.parity.data.shards import shards_of, without_parts
 from keras_pe.export.parity.work import shard
 from keras_pe.export.parity.work.job import (
     Acceptance,
@@ -77,7 +77,7 @@ def test_the_verdict_on_a_row_depends_on_no_other_row_and_on_no_other_runtime(
     source = open_mapping({"x": np.repeat(np.arange(6, dtype=np.float32)[:, None] / 64, 2, axis=1)})
     targets = tuple(Target(Path(key), spec("Doubling"), key) for key in OFF)
     accepted = (Batching(batch_size=2), Acceptance(), Allowance())
-    job = Job(OpenedModel(Path("model"), "model"), targets, travelling(source), *accepted, None, 60.0)
+    job = Job(OpenedModel(Path("model"), "model"), targets, without_parts(source), *accepted, None, 60.0)
     feed = Feed.match((TensorInfo("x", ("rows", 2), "float32"),), job.batching, source.columns, source.name)
     rules = {"y": OutputRule(FLOOR, 8 * FLOOR, None)}
     calibration = Calibration("model", "", "", feed, {key: TargetCalibration(rules=rules) for key in OFF})

@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.parity.data.batching import fill_up, in_whole_batches
+from keras_pe.export.parity.data.batching import fill_up, run_whole_batches
 from keras_pe.export.parity.dataset.check import check_dataset
 from tests.cli.test_check_data import write_model
 
@@ -24,7 +24,7 @@ def test_every_row_is_answered_once_and_in_order(rows: int) -> None:
         return {"sum": inputs["x"].sum(axis=1) + inputs["y"]}
 
     inputs = {"x": np.arange(2.0 * rows).reshape(rows, 2), "y": np.arange(rows)}
-    found = in_whole_batches(run, TAKES, inputs)
+    found = run_whole_batches(run, TAKES, inputs)
     np.testing.assert_array_equal(found["sum"], inputs["x"].sum(axis=1) + inputs["y"])
     assert asked == [{"x": (3, 2), "y": (3,)}] * -(-rows // 3)
 

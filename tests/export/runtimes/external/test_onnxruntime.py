@@ -132,7 +132,7 @@ def test_a_lost_device_is_a_crash_by_name(worker: Worker) -> None:
 def test_a_hang_ends_after_the_timeout_and_leaves_no_process_and_no_file(name: str, path: Path) -> None:
     with Worker(need(name), timeout=60) as worker:
         worker.load(path)
-        room = worker.process.room.path
+        room = worker.process.folder.path
         for process in processes(worker, "session.mjs") + processes(worker, "--type=renderer"):
             os.kill(process, signal.SIGSTOP)
         worker._timeout = 2

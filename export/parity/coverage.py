@@ -9,7 +9,7 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeFailedError
-from keras_pe.export.parity.diagnosis.foldings import told_foldings
+from keras_pe.export.parity.diagnosis.foldings import recorded_foldings
 from keras_pe.export.parity.diagnosis.rounded_weights import rounded_weights
 from keras_pe.export.parity.diagnosis.weights import stored_weights
 from keras_pe.export.results import (
@@ -148,7 +148,7 @@ def compare_weights(
     constants = runner.weights() if reference.model is not None else None
     if not constants:
         return None, ()
-    told = told_foldings(reference.model, runner.metadata())
+    told = recorded_foldings(reference.model, runner.metadata())
     if may_be_rounded:
         weights, faults = rounded_weights(reference.model, constants, runner.dequantize(), told)
     else:

@@ -106,7 +106,7 @@ def measured_against(asked: Mapping[Path | None, Asked]) -> str:
     return f"{asked[None].reference.basis}{remark}"
 
 
-def as_of_model(result: RuntimeResult, asked: Asked) -> RuntimeResult:
+def with_caller_paths(result: RuntimeResult, asked: Asked) -> RuntimeResult:
     """Returns a result with the paths of layers in the caller's model and with the differences of the interface.
 
     Args:

@@ -14,7 +14,7 @@ import keras_pe
 from keras_pe.export import Cause, check_parity, export_onnx
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.reference import StoredReference
-from keras_pe.export.parity.covered import with_coverage
+from keras_pe.export.parity.coverage import with_coverage
 from keras_pe.export.records import Finding, RuntimeResult, StoredWeights
 from keras_pe.export.results import RunStatus
 from keras_pe.export.runtimes import RuntimeSpec

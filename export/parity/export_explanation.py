@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.inputs.sweep import given_roles, sweep
+from keras_pe.export.comparison.inputs.sweep import range_roles, sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
-from keras_pe.export.parity.presentation.filling import explain as sentence_on
+from keras_pe.export.parity.presentation.report_content import explain as sentence_on
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, Budget, OutOfTimeError
 from keras_pe.export.results import Array, Finding
 from keras_pe.export.runtimes.runner import Runner
@@ -30,7 +30,7 @@ def explain(runner: Runner, path: Path, reference: KerasReference, inputs: Mappi
         inputs: A case in which the two differ.
     """
     budget = Budget(DIAGNOSIS_SECONDS)
-    reference.roles = given_roles(reference.signature.values.ranges, reference.roles)
+    reference.roles = range_roles(reference.signature.values.ranges, reference.roles)
     expectations = list(_answers(reference, inputs, budget))
     run = run_cases(runner, runner.spec, path, reference, expectations)
     if run.result.passed:

@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from keras_pe.export.runtimes.model_server import OpenInferenceModel, exchange
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.served import OpenInferenceModel, exchange
 from tests.export.runtimes.servers import free_port, open_inference
 
 
@@ -53,7 +53,7 @@ def test_another_answer_is_an_error_that_quotes_it(server, path, said):
 
 
 def test_an_answer_beyond_the_limit_is_not_read(server, monkeypatch):
-    monkeypatch.setattr("keras_pe.export.runtimes.served.ANSWER_LIMIT", 12)
+    monkeypatch.setattr("keras_pe.export.runtimes.model_server.ANSWER_LIMIT", 12)
     with pytest.raises(ValueError, match="more than 12 bytes"):
         exchange(f"{server}/json")
 

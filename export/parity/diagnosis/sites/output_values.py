@@ -16,7 +16,7 @@ from keras_pe.export.results import Array, Cause
 _OF_HALF = 2.0**-6  # largest error of a few roundings to 16 bits, relative to the largest value
 
 
-def told_values(fault: LayerFault) -> Edits:
+def changed_values(fault: LayerFault) -> Edits:
     """Yields the change of an output, or of a summand of it, if the values show the change."""
     if fault.actual is None:
         return

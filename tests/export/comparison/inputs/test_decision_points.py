@@ -10,9 +10,9 @@ import pytest
 from keras import layers, ops
 
 from keras_pe.export import check_parity, export_onnx
-from keras_pe.export.comparison.inputs.borders import Borders, dealt
+from keras_pe.export.comparison.inputs.decision_points import Borders, dealt
 from keras_pe.export.comparison.inputs.input_roles import Role
-from keras_pe.export.comparison.inputs.sweep import given_roles, sweep
+from keras_pe.export.comparison.inputs.sweep import range_roles, sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 
 
@@ -155,7 +155,7 @@ def test_each_value_is_dealt_to_each_column_and_to_a_row_of_its_own() -> None:
 
 def test_borders_outside_the_range_that_was_given_are_not_drawn() -> None:
     found = {"x": Role("values", borders=Borders(beside=(-5.0, 0.5, 7.0), exact=(18.0,)))}
-    assert given_roles({"x": (0, 7)}, found)["x"].borders == Borders(beside=(0.5,))
+    assert range_roles({"x": (0, 7)}, found)["x"].borders == Borders(beside=(0.5,))
 
 
 def _bins(last: float) -> Callable[[Any], Any]:
