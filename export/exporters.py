@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.comparison.inputs.cases import GivenInputs
@@ -27,6 +27,7 @@ def export_onnx(
     inputs: GivenInputs | Sequence[GivenInputs] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
     border: Border | None = None,
+    state: Literal["arguments"] | None = None,
     opset_version: int = opsets.DEFAULT,
     external_data_threshold: int = SELF_CONTAINED,
     half_precision: bool = False,
@@ -53,6 +54,9 @@ def export_onnx(
         border: An input/output adapter around the model: another layout or dtype, preprocessing of inputs, a selection
             of outputs, or decisions on them. `sizes`, `inputs` and `ranges` then describe the artifact. The artifact
             records the adapter for checks.
+        state: "arguments" makes each variable that a call assigns an input and an output, such as `lstm_state_h` and
+            `lstm_state_h_out`. `Artifact.initial_state` returns the values before the first call. The batch becomes
+            free if the rows are independent. By default a model with state has no ONNX or LiteRT form.
         opset_version: The ONNX operator set, 15 to 25.
         external_data_threshold: The bytes of weights above which the weights are written to a second file, named
             `<file>.<hash of its content>.data`. Up to this size, one file contains everything.
@@ -75,7 +79,7 @@ def export_onnx(
     check_whole("opset_version", opset_version, opsets.EXPORTED[0], opsets.EXPORTED[-1])
     check_whole("external_data_threshold", external_data_threshold, 0)
     check_type("half_precision", half_precision, bool)
-    request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, progress)
+    request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, state, progress)
     return export(onnx_format(opset_version, external_data_threshold, half_precision), request, explain)
 
 
@@ -88,6 +92,7 @@ def export_saved_model(
     inputs: GivenInputs | Sequence[GivenInputs] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
     border: Border | None = None,
+    state: Literal["arguments"] | None = None,
     progress: Callable[[str], None] | bool | None = None,
 ) -> Artifact:
     """Exports a Keras model to a SavedModel with the signature `serving_default`.
@@ -99,7 +104,7 @@ def export_saved_model(
     Args:
         model: See `export_onnx`.
         filepath: The folder to write. The name must not end like a file of another format.
-        input_signature, sizes, inputs, ranges, border, progress: See `export_onnx`.
+        input_signature, sizes, inputs, ranges, border, state, progress: See `export_onnx`.
 
     Returns:
         The written artifact.
@@ -111,7 +116,7 @@ def export_saved_model(
         FileExistsError: If something that is not a SavedModel stands at `filepath`.
         ImportError: If a package is missing.
     """
-    request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, progress)
+    request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, state, progress)
     return export(saved_model_format(), request, explain)
 
 
@@ -124,6 +129,7 @@ def export_litert(
     inputs: GivenInputs | Sequence[GivenInputs] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
     border: Border | None = None,
+    state: Literal["arguments"] | None = None,
     progress: Callable[[str], None] | bool | None = None,
 ) -> Artifact:
     """Exports a Keras model to LiteRT. A model of half precision is exported as a float32 rebuild.
@@ -134,7 +140,7 @@ def export_litert(
     Args:
         model: See `export_onnx`.
         filepath: The `.tflite` file to write. The name must not end like a file of another format.
-        input_signature, sizes, inputs, ranges, border, progress: See `export_onnx`.
+        input_signature, sizes, inputs, ranges, border, state, progress: See `export_onnx`.
 
     Returns:
         The written artifact.
@@ -146,5 +152,5 @@ def export_litert(
         FileExistsError: If something that is not a LiteRT file stands at `filepath`.
         ImportError: If a package is missing.
     """
-    request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, progress)
+    request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, state, progress)
     return export(litert_format(), request, explain)

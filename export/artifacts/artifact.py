@@ -5,11 +5,15 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+
 from keras_pe.export.artifacts.contents import LayerContents, read_contents
 from keras_pe.export.artifacts.onnx_model import is_onnx
+from keras_pe.export.artifacts.state import State, states_from_json
 from keras_pe.shown import Shown, shown_bytes
 
 LAYERS_KEY = "keras_pe.layers"
@@ -32,6 +36,9 @@ NOTES_KEY = "keras_pe.notes"
 
 BORDER_KEY = "keras_pe.border"
 """The key of the input/output adapter of an artifact."""
+
+STATE_KEY = "keras_pe.state"
+"""The key of the inputs and outputs that carry the model's variables from call to call, see `State`."""
 
 VERSION_KEY = "keras_pe.version"
 """The key of the release of this package that made an artifact."""
@@ -139,6 +146,36 @@ class Artifact(Shown):
             return read_contents(self.path)
         except (ValueError, OSError) as error:
             raise ValueError(f"{self.path} {error}") from error
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """The variables that are inputs and outputs, in the order of the inputs; empty without `state="arguments"`.
+
+        Raises:
+            ValueError: If the metadata are damaged.
+        """
+        try:
+            return states_from_json(self.metadata.get(STATE_KEY, "[]"))
+        except ValueError as error:
+            raise ValueError(f"{self.path} {error}") from error
+
+    def initial_state(self, batch: int = 1) -> dict[str, npt.NDArray[Any]]:
+        """Returns the value of each state before the first call, by the name of its input.
+
+        The outputs end with the next values, in the same order: `state = dict(zip(state, outputs[-len(state):]))`.
+
+        Args:
+            batch: The number of rows, if the batch is free.
+
+        Returns:
+            Arrays of the shapes and dtypes in `states`; an empty dict for an artifact without state.
+
+        Raises:
+            ValueError: If `batch` is below 1, or the rows of the initial state differ and are not `batch` rows.
+        """
+        if isinstance(batch, bool) or not isinstance(batch, Integral) or batch < 1:
+            raise ValueError(f"`batch` must be a whole number from 1. Received: batch={batch!r}.")
+        return {state.input: state.start(int(batch)) for state in self.states}
 
     def _one_line(self) -> str:
         inputs, outputs = ("; ".join(map(str, each)) for each in (self.inputs, self.outputs))

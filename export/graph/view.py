@@ -186,8 +186,8 @@ def refuse_state_and_randomness(
         raise UnsupportedError(
             format,
             model,
-            f"{what} (operator {operator!r}), and {format.label} files keep no state. Make the state an input and an "
-            "output of the model, or export a SavedModel, which keeps it.",
+            f"{what} (operator {operator!r}), and {format.label} files keep no state. Export it with "
+            "state='arguments', which makes the state inputs and outputs, or export a SavedModel, which keeps it.",
             layer=view.layer(path),
             operator=operator,
         )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from keras_pe.export.artifacts.state import state_output
 from keras_pe.export.model.signature.declared import (
     declared,
     output_names,
@@ -40,6 +41,8 @@ class Border:
         postprocessing: The step for an output: "argmax", "softmax" or "sigmoid" along the last axis; "top5" or another
             count; a layer; or a function of `keras.ops`. With a count, the indices have the output's name, and the
             values are called `<name>_values`.
+        state: "arguments" makes every variable that a call of the model assigns an input `<layer>_<variable>` and an
+            output `<layer>_<variable>_out`. By default the artifact has no state.
 
     Raises:
         TypeError: If a field is of another type.
@@ -53,6 +56,7 @@ class Border:
     preprocessing: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     outputs: Sequence[str] | Mapping[str, str] | None = None
     postprocessing: Mapping[str, str | Callable[[Any], Any]] = field(default_factory=dict)
+    state: str | None = None
 
     def __post_init__(self) -> None:
         """Raises TypeError or ValueError if a field is invalid."""
@@ -61,6 +65,8 @@ class Border:
         self._check_names_and_steps()
         if self.batch is not None and (not is_integer(self.batch) or self.batch < 1):
             raise ValueError(f"`batch` must be a whole number from 1. Received: batch={self.batch!r:.80}")
+        if self.state not in (None, "arguments"):
+            raise ValueError(f"`state` must be 'arguments', or left out. Received: state={self.state!r:.80}")
         for name, layout in self.layout.items():
             if layout not in LAYOUTS:
                 raise ValueError(f"`layout` must be one of {', '.join(LAYOUTS)}. Received: {name!r}: {layout!r}.")
@@ -115,14 +121,23 @@ class Border:
         _check_names("preprocessing", self.preprocessing, names)
         for name, dtype in self.dtypes.items():
             _check_dtype(name, dtype)
-        inputs = {name: self._input(name, spec, fixed) for name, spec in specs.items()}
+        stateless = None
+        if self.state is not None:
+            from keras_pe.export.model.stateless import with_state_as_arguments
+
+            symbols = with_leaves(arguments, map(_symbol, specs, specs.values()))
+            stateless = with_state_as_arguments(model, symbols, names)
+        has_free_batch = stateless is not None and stateless.has_free_batch
+        inputs = {name: self._input(name, spec, fixed, has_free_batch) for name, spec in specs.items()}
         given = (self._to_model(name, inputs[name], spec_dtype(spec, name), met) for name, spec in specs.items())
-        results = model(*with_leaves(arguments, given))
-        own = unique(map(sanitize, output_names(model, results)), taken=names)
+        results, states = _called(model, stateless, with_leaves(arguments, given), self.batch)
+        own = unique(map(sanitize, output_names(model, results)), taken=[*names, *states, *map(state_output, states)])
         outputs = self._outputs(dict(zip(own, (y for _, y in leaves(results)), strict=True)), met)
         _check_names("layout", self.layout, [*names, *outputs])
         _check_names("dtypes", self.dtypes, [*names, *outputs])
         outputs = {name: self._from_model(name, y) for name, y in outputs.items()}
+        inputs |= {name: x for name, (x, _) in states.items()}
+        outputs |= {state_output(name): y for name, (_, y) in states.items()}
         return keras.Model(inputs, outputs, name=model.name), met
 
     def outer_shape(self, name: str, shape: Sequence[int | str | None]) -> Shape:
@@ -140,10 +155,11 @@ class Border:
             return (first, rest[-1], *rest[:-1])
         return (first, *rest[1:], rest[0]) if name in self.layout else (first, *rest)
 
-    def _input(self, name: str, spec: Any, fixed: FixedSizes | None) -> Any:
+    def _input(self, name: str, spec: Any, fixed: FixedSizes | None, has_free_batch: bool) -> Any:
         import keras
 
-        shape = self.outer_shape(name, [dim if isinstance(dim, int) else None for dim in spec_shape(spec, name)])
+        own = [dim if isinstance(dim, int) else None for dim in spec_shape(spec, name)]
+        shape = self.outer_shape(name, [None, *own[1:]] if has_free_batch else own)
         shape = shape if fixed is None else fixed.shape_of(name, shape)
         static = tuple(dim if isinstance(dim, int) else None for dim in shape)
         return keras.Input(batch_shape=static, dtype=self.dtypes.get(name, spec_dtype(spec, name)), name=name)
@@ -186,6 +202,38 @@ def _arguments(model: Any, input_signature: Any) -> tuple[Any, list[str]]:
         return map_leaves(signature.arguments, specs.__getitem__), list(specs)
     arguments, names = own.arguments(input_signature)
     return arguments, unique(map(sanitize, names))
+
+
+def _symbol(name: str, spec: Any) -> Any:
+    import keras
+
+    shape = [dim if isinstance(dim, int) else None for dim in spec_shape(spec, name)]
+    return keras.KerasTensor(shape, spec_dtype(spec, name))
+
+
+def _called(model: Any, stateless: Any, arguments: Any, batch: int | None) -> tuple[Any, dict[str, tuple[Any, Any]]]:
+    """Returns the results of a model, and the values of each state before and after the call, by the state's input.
+
+    Args:
+        model: The model.
+        stateless: The model with its state as arguments; None if its state is no argument.
+        arguments: The positional arguments of the model.
+        batch: The fixed size of the batch; None if the batch is free.
+    """
+    import keras
+
+    if stateless is None:
+        return model(*arguments), {}
+    inputs = {
+        state.input: keras.Input(
+            batch_shape=[batch if isinstance(dim, str) else dim for dim in state.shape],
+            dtype=state.dtype,
+            name=state.input,
+        )
+        for state in stateless.exchanged
+    }
+    results, new = stateless([*inputs.values()], arguments)
+    return results, dict(zip(inputs, zip(inputs.values(), new, strict=True), strict=True))
 
 
 def _check_names(title: str, given: Any, known: Any) -> None:

@@ -70,7 +70,8 @@ def export_elsewhere(export_here: Callable[[Request], Artifact], format: Format,
         except Exception as error:  # the configuration of a layer may raise any error
             reason = f"it cannot be saved for the TensorFlow backend: {first_line(error)}."
             raise UnsupportedError(format, model.name, reason) from error
-        given = Request(saved, Path(request.filepath).absolute(), signature, may_fix=request.may_fix)
+        kept = {name: getattr(request, name) for name in ("border_record", "border_notes", "may_fix")}
+        given = Request(saved, Path(request.filepath).absolute(), signature, **kept)
         modules = registering_modules(saved)
         try:
             artifact: Artifact = child.ask(

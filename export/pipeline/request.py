@@ -33,6 +33,7 @@ class Request:
         border: The input/output adapter between the artifact and the model.
         border_record: The adapter as the artifact records it, after `open_model` has wrapped the model in the adapter.
         border_notes: A sentence for each step of the adapter that the record omits.
+        state: "arguments" if the state of the model becomes inputs and outputs, see `Border`.
         progress: Called with the name of each stage when it starts; True shows a bar.
         fixed: The sizes that the adapter needs fixed; None if it needs no fixed size.
         may_fix: Whether the export may fix a size that is free in the model. `open_model` decides it: an
@@ -46,6 +47,7 @@ class Request:
     inputs: GivenInputs | Sequence[GivenInputs] | None = None
     ranges: Mapping[str, tuple[float, float]] | None = None
     border: Border | None = None
+    state: str | None = None
     progress: Callable[[str], None] | bool | None = None
     border_record: str | None = None
     border_notes: tuple[str, ...] = ()
@@ -90,19 +92,21 @@ class Request:
         """
         model = self.load_model_file()
         may_fix = self.input_signature is None
-        if self.border is None:
+        if self.border is not None:
+            check_type("border", self.border, Border)
+        border = self.border if self.state is None else replace(self.border or Border(), state=self.state)
+        if border is None:
             return replace(self, model=model, may_fix=may_fix)
-        check_type("border", self.border, Border)
         fixed = None
         try:
-            outer, given = self.border.traced_around(model, self.input_signature)
+            outer, given = border.traced_around(model, self.input_signature)
         except Exception as error:  # a layer may raise any error if a size is unknown
-            fixed = _fixed_around(self.border, model, self.sizes, first_line(error)) if may_fix else None
+            fixed = _fixed_around(border, model, self.sizes, first_line(error)) if may_fix else None
             if fixed is None:
                 raise
-            outer, given = self.border.traced_around(model, None, fixed)
-        record, lost = border_to_json(self.border, outer, given)
-        found = replace(self, model=outer, input_signature=None, border=None, fixed=fixed, may_fix=may_fix)
+            outer, given = border.traced_around(model, None, fixed)
+        record, lost = border_to_json(border, outer, given)
+        found = replace(self, model=outer, input_signature=None, border=None, state=None, fixed=fixed, may_fix=may_fix)
         return replace(found, border_record=record, border_notes=tuple(lost))
 
     def load_model_file(self) -> Any:

@@ -179,7 +179,7 @@ def _outputs(context: click.Context, parameter: click.Parameter, texts: Iterable
 
 
 # The fields of a `Border`, see `border_of`.
-BORDER_FIELDS = ("batch", "renamed", "dtypes", "layout", "preprocessing", "outputs", "postprocessing")
+BORDER_FIELDS = ("batch", "renamed", "dtypes", "layout", "preprocessing", "outputs", "postprocessing", "state")
 border_options = with_options(
     click.option("--batch", type=click.IntRange(min=1), help="The one size of the batch. Default: what the model has."),
     click.option(
@@ -226,6 +226,11 @@ border_options = with_options(
         callback=_pairs,
         metavar="NAME=STEP",
         help="argmax, softmax, sigmoid, or top5 and the like, of the last axis of an output.",
+    ),
+    click.option(
+        "--state",
+        type=click.Choice(["arguments"]),
+        help="Make each variable that a call assigns an input and an output of the artifact.",
     ),
 )
 

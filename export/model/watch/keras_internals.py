@@ -90,6 +90,23 @@ def compute_output_spec(function: Callable[..., Any], *arguments: Any) -> Any:
     return backend.compute_output_spec(function, *arguments)
 
 
+@contextlib.contextmanager
+def with_free_batch(variables: Iterable[Any], layers: Iterable[Any]) -> Iterator[None]:
+    """Lets variables take values of any batch, and recurrent layers any batch beside their states, in this thread.
+
+    Args:
+        variables: The variables, whose first axis is the batch.
+        layers: The layers that assign values to them.
+    """
+    with contextlib.ExitStack() as stack:
+        for variable in variables:
+            stack.enter_context(replaced_attributes(variable, {"_shape": (None, *variable.shape[1:])}))
+        for layer in layers:
+            if getattr(layer, "_expected_batch_size", None) is not None:
+                stack.enter_context(replaced_attributes(layer, {"_expected_batch_size": None}))
+        yield
+
+
 def replaced_causal_masks(layers: Iterable[Any], mask: Callable[..., Any]) -> AbstractContextManager[None]:
     """Gives Keras' own attention layers another function that makes their causal masks, in this thread.
 

@@ -38,6 +38,37 @@ def state_left_alone(mapping: Iterable[tuple[Any, Any]] = ()) -> Any:
     return Scope()
 
 
+def exchanged_state(mapping: Iterable[tuple[Any, Any]]) -> Any:
+    """Returns a context in which variables have other values, and keep the assignments to themselves.
+
+    All other variables have the values of the context around it. The value of the context is Keras' scope, whose
+    `get_current_value` returns what was assigned. A value may have another batch than its variable.
+
+    Args:
+        mapping: The variables and their values.
+    """
+    import keras
+
+    class Scope(keras.StatelessScope):  # type: ignore[misc]  # Keras has no types
+        def __init__(self) -> None:
+            super().__init__()
+            # The constructor of Keras would refuse another batch.
+            self.state_mapping = {id(v): keras.ops.convert_to_tensor(value, v.dtype) for v, value in mapping}
+
+        def get_current_value(self, variable: Any) -> Any:
+            known = super().get_current_value(variable)
+            around = self.original_scope
+            return around.get_current_value(variable) if known is None and around is not None else known
+
+        def add_update(self, update: tuple[Any, Any]) -> None:
+            if id(update[0]) in self.state_mapping or self.original_scope is None:
+                super().add_update(update)
+            else:
+                self.original_scope.add_update(update)
+
+    return Scope()
+
+
 @dataclass(frozen=True)
 class LayerCall:
     """One call of a layer or of an operation.

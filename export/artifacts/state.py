@@ -1,0 +1,76 @@
+"""The state of an artifact: the inputs and outputs that carry the model's variables from call to call."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def state_output(name: str) -> str:
+    """Returns the name of the output that has the next value of an input."""
+    return f"{name}_out"
+
+
+@dataclass(frozen=True)
+class State:
+    """One variable of a model, which an artifact takes and returns.
+
+    Attributes:
+        input: The name of the input with the value before a call.
+        output: The name of the output with the value after a call, which is the input of the next call.
+        shape: The shape; the first entry is "batch" if every row of the batch has a state of its own, for any batch.
+        dtype: NumPy's name of the element type.
+        initial: The value before the first call: one number for all elements, or nested lists of one row or of all.
+    """
+
+    input: str
+    output: str
+    shape: tuple[int | str, ...]
+    dtype: str
+    initial: Any
+
+    def start(self, batch: int) -> npt.NDArray[Any]:
+        """Returns the value before the first call.
+
+        Raises:
+            ValueError: If the rows of the initial state differ, and their number is not `batch`.
+        """
+        shape = tuple(batch if isinstance(size, str) else size for size in self.shape)
+        value = np.asarray(self.initial, self.dtype)
+        if value.ndim == len(shape) and value.shape != shape:
+            raise ValueError(
+                f"`batch` must be {len(value)}: the initial rows of {self.input!r} differ. Received: {batch}."
+            )
+        return np.broadcast_to(value, shape).copy()
+
+
+def initial_value(value: npt.NDArray[Any], has_rows: bool) -> Any:
+    """Returns an array as the attribute `initial` of a state, in the shortest form.
+
+    Args:
+        value: The value of a variable.
+        has_rows: Whether the first axis is the batch.
+    """
+    if value.size and (value == value.flat[0]).all():
+        return value.flat[0].item()
+    return (value[0] if has_rows and (value == value[:1]).all() else value).tolist()
+
+
+def states_to_json(states: Iterable[State]) -> str:
+    """Returns the states as the text of an artifact's metadata."""
+    return json.dumps([asdict(state) for state in states])
+
+
+def states_from_json(text: str) -> tuple[State, ...]:
+    """Returns the states that `states_to_json` has written.
+
+    Raises:
+        ValueError: If the text is not such a record.
+    """
+    try:
+        return tuple(State(**{**each, "shape": tuple(each["shape"])}) for each in json.loads(text))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"has a state that cannot be read ({type(error).__name__}: {error}).") from error

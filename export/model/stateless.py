@@ -1,0 +1,224 @@
+"""A model whose state is among its inputs and outputs: every variable that a call assigns becomes an argument."""
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_pe.export.artifacts.state import State, initial_value, state_output
+from keras_pe.export.model.sizes.dimensions import Kind
+from keras_pe.export.model.watch.keras_internals import all_layers, compute_output_spec, with_free_batch
+from keras_pe.export.model.watch.nesting import leaves, sanitize, unique, with_leaves
+from keras_pe.export.model.watch.recording import exchanged_state, state_left_alone
+from keras_pe.export.model.watch.traceable import operators_before
+
+_LENGTHS = (6, 16, 64, 1)  # sizes of free dimensions on which rows are compared
+
+_Place = tuple[int, str, int]
+"""The place of a variable: the index of its layer, the attribute, and the index in the attribute. A rebuild has it."""
+
+
+@keras.saving.register_keras_serializable("keras_pe")
+class Stateless(keras.Model):  # type: ignore[misc]  # Keras has no types
+    """Calls a model with given values of its variables, and returns the values that the call assigns.
+
+    Args:
+        model: A built model.
+        places: The place of each variable that is an argument.
+        names: The name of each variable as an input of an artifact.
+        free: Whether the first axis of each variable is the batch, and may have any size.
+        initial: The value of each variable before the first call, see `State`.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        places: Sequence[_Place],
+        names: Sequence[str],
+        free: Sequence[bool],
+        initial: Sequence[Any],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.model = model
+        self._places = [(int(number), str(attribute), int(place)) for number, attribute, place in places]
+        self._names, self._free, self._initial = [*names], [*free], [*initial]
+        self.built = True
+
+    def call(self, states: Any, arguments: Any) -> Any:
+        """Returns the model's results, and the values of the variables after the call.
+
+        Args:
+            states: The values of the variables before the call.
+            arguments: The positional arguments of the model.
+        """
+        variables = _at(self.model, self._places)
+        free = [variable for variable, is_free in zip(variables, self._free, strict=True) if is_free]
+        with with_free_batch(free, all_layers(self.model)) if free else contextlib.nullcontext():
+            mapping = zip(variables, states, strict=True)
+            with exchanged_state(mapping) as scope:
+                results = self.model(*arguments)
+                return results, [scope.get_current_value(variable) for variable in variables]
+
+    @property
+    def has_free_batch(self) -> bool:
+        """Whether the batch may have any size, although the model fixes it."""
+        return any(self._free)
+
+    @property
+    def exchanged(self) -> tuple[State, ...]:
+        """The inputs and outputs of the state, in the order of the call."""
+        variables = _at(self.model, self._places)
+        pairs = [(tuple(v.shape), is_free) for v, is_free in zip(variables, self._free, strict=True)]
+        shapes = [(Kind.BATCH.value, *shape[1:]) if is_free else shape for shape, is_free in pairs]
+        dtypes = [str(keras.backend.standardize_dtype(v.dtype)) for v in variables]
+        return tuple(map(State, self._names, map(state_output, self._names), shapes, dtypes, self._initial))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        model = keras.saving.serialize_keras_object(self.model)
+        own = {"places": self._places, "names": self._names, "free": self._free, "initial": self._initial}
+        return {"name": self.name, "model": model, **own}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Mapping[str, Any] | None = None) -> "Stateless":
+        """Returns the model of a configuration."""
+        model = keras.saving.deserialize_keras_object(config["model"], custom_objects)
+        return cls(**{**config, "model": model})
+
+
+def with_state_as_arguments(model: Any, arguments: Any, taken: Iterable[str]) -> Stateless:
+    """Returns a model with its state as arguments. The batch becomes free if rows then do not depend on each other.
+
+    Args:
+        model: A built model.
+        arguments: The positional arguments of a call, with a `keras.KerasTensor` at each leaf.
+        taken: The names of the other inputs.
+
+    Raises:
+        ValueError: If a call assigns no variable.
+    """
+    specs = [spec for _, spec in leaves(arguments)]
+    places = _assigned(model, arguments, specs)
+    if not places:
+        raise ValueError(
+            f"`state` must be left out for a model that keeps no state. Received: {model.name!r}, whose calls assign "
+            "no variable."
+        )
+    variables = _at(model, places)
+    batches = {spec.shape[0] if spec.shape else None for spec in specs}
+    batch = batches.pop() if len(batches) == 1 else None
+    initial = [keras.ops.convert_to_numpy(variable.value) for variable in variables]
+    for rank in (1, 2):  # an axis of size 1 need not be the batch: a counter may have the shape (1,)
+        free = [value.ndim >= rank and value.shape[0] == (batch or 1) for value in initial]
+        if any(free) and _has_independent_rows(model, arguments, specs, places, free, initial):
+            break
+    else:
+        free = [False] * len(variables)
+    starts = [initial_value(value, is_free) for value, is_free in zip(initial, free, strict=True)]
+    names = unique(map(partial(_name, model), variables, places), taken)
+    return Stateless(model, places, names, free, starts, name=model.name)
+
+
+def _variables(model: Any) -> dict[_Place, Any]:
+    """Returns the variables that the layers of a model hold, by their places."""
+    found: dict[_Place, Any] = {}
+    seen = set[int]()
+    for number, layer in enumerate(all_layers(model)):
+        for attribute, value in list(vars(layer).items()):
+            for place, (_, each) in enumerate(leaves(value)):
+                if isinstance(each, keras.Variable) and id(each) not in seen and not attribute.startswith("_"):
+                    seen.add(id(each))
+                    found[number, attribute, place] = each
+    return found
+
+
+def _at(model: Any, places: Sequence[_Place]) -> list[Any]:
+    known = _variables(model)
+    return [known[place] for place in places]
+
+
+def _assigned(model: Any, arguments: Any, specs: Sequence[Any]) -> list[_Place]:
+    """Returns the places of the variables that a call assigns values to which depend on inputs or on variables."""
+    found: dict[int, Any] = {}
+
+    def call(tensors: Sequence[Any]) -> Any:
+        with state_left_alone() as scope:
+            results = model(*with_leaves(arguments, tensors))
+            found.update((key, scope.get_current_value(each)) for key, each in scope.assigned.items())
+        return results
+
+    compute_output_spec(call, list(specs))
+    places = {id(variable): place for place, variable in _variables(model).items()}
+    return [places[key] for key, value in found.items() if key in places and _varies(value)]
+
+
+def _varies(value: Any) -> bool:
+    """Returns whether a value depends on an argument or a variable. On other backends than TensorFlow, it may."""
+    if keras.backend.backend() != "tensorflow" or not hasattr(value, "op"):
+        return True
+    return any(operator.type == "Placeholder" for operator in operators_before([value]))
+
+
+def _name(model: Any, variable: Any, place: _Place) -> str:
+    """Returns the name of a variable as an input: its path, or for a recurrent layer the layer's path and the role."""
+    path = variable.path.removeprefix(f"{model.name}/")
+    layer = all_layers(model)[place[0]]
+    if not path.endswith("/rnn_state"):
+        return sanitize(path)
+    keys, _ = leaves(layer.states)[place[2]]
+    is_stacked = hasattr(layer.cell, "cells")
+    number = int([*keys[1:], 0][0] if is_stacked else keys[0])
+    role = "hc"[number] if number < 2 else str(number)
+    return sanitize(path.removesuffix("rnn_state") + f"state_{role}" + (f"_{keys[0]}" if is_stacked else ""))
+
+
+def _has_independent_rows(
+    model: Any,
+    arguments: Any,
+    specs: Sequence[Any],
+    places: Sequence[_Place],
+    free: Sequence[bool],
+    initial: Sequence[Any],
+) -> bool:
+    """Returns whether twice the batch returns what each half of its rows returns, in the second of two calls."""
+    outer = Stateless(model, places, [], free, [], name=model.name)
+    rng = np.random.default_rng(0)
+    for length in _LENGTHS:
+        rows = 2 * (specs[0].shape[0] or 1)
+        shapes = [(rows, *(length if size is None else size for size in spec.shape[1:])) for spec in specs]
+        calls = [[_draw(rng, *each) for each in zip(shapes, specs, strict=True)] for _ in range(2)]
+        states = [
+            np.concatenate([value] * 2) if is_free else value for value, is_free in zip(initial, free, strict=True)
+        ]
+        try:
+            whole = _called_twice(outer, arguments, calls, states)
+            halves = [
+                _called_twice(outer, arguments, [[x[part] for x in call] for call in calls], initial)
+                for part in (slice(None, rows // 2), slice(rows // 2, None))
+            ]
+        except Exception:  # a layer may raise any error on another batch or length
+            continue
+        return all(
+            np.allclose(one, np.concatenate(parts) if one.ndim and len(one) == rows else parts[0], 1e-3, 1e-4)
+            for one, *parts in zip(whole, *halves, strict=True)
+        )
+    return False
+
+
+def _draw(rng: np.random.Generator, shape: tuple[int, ...], spec: Any) -> Any:
+    if keras.backend.is_float_dtype(spec.dtype):
+        return rng.normal(size=shape).astype(spec.dtype)
+    return rng.integers(0, 2, shape).astype(spec.dtype)
+
+
+def _called_twice(outer: Stateless, arguments: Any, calls: Sequence[Any], states: Sequence[Any]) -> list[Any]:
+    """Returns the outputs and the states of the second call, which goes on from the first."""
+    with state_left_alone():
+        for arrays in calls:
+            tensors = [keras.ops.convert_to_tensor(array) for array in arrays]
+            results, states = outer.call(states, with_leaves(arguments, tensors))
+    return [keras.ops.convert_to_numpy(each) for each in (*(y for _, y in leaves(results)), *states)]
