@@ -22,13 +22,16 @@ _NULS = "trailing_nuls"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a constant time of writing, so that equal content gives equal bytes
 
 
-def write_archive(path: Path | IO[bytes], content: Mapping[str, Any], script: str = "") -> None:
+def write_archive(
+    path: Path | IO[bytes], content: Mapping[str, Any], script: str = "", files: Mapping[str, bytes] | None = None
+) -> None:
     """Writes mappings, sequences, plain values and arrays of any type.
 
     Args:
         path: The file, or a stream.
         content: The values, by name.
         script: Python code that `python FILE` runs.
+        files: Other members by name, which `read_archive` does not return.
     """
     arrays: dict[str, Array] = {}
     plain = json.dumps(_without_arrays(content, "", arrays), separators=(",", ":"))
@@ -36,6 +39,8 @@ def write_archive(path: Path | IO[bytes], content: Mapping[str, Any], script: st
         file.writestr(_member(MANIFEST), plain)
         if script:
             file.writestr(_member("__main__.py"), script)
+        for name, member in (files or {}).items():
+            file.writestr(_member(name), member)
         for name, array in arrays.items():
             with file.open(_member(f"{name}.npy"), "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, _storable(array), allow_pickle=False)

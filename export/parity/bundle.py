@@ -1,6 +1,7 @@
 """A replay bundle: one `.npz` file with the arrays of every failure and a description in `manifest.json`.
 
 `python BUNDLE` runs the failures by the script `__main__.py` in the bundle. It needs NumPy and the runtime only.
+`python BUNDLE --part` runs `part-K.onnx`, the smallest part of the K-th failure's ONNX file that fails alone.
 The arrays are `arrays/K/NAME`. Each K is one set of inputs or outputs, which several failures may share.
 A failure in the manifest lists its inputs in order, its expected outputs and its actual outputs by their K.
 """
@@ -17,11 +18,13 @@ from keras_pe.export.dependencies import require
 from keras_pe.export.errors import check_type
 from keras_pe.export.parity import bundle_script
 from keras_pe.export.parity.archive import MANIFEST, read_archive, write_archive
+from keras_pe.export.parity.failing_part import FailingPart, find_failing_part
 from keras_pe.export.publishing.staging import staged_file
 from keras_pe.export.results import Allowance, Array, Cause, CheckResults, Finding, OtherValue, Recording, RuntimeResult
+from keras_pe.export.runtimes.registry import known_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeName
 
-_VERSION = 4
+_VERSION = 5
 
 _Stored = dict[int, tuple[int, Mapping[str, Array]]]  # maps the id() of a set of arrays to its number and the set
 
@@ -95,6 +98,8 @@ def write_bundle(report: CheckResults, path: str | os.PathLike[str]) -> None:
     if any(each.format == Format.ONNX for each, _ in failed):
         require("write_bundle", "onnx")
     stored: _Stored = {}
+    specs = {spec.name: spec for spec in known_runtimes() if spec.installed}
+    parts = [find_failing_part(result, recording, specs.get(result.runtime)) for result, recording in failed]
     content = {
         "version": _VERSION,
         "model": report.model,
@@ -102,11 +107,15 @@ def write_bundle(report: CheckResults, path: str | os.PathLike[str]) -> None:
         "allowance": asdict(report.allowance),
         "seed": report.seed,
         "versions": dict(report.versions),
-        "failures": [_describe(result, recording, path.parent, stored) for result, recording in failed],
+        "failures": [
+            _describe(result, recording, path.parent, stored, part)
+            for (result, recording), part in zip(failed, parts, strict=True)
+        ],
         "arrays": [arrays for _, arrays in stored.values()],
     }
-    with staged_file(path, "The bundle") as part:
-        write_archive(part, content, script=Path(bundle_script.__file__).read_text("utf-8"))
+    files = {f"part-{number}.onnx": part.model for number, part in enumerate(parts) if not isinstance(part, str)}
+    with staged_file(path, "The bundle") as staged:
+        write_archive(staged, content, script=Path(bundle_script.__file__).read_text("utf-8"), files=files)
 
 
 def read_bundle(path: str | os.PathLike[str]) -> Bundle:
@@ -132,7 +141,9 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
         ) from error
 
 
-def _describe(result: RuntimeResult, recording: Recording, home: Path, stored: _Stored) -> dict[str, Any]:
+def _describe(
+    result: RuntimeResult, recording: Recording, home: Path, stored: _Stored, part: FailingPart | str
+) -> dict[str, Any]:
     """Returns the entry of a failure in the manifest, and adds the arrays of the failure to `stored`."""
 
     def number(arrays: Mapping[str, Array]) -> int:
@@ -155,6 +166,10 @@ def _describe(result: RuntimeResult, recording: Recording, home: Path, stored: _
         "status": result.status,
         "error": result.error,
         "findings": [asdict(finding) for finding in result.findings],
+        "layer": None if recording.layer is None else vars(recording.layer),
+        "part": part
+        if isinstance(part, str)
+        else {"inputs": part.inputs, "expected": part.expected, "actual": part.actual},
     }
 
 

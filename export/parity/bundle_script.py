@@ -1,7 +1,8 @@
 """Runs a replay bundle without keras_pe: `python failure.npz [ARTIFACT]`. A bundle holds this file as `__main__.py`.
 
-It needs NumPy and the runtime of the failure: onnxruntime, ai-edge-litert or tensorflow. It exits with 1 if the
-artifact still differs from the expected outputs, 0 if it does not, and 2 if it cannot run.
+`python failure.npz --part` runs the part of an ONNX file that fails alone, without the artifact. The script needs NumPy
+and the runtime of the failure: onnxruntime, ai-edge-litert or tensorflow. It exits with 1 if the artifact or the part
+still differs from the expected outputs, 0 if it does not, and 2 if it cannot run.
 """
 
 import io
@@ -20,7 +21,7 @@ Run = Callable[[Arrays], Arrays]
 _LEVELS = {"disabled": "DISABLE_ALL", "basic": "ENABLE_BASIC", "extended": "ENABLE_EXTENDED", "layout": "ENABLE_LAYOUT"}
 
 
-def _open_onnx(path: str, variant: str) -> Run:
+def _open_onnx(path: str | bytes, variant: str) -> Run:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -93,7 +94,7 @@ def _read(bundle: Path) -> tuple[list[dict[str, Any]], list[Arrays]]:
     return content["failures"], content["arrays"]
 
 
-def _largest(expected: Any, actual: Any) -> float:
+def largest_difference(expected: Any, actual: Any) -> float:
     """Returns the largest difference of two arrays, or infinity if their shapes, texts or NaNs differ."""
     if expected.shape != actual.shape:
         return np.inf
@@ -139,25 +140,48 @@ def _replay(failure: Mapping[str, Any], arrays: list[Arrays], home: Path, given:
     except Exception as error:  # the recorded failure may be an error of the runtime
         print(f"  {type(error).__name__}: {error}")
         return True
-    expected, recorded = arrays[failure["expected"]], arrays[failure["actual"]]
+    return _differs(actual, arrays[failure["expected"]], arrays[failure["actual"]])
+
+
+def _differs(actual: Arrays, expected: Arrays, recorded: Arrays) -> bool:
+    """Prints the largest difference of each output, and returns whether one counts as a fault."""
     is_there = False
     for output, value in expected.items():
         if output not in actual:
             print(f"  {output}: missing")
             is_there = True
             continue
-        now = _largest(value, actual[output])
-        was = _largest(value, recorded[output]) if output in recorded else np.inf
+        now = largest_difference(value, actual[output])
+        was = largest_difference(value, recorded[output]) if output in recorded else np.inf
         print(f"  {output}: largest difference {now:.2g}, recorded {was:.2g}")
         is_there |= now >= _limit(value, was)
     return is_there
 
 
+def _run_parts(failures: list[dict[str, Any]], bundle: Path) -> bool:
+    """Runs each part that fails alone, prints its differences, and returns whether one still fails."""
+    found = []
+    for number, failure in enumerate(failures):
+        part = failure["part"]
+        if isinstance(part, str):
+            print(f"{failure['runtime']}: {part}", file=sys.stderr)
+            continue
+        with zipfile.ZipFile(bundle) as file:
+            model = file.read(f"part-{number}.onnx")
+        print(f"{failure['runtime']} on part-{number}.onnx ({len(model)} bytes) from {', '.join(part['inputs'])}")
+        found.append(_differs(_open_onnx(model, failure["variant"])(part["inputs"]), part["expected"], part["actual"]))
+    if not found:
+        sys.exit(2)
+    return any(found)
+
+
 def main() -> None:
-    """Replays every failure of the bundle that contains this file."""
+    """Replays every failure of the bundle that contains this file, or runs its parts."""
     bundle, given = Path(sys.argv[0]), sys.argv[1] if len(sys.argv) > 1 else None
     failures, arrays = _read(bundle)
     try:
+        if given == "--part":
+            sys.exit(1 if _run_parts(failures, bundle) else 0)
         found = [_replay(failure, arrays, bundle.parent, given) for failure in failures]
     except ImportError as error:
         print(f"It needs the package {error.name!r}.", file=sys.stderr)

@@ -81,6 +81,29 @@ class NameMatch:
     by_order: bool
 
 
+@dataclass(frozen=True)
+class LayerRecording:
+    """The arrays of a layer at fault, in the case in which it was located.
+
+    Attributes:
+        layer: The layer's path.
+        case: The inputs of the model in that case.
+        inputs: The inputs of the layer, in order.
+        expected: The reference's output, with its axes in the order of the artifact's tensor if there is one.
+        tolerance: The tolerance on the difference; zero if no tensor shows the layer.
+        tensor: The artifact's tensor of the output; None if the artifact shows none.
+        actual: The values of that tensor; None without a tensor.
+    """
+
+    layer: str
+    case: Mapping[str, Array]
+    inputs: tuple[Array, ...]
+    expected: Array
+    tolerance: float = 0.0
+    tensor: str | None = None
+    actual: Array | None = None
+
+
 @dataclass(frozen=True, repr=False)
 class Recording(Shown):
     """The arrays of a failing runtime's worst case. They are not part of the report as JSON.
@@ -92,6 +115,7 @@ class Recording(Shown):
         actual: The runtime's outputs, empty where it gave none.
         truth: The float64 rebuild's outputs, empty where there is none.
         before: Earlier inputs of the runtime, in this order: its state may depend on them.
+        layer: The first layer at fault; None if none was located.
     """
 
     case: str
@@ -100,6 +124,7 @@ class Recording(Shown):
     actual: Mapping[str, Array]
     truth: Mapping[str, Array] = field(default_factory=dict)
     before: tuple[Mapping[str, Array], ...] = ()
+    layer: LayerRecording | None = None
 
     def details(self) -> Mapping[str, str]:
         """Returns what a notebook shows, by name."""

@@ -1,6 +1,6 @@
 """Diagnoses a failed runtime: the layers at fault, the proof, and the causes."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -18,12 +18,12 @@ from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime,
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
 from keras_pe.export.parity.diagnosis.probe import Probe
-from keras_pe.export.parity.diagnosis.recorded_cases import first_case
+from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.relations.detection import few_rows, few_values, find_change
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
 from keras_pe.export.progress import Budget
-from keras_pe.export.results import Cause, Comparison, Finding, LayerResult, RuntimeResult
+from keras_pe.export.results import Cause, Comparison, Finding, LayerRecording, LayerResult, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
 
 Detector = Callable[[Probe], Iterable[Finding]]
@@ -89,7 +89,9 @@ def diagnose(
         if not is_seen_from_outside or any(each.file for each in found):
             trace, findings = inside, found
     layers = _with_origins(trace, findings)
-    return replace(run.result, layers=layers, proof=trace.proof, findings=findings)
+    recorded = [*probe.attempt("the record of the layer", partial(_record_layer, trace, findings)), None][0]
+    recording = run.result.recording and replace(run.result.recording, layer=recorded)
+    return replace(run.result, layers=layers, proof=trace.proof, findings=findings, recording=recording)
 
 
 def _inside(probe: Probe) -> tuple[LayerTrace, tuple[Finding, ...]]:
@@ -97,6 +99,26 @@ def _inside(probe: Probe) -> tuple[LayerTrace, tuple[Finding, ...]]:
     trace = next(iter(probe.attempt("a look inside the artifact", _trace)), LayerTrace())
     seen = replace(probe, faults=trace.faults, others=trace.others, is_sound_inside=trace.is_sound_inside)
     return trace, find_causes(seen)
+
+
+def _record_layer(trace: LayerTrace, findings: Sequence[Finding], probe: Probe) -> Iterator[LayerRecording]:
+    """Yields the arrays of the first layer at fault; of the first layer with a cause if no fault was located."""
+    expectation, reference = first_case(probe), probe.reference
+    if expectation is None or not isinstance(reference, KerasReference):
+        return
+    fault = next((fault.through or fault for fault in trace.faults), None)
+    layer = next((finding.layer for finding in findings if finding.layer), None)
+    if fault is not None:
+        axes = range(fault.expected.ndim) if fault.location is None else fault.location.axes
+        expected, actual = (None if each is None else each.transpose(axes) for each in (fault.expected, fault.actual))
+        assert expected is not None
+        tensor = fault.tensor if actual is not None else None
+        case, inputs = expectation.case.inputs, fault.call.inputs
+        yield LayerRecording(fault.layer, case, inputs, expected, fault.tolerance, tensor, actual)
+    elif layer is not None:
+        calls = RecordedCase(probe, reference, expectation).calls
+        call = next(call for call in calls if call.path.partition("#")[0] == layer)
+        yield LayerRecording(layer, expectation.case.inputs, call.inputs, call.outputs[0])
 
 
 def _may_be_in_users_code(reference: Reference, findings: Iterable[Finding]) -> bool:

@@ -65,7 +65,7 @@ def test_the_script_imports_nothing_but_numpy_and_runtimes() -> None:
 def test_the_largest_difference_counts_nan_and_shapes(
     expected: list[float], actual: list[float], largest: float
 ) -> None:
-    assert bundle_script._largest(np.array(expected), np.array(actual)) == largest
+    assert bundle_script.largest_difference(np.array(expected), np.array(actual)) == largest
 
 
 @pytest.mark.parametrize(("now", "code"), [(0.0, 0), (0.5, 1)])
