@@ -31,6 +31,9 @@ from keras_pe.export.results.runs import (
     CaseResult as CaseResult,
 )
 from keras_pe.export.results.runs import (
+    LayerRecording as LayerRecording,
+)
+from keras_pe.export.results.runs import (
     QuantizedTensor as QuantizedTensor,
 )
 from keras_pe.export.results.runs import (
