@@ -1,8 +1,8 @@
 """Runs a replay bundle without keras_pe: `python failure.npz [ARTIFACT]`. A bundle holds this file as `__main__.py`.
 
 `python failure.npz --part` runs the part of an ONNX file that fails alone, without the artifact. The script needs NumPy
-and the runtime of the failure: onnxruntime, ai-edge-litert or tensorflow. It exits with 1 if the artifact or the part
-still differs from the expected outputs, 0 if it does not, and 2 if it cannot run.
+and the runtime of the failure: onnxruntime, ai-edge-litert or tensorflow. The exit code is 1 if an
+expected output still differs, 0 if none does, and 2 if the script cannot run.
 """
 
 import io

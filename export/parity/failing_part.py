@@ -8,7 +8,7 @@ from typing import Any
 
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.comparison.law import STRICT, is_float
-from keras_pe.export.comparison.matching import as_names
+from keras_pe.export.comparison.matching import runner_names
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.bundle_script import largest_difference
 from keras_pe.export.progress import TIMEOUT, Budget, OutOfTimeError
@@ -83,7 +83,7 @@ def _prepare(worker: Worker, result: RuntimeResult, recording: Recording) -> tup
     """Returns the possible ends of a part, and the file with the tensors that the runtime computes."""
     layer = recording.layer if recording.layer is not None and recording.layer.tensor else None
     case = recording.inputs if layer is None else layer.case
-    worker.names = names = as_names(result.names)
+    worker.names = names = runner_names(result.names)
     inner = worker.intermediates(case, {})
     tensors = {**names.to_artifact(case), **names.inner_to_artifact(inner)}
     agreeing = (each.tensor for each in result.layers if each.tensor and not each.differs)
