@@ -17,7 +17,7 @@ from keras_pe.export.results import QuantizedRole, QuantizedTensor
 COLUMNS = ("quantized", "role", "type", "scales", "step", "zero point", "range")
 
 _SUFFIXES = ("_QuantizeLinear_Output", "_QuantizeLinear_Input", "_quantized")
-"""What ONNX Runtime's quantizers append to the name of a tensor that they quantize."""
+"""The suffixes that ONNX Runtime's quantizers append to the names of tensors."""
 
 _RESULT_SCALES = {"QGemm": 7, "QLinearAdd": 6, "QLinearConv": 6, "QLinearMatMul": 6, "QLinearMul": 6}
 """The place of the scale of an operator's result. The zero point is the next input. Other operators: see `_values`."""
