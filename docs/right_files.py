@@ -64,11 +64,11 @@ def _served(path: Path) -> Iterator[str]:
         def do_POST(self) -> None:
             (given,) = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["inputs"]
             outputs = runtime.run({given["name"]: np.array(given["data"], np.float32).reshape(given["shape"])})
-            told = [
+            outputs = [
                 {"name": name, "datatype": "FP32", "shape": array.shape, "data": array.ravel().tolist()}
                 for name, array in outputs.items()
             ]
-            self._answer({"outputs": told})
+            self._answer({"outputs": outputs})
 
         def log_message(self, *args: Any) -> None:
             """Prints nothing."""

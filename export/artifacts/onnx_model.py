@@ -52,7 +52,7 @@ def fields(file: BinaryIO, end: int, start: int = 0) -> Iterator[tuple[int, int,
 
 
 def is_onnx(path: Path) -> bool:
-    """Whether a file is a whole `onnx.ModelProto` with a graph, told from its outermost fields."""
+    """Whether a file is a whole `onnx.ModelProto` with a graph, by its outermost fields."""
     found = set()
     with path.open("rb") as file:
         try:

@@ -86,7 +86,7 @@ def hash_files(artifact: Path) -> dict[str, str]:
     """Returns the SHA-256 of each file of an artifact, by its path from the artifact's folder.
 
     Raises:
-        ValueError, OSError: If the files cannot be told or read.
+        ValueError, OSError: If the files cannot be found or read.
     """
     home = artifact if artifact.is_dir() else artifact.parent
     return {str(file.relative_to(home)): _sha256(file) for file in artifact_files(artifact) if file.is_file()}

@@ -28,9 +28,9 @@ def accept_result(result: RuntimeResult, run: Run, reference: Reference, law: La
     if result.status is not RunStatus.COMPARED:
         return result
     usual = run.expectations[0].case
-    told = [_left_out(case, each, usual, law) for case, each in zip(result.cases, run.expectations, strict=False)]
-    open_cases = [number for number, case in enumerate(told) if _is_open(case)]
-    compared = compared_again(reference, run.expectations, run.answers, told, open_cases, law)
+    checked = [_left_out(case, each, usual, law) for case, each in zip(result.cases, run.expectations, strict=False)]
+    open_cases = [number for number, case in enumerate(checked) if _is_open(case)]
+    compared = compared_again(reference, run.expectations, run.answers, checked, open_cases, law)
     cases = tuple(_with_decisions(compared, law.allowance.allow_changed))
     passed = have_passed(cases)
     recording = None if passed else result.recording

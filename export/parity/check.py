@@ -145,8 +145,8 @@ def check_parity(
     jobs += [(spec, None) for spec in chosen if spec.format == "served"]  # the server has the artifact
     if not has_artifacts and (runtimes is None or not jobs):
         raise ValueError(
-            "`artifacts` must have at least one. Received: none. To compare a model with itself compiled, name the "
-            "runtime: runtimes='keras', or --runtime keras on the command line."
+            "`artifacts` must have at least one. Received: none. To check the compiled model, pass runtimes='keras' "
+            "(--runtime keras)."
         )
     ready = [(spec, path) for spec, path in jobs if spec.installed]
     total = len(ready) + 1
@@ -195,7 +195,7 @@ def check_parity(
         exercised = input_coverage(reference.inputs, reference.roles, answered)
         tell(total, total, "done")
     results += _untried_results(targets, {path for _, path in ready})
-    examples = 0 if inputs is not None else len(reference.told.examples)
+    examples = 0 if inputs is not None else len(reference.recorded.examples)
     found = [with_enough_compared(each, least_compared, examples) for each in compare_runtimes(results)]
     if require_coverage:
         found = [with_coverage_required(each) for each in found]

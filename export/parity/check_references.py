@@ -69,20 +69,20 @@ def ask_references(
     if is_path(model):
         if border is not None:
             raise ValueError(f"`border` must go with a Keras model. Received: border={border!r:.80}, model={model}.")
-        opened = stack.enter_context(open_reference(model, told_by=paths))
+        opened = stack.enter_context(open_reference(model, recorded_in=paths))
         asked = Asked(opened, opened.answer(choose_cases(opened)))
         watch.stage("run the reference")
         return dict.fromkeys((None, *paths), asked)
     of_paths = {path: known_interface(path, border, model) for path in paths}
     references: dict[Interface, Reference] = {}
     for known, sharing in _sharing(of_paths) or [(known_interface(None, border, model), [])]:
-        base = stack.enter_context(open_reference(model, interface=known, told_by=sharing))
+        base = stack.enter_context(open_reference(model, interface=known, recorded_in=sharing))
         inferred = {path: inferred_interface(path, known, base.model, base.signature, precision) for path in sharing}
         of_paths |= inferred
         for interface, alike in _sharing(inferred) or [(known, [])]:
             is_base = interface == known
             references[interface] = (
-                base if is_base else stack.enter_context(open_reference(model, interface=interface, told_by=alike))
+                base if is_base else stack.enter_context(open_reference(model, interface=interface, recorded_in=alike))
             )
     asked_of: dict[Interface, Asked] = {}
     for number, (interface, reference) in enumerate(references.items()):

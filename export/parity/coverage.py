@@ -96,8 +96,8 @@ def with_coverage(
     same = (each for each in before if each.artifact == result.artifact)
     other = next((each for each in same if each.weights is not None or each.branches is not None), None)
     if other is not None:
-        told = replace(result, weights=other.weights, branches=other.branches)
-        return told if other.passed else replace(told, passed=False, is_accepted=False, findings=other.findings)
+        shared = replace(result, weights=other.weights, branches=other.branches)
+        return shared if other.passed else replace(shared, passed=False, is_accepted=False, findings=other.findings)
     try:
         return _with_weights(replace(result, branches=_branches(runner, expectations)), runner, reference)
     except RuntimeFailedError:  # the runtime ran every case but cannot list what it stores
@@ -148,11 +148,11 @@ def compare_weights(
     constants = runner.weights() if reference.model is not None else None
     if not constants:
         return None, ()
-    told = recorded_foldings(reference.model, runner.metadata())
+    foldings = recorded_foldings(reference.model, runner.metadata())
     if may_be_rounded:
-        weights, faults = rounded_weights(reference.model, constants, runner.dequantize(), told)
+        weights, faults = rounded_weights(reference.model, constants, runner.dequantize(), foldings)
     else:
-        weights, faults = stored_weights(reference.model, constants, told, may_be_cut=not _takes_any_row(reference))
+        weights, faults = stored_weights(reference.model, constants, foldings, may_be_cut=not _takes_any_row(reference))
     said = _UNROUNDED if may_be_rounded else _UNSEEN
     return weights, tuple(replace(each.finding, evidence=f"{each.finding.evidence} {said}") for each in faults)
 

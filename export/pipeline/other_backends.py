@@ -83,7 +83,7 @@ def export_elsewhere(export_here: Callable[[Request], Artifact], format: Format,
                 modules,
                 is_converted(model),
                 samples,
-                told=request.tell,
+                on_note=request.tell,
             )
         except ProcessDiedError as error:
             raise UnsupportedError(format, model.name, sentence(error)) from None

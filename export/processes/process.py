@@ -282,7 +282,7 @@ class Child(Process):
         method: str,
         *arguments: Any,
         limit: float | None = None,
-        told: Callable[[Any], None] = lambda note: None,
+        on_note: Callable[[Any], None] = lambda note: None,
     ) -> Any:
         """Returns what a method of the object returns.
 
@@ -290,7 +290,7 @@ class Child(Process):
             method: Its name.
             arguments: Its arguments.
             limit: Seconds that the answer may take, however many notes come before it.
-            told: Called with each note that the object leaves meanwhile.
+            on_note: Called with each note that the object leaves meanwhile.
 
         Raises:
             ProcessDiedError: If the process is gone, or its answer cannot be read.
@@ -299,11 +299,11 @@ class Child(Process):
             Exception: Whatever the method raises, or its factory.
         """
         if not self._is_ready:
-            self._answer(_START_LIMIT, told)
+            self._answer(_START_LIMIT, on_note)
             self._is_ready = True
         self._is_asked = True
         self._send((method, arguments))
-        return self._answer(limit, told)
+        return self._answer(limit, on_note)
 
     def close(self) -> None:
         self.kill()
@@ -323,7 +323,7 @@ class Child(Process):
             self.kill()  # it has read half a message
             raise
 
-    def _answer(self, limit: float | None, told: Callable[[Any], None]) -> Any:
+    def _answer(self, limit: float | None, on_note: Callable[[Any], None]) -> Any:
         status, end = "note", time.monotonic() + (threading.TIMEOUT_MAX if limit is None else limit)
         while status == "note":
             try:
@@ -337,7 +337,7 @@ class Child(Process):
                 raise ProcessDiedError(self.how_it_ended())
             status, value = answer
             if status == "note":
-                told(value)
+                on_note(value)
         if status == "unreadable":
             self.kill()
             raise ProcessDiedError(f"{value}; {self.how_it_ended()}")
@@ -366,5 +366,5 @@ class Child(Process):
                 self._answers.put(pickle.load(self._popen.stdout))
         except EOFError:
             self._answers.put(None)
-        except Exception as error:  # a broken pickle raises whatever it meets; what comes after it cannot be told
+        except Exception as error:  # a broken pickle raises whatever it meets; the rest of the answer cannot be read
             self._answers.put(("unreadable", f"its answer cannot be read ({type(error).__name__}: {error})"))

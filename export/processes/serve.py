@@ -78,7 +78,7 @@ def _portable(error: BaseException) -> Exception:
 def _end_with_parent() -> None:
     """Ends this process and its children when its parent is gone, at any time."""
     watched = select.poll()
-    watched.register(0, 0)  # the pipe that requests come through: that it was hung up is always told
+    watched.register(0, 0)  # the pipe of the requests, which always reports a hang-up
     watched.poll()
     end_marked(own_mark())
     os.killpg(0, signal.SIGKILL)

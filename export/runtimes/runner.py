@@ -264,15 +264,15 @@ def _as_inputs(inputs: Iterable[Any]) -> tuple[TensorInfo, ...]:
     Raises:
         TypeError: If it is not a `TensorInfo`, or of a type without an array.
     """
-    told = tuple(inputs)
-    for each in told:
+    specs = tuple(inputs)
+    for each in specs:
         if not isinstance(each, TensorInfo) or not isinstance(each.name, str):
             raise TypeError(f"a runtime's `inputs` must be `TensorInfo`s. Received: {each!r:.80}")
         try:
             as_dtype(each.dtype)
         except TypeError:
             raise TypeError(f"input {each.name!r} is of type {each.dtype}, and no array is.") from None
-    return told
+    return specs
 
 
 def _by_name(values: Any, form: Callable[[Any], Any]) -> dict[str, Any]:

@@ -257,23 +257,27 @@ def _start(turns: _Turns) -> int | None:
 def _scaling(turns: _Turns, count: int | None) -> dict[str, Any]:
     """Returns the type, base and factors of a geometric sequence of `count` rates, or None for each."""
     rates, off = turns.rates, turns.off
-    told: dict[str, Any] = dict.fromkeys(("rope_type", "base", "factor"))
+    found_scaling: dict[str, Any] = dict.fromkeys(("rope_type", "base", "factor"))
     if count is None or len(rates) < 2 or (off > _RESOLVED * rates).any():
-        return told
+        return found_scaling
     index = np.arange(len(rates))
     slope, level = np.polyfit(index, np.log(rates), 1, w=rates / off)
     if (np.abs(np.exp(level + slope * index) - rates) > off).any():
-        return told
+        return found_scaling
     factor = float(np.exp(-level))
-    told |= {"base": float(np.exp(-slope * count)), "factor": None if abs(factor - 1) < 1e-3 else factor}
+    found_scaling |= {"base": float(np.exp(-slope * count)), "factor": None if abs(factor - 1) < 1e-3 else factor}
     if len(rates) < count:
-        return {**told, "rope_type": "proportional", "partial_rotary_factor": len(rates) / count}
-    return {**told, "rope_type": "default" if told["factor"] is None else "linear"}
+        return {**found_scaling, "rope_type": "proportional", "partial_rotary_factor": len(rates) / count}
+    return {**found_scaling, "rope_type": "default" if found_scaling["factor"] is None else "linear"}
 
 
 def _scaling_of_axes(turns: _Turns, axes: npt.NDArray[np.intp]) -> dict[str, Any]:
     """Returns the `_scaling` of the pairs of each axis if all axes agree, or None for each of its values."""
-    told = [_scaling(_Turns(*(each[axes == axis] for each in turns)), int((axes == axis).sum())) for axis in set(axes)]
-    bases = [each["base"] for each in told]
-    same = len({(each["rope_type"], each["factor"] is None) for each in told}) == 1 and None not in bases
-    return told[0] if same and np.allclose(bases, bases[0], rtol=_RESOLVED) else dict.fromkeys(told[0])
+    found_scaling = [
+        _scaling(_Turns(*(each[axes == axis] for each in turns)), int((axes == axis).sum())) for axis in set(axes)
+    ]
+    bases = [each["base"] for each in found_scaling]
+    same = len({(each["rope_type"], each["factor"] is None) for each in found_scaling}) == 1 and None not in bases
+    return (
+        found_scaling[0] if same and np.allclose(bases, bases[0], rtol=_RESOLVED) else dict.fromkeys(found_scaling[0])
+    )

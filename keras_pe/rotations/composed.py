@@ -176,7 +176,7 @@ class ComposedEncoding:
         if known is None and keras.config.backend() == "tensorflow":
             few = length <= min(UNITS, self._high)
             signal = ops.cond(few, lambda: self._short(length, start), lambda: self._long(length, start))
-            return ops.reshape(signal, (length, self._channels))  # XLA only knows the shape that both have if told
+            return ops.reshape(signal, (length, self._channels))  # XLA needs the shape that both have
         if known is None:
             return self.at(count_up(length) if start is None else start + count_up(length))
         first = visible(0 if start is None else start)

@@ -237,6 +237,6 @@ def test_a_table_too_small_to_tell_is_described_without_a_name_and_is_exit_code_
     result = CliRunner().invoke(main, ["identify", save_table(tmp_path, months)])
     lines = {line[:18].strip(): line[20:] for line in result.output.splitlines()}
     assert result.exit_code == 1
-    assert lines["convention"] == "not to be told: so few columns are one convention's as well as another's"
+    assert lines["convention"] == "undetermined: so few columns fit several conventions"
     assert lines["first position"] == "1, 13, 25, 37, 49, 61 or one of 26 more"
     assert (lines["layout"], lines["timescales"]) == ("either", "1, from 1.90986 to 1.90986 positions")

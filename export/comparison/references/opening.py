@@ -88,7 +88,7 @@ def open_reference(
     sizes: Mapping[str, Sequence[int]] | None = None,
     *,
     ranges: Mapping[str, tuple[float, float]] | None = None,
-    told_by: Iterable[Path] = (),
+    recorded_in: Iterable[Path] = (),
     interface: Interface | None = None,
     compiled: bool = False,
     watch: Stopwatch | None = None,
@@ -101,7 +101,7 @@ def open_reference(
         timeout: The time limit of an artifact, as in `check_parity`.
         sizes: The sizes of dynamic dimensions, as in `check_parity`.
         ranges: The valid values of inputs, as in `check_parity`.
-        told_by: Artifacts whose metadata may contain values of their inputs.
+        recorded_in: Artifacts whose metadata may contain values of their inputs.
         interface: The interface between a Keras model and the artifacts; ignored for other references.
         compiled: Whether a Keras model answers as one graph for all sizes, if possible.
         watch: Measures the duration of each stage.
@@ -122,7 +122,7 @@ def open_reference(
         if format != "keras":
             (spec,) = find_runtimes([_RUNTIMES[Format(format)]])
             artifact = ArtifactReference(path, spec, timeout, sizes)
-            artifact.told = recorded_values(told_by, [spec.name for spec in artifact.inputs])
+            artifact.recorded = recorded_values(recorded_in, [spec.name for spec in artifact.inputs])
             return artifact
         model = load_model(path)
         watch.stage("load the model")
@@ -132,17 +132,17 @@ def open_reference(
         model, input_signature = interface.around(model, input_signature)
     fixed = None if interface is None else interface.fixed
     if isinstance(input_signature, Signature):  # it already has the known values
-        told = recorded_values(told_by, [spec.name for spec in input_signature.inputs])
+        recorded = recorded_values(recorded_in, [spec.name for spec in input_signature.inputs])
         reference = KerasReference(model, input_signature, sizes, fixed=fixed, compiled=compiled)
     else:
-        told_by = [*told_by]
+        recorded_in = [*recorded_in]
         if input_signature is None and getattr(model, "built", False):
-            input_signature = declared(model).without(absent_inputs(told_by))
-        told = recorded_values(told_by, input_names(model, input_signature))
-        fair = {**told.ranges, **ranges}
-        given: dict[str, Any] = {"inputs": told.examples, "ranges": fair, "fixed": fixed, "compiled": compiled}
+            input_signature = declared(model).without(absent_inputs(recorded_in))
+        recorded = recorded_values(recorded_in, input_names(model, input_signature))
+        fair = {**recorded.ranges, **ranges}
+        given: dict[str, Any] = {"inputs": recorded.examples, "ranges": fair, "fixed": fixed, "compiled": compiled}
         reference = KerasReference(model, input_signature, sizes, **given)
-    reference.told = told
+    reference.recorded = recorded
     reference.layouts = {} if interface is None else interface.layouts
     watch.stage("find the signature")
     return reference
@@ -173,8 +173,8 @@ def study(reference: Reference, ranges: Mapping[str, tuple[float, float]], watch
     """
     names = [spec.name for spec in reference.inputs]
     fair = checked_ranges(ranges, names)
-    told = {name: ends for name, ends in reference.told.ranges.items() if name in names}
-    reference.roles = range_roles(told | fair, reference.roles)
+    recorded = {name: ends for name, ends in reference.recorded.ranges.items() if name in names}
+    reference.roles = range_roles(recorded | fair, reference.roles)
     watch.stage("infer the roles of the inputs")
     _ = reference.float64_model, reference.float32_model
     watch.stage("rebuild the model in float64")
@@ -193,13 +193,13 @@ def recorded_values(artifacts: Iterable[Path], names: Sequence[str]) -> KnownVal
         try:
             artifact = read_artifact(path)
             text = artifact.metadata.get(VALUES_KEY)
-            told = KnownValues() if text is None else values_from_json(text)
+            recorded = KnownValues() if text is None else values_from_json(text)
         except (ValueError, ImportError, OSError):  # the runtime will report the fault on loading
             continue
         ours = matched_paths([spec.name for spec in artifact.inputs], names)
-        ranges.update({ours.get(name, name): ends for name, ends in told.ranges.items()})
+        ranges.update({ours.get(name, name): ends for name, ends in recorded.ranges.items()})
         examples = examples or tuple(
-            {ours.get(name, name): array for name, array in each.items()} for each in told.examples
+            {ours.get(name, name): array for name, array in each.items()} for each in recorded.examples
         )
     return KnownValues(ranges=ranges, examples=examples)
 
@@ -237,8 +237,10 @@ def choose_cases(
     roles = reference.roles
     if precision is not None:
         roles = {name: replace(role, borders=Borders(), is_wide=False) for name, role in roles.items()}
-    told = [Case(f"example {n}", each, "recorded in the artifact") for n, each in enumerate(reference.told.examples)]
+    recorded = [
+        Case(f"example {n}", each, "recorded in the artifact") for n, each in enumerate(reference.recorded.examples)
+    ]
     return (
-        *(cast_case(case, reference.inputs) for case in told),
+        *(cast_case(case, reference.inputs) for case in recorded),
         *sweep(reference.inputs, roles, seed, reference.dimensions),
     )

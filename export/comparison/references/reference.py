@@ -67,7 +67,7 @@ class Reference(Closing):
         signature: The signature of the Keras model; None for other references.
         float64_model: The rebuild in float64; None without one.
         float32_model: The rebuild in float32 of a model that computes in 16 bits; None without one.
-        told: Values of the inputs from the metadata of artifacts.
+        recorded: Values of the inputs from the metadata of artifacts.
         layouts: The artifacts' layout of each input whose layout differs from the model's, by its name.
         decisions: The decisions of the model on its inputs; None if unknown.
         no_rebuild: The reason that there is no float64 rebuild, as far as it is known; empty if there is one.
@@ -84,7 +84,7 @@ class Reference(Closing):
     signature: Any = None
     float64_model: Any = None
     float32_model: Any = None
-    told: KnownValues = KnownValues()
+    recorded: KnownValues = KnownValues()
     layouts: Mapping[str, str] = MappingProxyType({})
     decisions: Decisions | None = None
     no_rebuild: str = "the reference is not a Keras model"

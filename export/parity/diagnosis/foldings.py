@@ -20,9 +20,9 @@ from keras_pe.export.runtimes.runtime import LazyArrays
 def recorded_foldings(model: Any, metadata: Mapping[str, str]) -> list[Folding]:
     """Returns the normalizations that a file's metadata lists as folded into the layers before them."""
     layers = dict(layer_paths(model))
-    told = foldings_from_json(metadata.get(FOLDED_KEY, "{}"))
-    names = {other: path for path, other in matched_paths(layers, [*told, *told.values()]).items()}
-    pairs = [(layers.get(names.get(one, "")), layers.get(names.get(other, ""))) for one, other in told.items()]
+    stored = foldings_from_json(metadata.get(FOLDED_KEY, "{}"))
+    names = {other: path for path, other in matched_paths(layers, [*stored, *stored.values()]).items()}
+    pairs = [(layers.get(names.get(one, "")), layers.get(names.get(other, ""))) for one, other in stored.items()]
     return [Folding(*pair) for pair in pairs if is_foldable(*pair)]
 
 

@@ -104,7 +104,7 @@ def rounded_weights(
     model: Any,
     constants: Mapping[str, Array],
     dequantized: tuple[LazyArrays, LazyArrays],
-    told: Sequence[Folding] = (),
+    foldings: Sequence[Folding] = (),
 ) -> tuple[StoredWeights, list[WeightFault]]:
     """Returns how many of a model's weights an artifact stores, and the weights that differ by more than rounding.
 
@@ -116,10 +116,10 @@ def rounded_weights(
         model: The Keras model.
         constants: The numeric constants of the artifact, by name.
         dequantized: The values of integer constants, and the steps of their scales, by name.
-        told: The normalizations that are folded into the weights of layers, see `recorded_foldings`.
+        foldings: The normalizations that are folded into the weights of layers, see `recorded_foldings`.
     """
     variables, layer_of = float_variables(model)
-    weights, packs = as_stored(variables, told), packed_weights(model)
+    weights, packs = as_stored(variables, foldings), packed_weights(model)
     stored = _Constants(LazyArrays.of(constants), *dequantized)
     named = stored.find_by_name(weights)
     free = [name for name in stored.names if name not in named.values()]
@@ -140,7 +140,7 @@ def rounded_weights(
             change = _another_weight(path, fit, weights, stored, names) or change
         if change is not None:
             faults.append(WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named))
-    return counted_weights(variables, found, told), faults
+    return counted_weights(variables, found, foldings), faults
 
 
 def _another_weight(

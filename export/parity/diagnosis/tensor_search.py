@@ -108,11 +108,11 @@ class Tensors:
         matches = []
         for name in names:
             if name in self.arrays and self.arrays[name].size == output.size:
-                told = _possible_layouts(self.arrays[name].shape, output.shape)
-                layouts = _flatten(output, told or _layouts(output.shape))
+                possible = _possible_layouts(self.arrays[name].shape, output.shape)
+                layouts = _flatten(output, possible or _layouts(output.shape))
                 found = (self._compare(name, values, axes) for axes, values in layouts)
                 fitting = sorted(found, key=lambda match: match.difference)
-                matches += fitting if told else fitting[:1]
+                matches += fitting if possible else fitting[:1]
         return matches
 
     def in_shape(self, match: TensorMatch, shape: tuple[int, ...]) -> Array:
@@ -132,8 +132,8 @@ class Tensors:
             right: The names of tensors that are another, correct output.
         """
         same = self._holding(self.in_shape(match, shape), 0.0, {*self.names} - {match.tensor})
-        told = ((copy, _possible_layouts(self.arrays[copy.tensor].shape, shape)) for copy in same)
-        copies = {copy.tensor: copy for copy, layouts in told if copy.axes in (layouts or [copy.axes])}
+        possible = ((copy, _possible_layouts(self.arrays[copy.tensor].shape, shape)) for copy in same)
+        copies = {copy.tensor: copy for copy, layouts in possible if copy.axes in (layouts or [copy.axes])}
         is_told = np.ptp(self._values(match.tensor)) > 0 and not any(name in right for name in copies)
         return replace(match, copies=tuple(copies.values()) if is_told else ())
 

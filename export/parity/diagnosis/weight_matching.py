@@ -185,8 +185,8 @@ def _orders(one: Array, other: Array) -> Iterator[tuple[int, ...]]:
 def _reordering(forms: Iterable[Array], constant: Array) -> Change:
     """Returns the change of a weight whose values are all present: shifted, reversed, or only reordered."""
     changes = (find_change(form, turned) for form in forms for turned in forms_of(constant, form.shape))
-    told = next((each for each in changes if each is not None and each.cause in _REORDERED), None)
-    return told or Change(Cause.REORDERED_VALUES, _ANOTHER_ORDER)
+    reordered = next((each for each in changes if each is not None and each.cause in _REORDERED), None)
+    return reordered or Change(Cause.REORDERED_VALUES, _ANOTHER_ORDER)
 
 
 def _is_folded(path: str, lost: Container[str]) -> bool:

@@ -75,7 +75,7 @@ def compare_weights(
     model: Any,
     constants: Mapping[str, Array],
     foldable: Iterable[Folding] = (),
-    told: Sequence[Folding] = (),
+    foldings: Sequence[Folding] = (),
 ) -> WeightComparison:
     """Returns the weights that differ, in the model's order, and the paths of equal weights.
 
@@ -87,12 +87,12 @@ def compare_weights(
         model: The Keras model.
         constants: The numeric constants of the artifact, by name.
         foldable: The normalizations that may be folded into the weights of layers, see `possible_foldings`.
-        told: The normalizations that certainly are folded, see `recorded_foldings`.
+        foldings: The normalizations that certainly are folded, see `recorded_foldings`.
     """
     variables, layer_of = float_variables(model)
-    weights = as_stored(variables, told)
+    weights = as_stored(variables, foldings)
     named = constants_by_name(weights, constants)
-    changed = folded_weights(told)[0]
+    changed = folded_weights(foldings)[0]
     faults = [
         WeightFault(layer_of[path], path, found, is_certain=True, is_named=True, is_folded=path in changed)
         for path, name in named.items()
@@ -102,8 +102,8 @@ def compare_weights(
     taken = set(named.values())
     free = LazyArrays.of(constants).only(name for name in constants if name not in taken)
     is_complete = len(named) == len(weights)
-    lost = [] if is_complete else [each for each in foldable if each not in told and _is_lost(each, named, free)]
-    folded = [*told, *lost]
+    lost = [] if is_complete else [each for each in foldable if each not in foldings and _is_lost(each, named, free)]
+    folded = [*foldings, *lost]
     changed, missing = folded_weights(folded)[0], as_stored(variables, folded, named)
     packs = packed_weights(model)
     for path, change, stored in changes_by_content(missing, packs, free, changed) if missing else ():
@@ -152,7 +152,7 @@ def _is_lost(folding: Folding, named: Container[str], free: LazyArrays) -> bool:
 
 
 def stored_weights(
-    model: Any, constants: Mapping[str, Array], told: Sequence[Folding] = (), *, may_be_cut: bool = True
+    model: Any, constants: Mapping[str, Array], foldings: Sequence[Folding] = (), *, may_be_cut: bool = True
 ) -> tuple[StoredWeights, list[WeightFault]]:
     """Returns how many of a model's weights an artifact with agreeing outputs stores, and the damaged weights.
 
@@ -162,13 +162,13 @@ def stored_weights(
     Args:
         model: The Keras model.
         constants: The numeric constants of the artifact, by name.
-        told: The normalizations that are folded into the weights of layers, see `recorded_foldings`.
+        foldings: The normalizations that are folded into the weights of layers, see `recorded_foldings`.
         may_be_cut: Whether the artifact may omit rows of a table, as for inputs of one fixed size.
     """
     variables, layer_of = float_variables(model)
-    stored, weights = LazyArrays.of(constants), as_stored(variables, told)
+    stored, weights = LazyArrays.of(constants), as_stored(variables, foldings)
     named, packs = constants_by_name(weights, stored), packed_weights(model)
-    taken, rest = set(named.values()), as_stored(variables, told, named)
+    taken, rest = set(named.values()), as_stored(variables, foldings, named)
     free = stored.only(name for name in stored if rest and name not in taken)
     same, unused = matched_by_content(rest, packs, free)
     found, faults = set[str](), list[WeightFault]()
@@ -189,13 +189,13 @@ def stored_weights(
         found.add(path)
         if not is_stored_as(*held) and (change := find_change(*held)) is not None:
             faults.append(WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named))
-    return counted_weights(variables, found, told), faults
+    return counted_weights(variables, found, foldings), faults
 
 
-def counted_weights(variables: Mapping[str, Any], found: Set[str], told: Iterable[Folding]) -> StoredWeights:
+def counted_weights(variables: Mapping[str, Any], found: Set[str], foldings: Iterable[Folding]) -> StoredWeights:
     """Returns the number of matched weights, including weights that are folded into a matched one."""
     every = set(found)
-    for folding in told:
+    for folding in foldings:
         every |= folding.gone if {kernel_of(folding.layer).path, folding.bias_owner.path} <= every else set()
     sizes = {path: int(np.prod(v.shape)) * _numpy(v).itemsize for path, v in variables.items()}
     return StoredWeights(len(sizes), len(every), sum(sizes.values()), sum(sizes[path] for path in every))

@@ -87,11 +87,11 @@ def group_results(results: Sequence[RuntimeResult]) -> tuple[Group, ...]:
 def statements(reference: str, group: Group) -> Iterator[Statement]:
     """Yields what is wrong with a group: causes, then the proof, the worst comparison and the errors."""
     result = group.first
-    told = list(causes(result.findings))
-    yield from told
+    explained = list(causes(result.findings))
+    yield from explained
     if result.proof is not None:
         yield Statement("proof", prove(result.proof))
-    said = " ".join(each.text for each in told)
+    said = " ".join(each.text for each in explained)
     if result.error and sentence(result.error) not in said:
         has_run = result.status is RunStatus.COMPARED
         yield Statement("error", result.error if has_run else f"{result.status}: {result.error}")

@@ -178,10 +178,10 @@ def _open_reference(job: Job) -> Reference:
     if model is None:
         is_keras = path.suffix in KERAS_SUFFIXES
         model = _load_model(job.reference, job.one_thread) if is_keras else path
-    told_by = [target.path for target in job.targets]
+    recorded_in = [target.path for target in job.targets]
     try:
         interface = None if is_path(model) else _shared_interface(job, model)
-        options: dict[str, Any] = {"told_by": told_by, "interface": interface, "compiled": True}
+        options: dict[str, Any] = {"recorded_in": recorded_in, "interface": interface, "compiled": True}
         return open_reference(model, job.input_signature, job.timeout, **options)
     except RuntimeFailedError as error:
         raise ValueError(sentence(f"`model` must load. Received: {path}, which does not: {error}")) from error

@@ -119,5 +119,5 @@ class Match(Shown):
 
     def _names(self) -> str:
         if "conventions" in self.undecided:
-            return "not to be told: so few columns are one convention's as well as another's"
+            return "undetermined: so few columns fit several conventions"
         return ", ".join(self.conventions) or f"none: the timescales are of {', '.join(self.timescales_of)}"

@@ -143,7 +143,7 @@ def test_a_child_that_computes_ends_with_a_parent_that_is_killed_and_its_folder_
 def test_notes_come_before_the_answer() -> None:
     notes: list[int] = []
     with Child(f"{__name__}:Held") as child:
-        assert child.ask("count", 3, told=notes.append) == 3
+        assert child.ask("count", 3, on_note=notes.append) == 3
     assert notes == [0, 1, 2]
     note("in a process that does not serve, nobody hears it")
 

@@ -49,8 +49,8 @@ def compared_weights(probe: Probe) -> Iterator[WeightComparison]:
     if constants:
         smallest = min((each for each in probe.run.expectations if each.outputs), key=rank)
         foldable = possible_foldings(calls_of(reference, reference.model, smallest.case.inputs))
-        told = recorded_foldings(reference.model, probe.runner.metadata())
-        yield compare_weights(reference.model, constants, foldable, told)
+        foldings = recorded_foldings(reference.model, probe.runner.metadata())
+        yield compare_weights(reference.model, constants, foldable, foldings)
 
 
 def short_constants(probe: Probe) -> tuple[Array, ...]:
