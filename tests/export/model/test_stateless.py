@@ -184,8 +184,8 @@ def test_a_file_with_state_as_arguments_passes_its_check_and_a_planted_fault_is_
     report = check_parity(model, artifact, runtimes="onnxruntime")
     assert report.passed, str(report)
 
-    def planted(*renamed: tuple[str, str], identity: bool = False) -> set[str]:
-        """Returns the causes for a copy of the file, in which states have other names or are returned as they came."""
+    def find_causes(*renamed: tuple[str, str], identity: bool = False) -> set[str]:
+        """Returns the causes for a copy of the file, with other names of states, or with states returned unchanged."""
         proto = onnx.load(artifact.path)
         for node in proto.graph.node:
             for old, new in renamed:
@@ -202,8 +202,8 @@ def test_a_file_with_state_as_arguments_passes_its_check_and_a_planted_fault_is_
         return {str(each.cause) for result in report.results for each in result.findings}
 
     h, c = "lstm_state_h_out", "lstm_state_c_out"
-    assert planted((h, c), (c, h)) == {"swapped outputs"}
-    assert planted((h, "h"), (c, "c"), identity=True) == {"input returned"}
+    assert find_causes((h, c), (c, h)) == {"swapped outputs"}
+    assert find_causes((h, "h"), (c, "c"), identity=True) == {"input returned"}
 
 
 @pytest.mark.slow
