@@ -54,9 +54,8 @@ def test_other_names_are_matched_and_every_report_says_which_was_taken_for_which
         assert {each.model: each.artifact for each in result.names} == OTHERS
         assert {each.model for each in result.names if each.by_order} == {"x", "y", "total", "wide"}
     said = (
-        "other.onnx has other names than the model: input 'x' is 'args_0' there, input 'y' is 'args_1' there, "
-        "output 'total' is 'output_0' there, output 'wide' is 'output_1' there, output 'tall' is 'output_2' there; "
-        "by type and shape, 'x' and 'y' and 'total' and 'wide' by order alone"
+        "input 'x' is 'args_0', input 'y' is 'args_1', output 'total' is 'output_0', output 'wide' is 'output_1', "
+        "output 'tall' is 'output_2'."
     )
     assert " ".join(str(report).split()).count(said) == 1
     assert said in report.render("markdown").replace("\\", "")

@@ -129,7 +129,7 @@ def test_other_names_are_matched_in_every_worker_and_told(model: Path, tmp_path:
     report = check_dataset(model, artifact, ROWS, workers=1, runtimes="onnxruntime[all]")
     assert report.passed, str(report)
     assert {each.model: each.artifact for each in report.results[0].names} == {"x": "args_0", "y": "output_0"}
-    said = "artifact.onnx has other names than the model: input 'x' is 'args_0' there, output 'y' is 'output_0' there"
+    said = "artifact.onnx has other names than the model: input 'x' is 'args_0', output 'y' is 'output_0'"
     assert said in " ".join(str(report).split())
 
 
