@@ -127,11 +127,19 @@ def _axes_beside(value: Any, rank: int) -> Iterator[Any]:
     elif isinstance(value, tuple | list):
         own = tuple(axis % rank for axis in value)
         if sorted(own) == list(range(rank)):
-            orders = itertools.permutations(range(rank)) if rank <= _MOST_AXES else iter(())
+            orders = itertools.permutations(range(rank)) if rank <= _MOST_AXES else _exchanged_pairs(own)
             yield from (list(order) for order in orders if order != own)
         else:
             yield from (list(axes) for axes in itertools.combinations(range(rank), len(own)) if axes != own)
             yield from range(rank)
+
+
+def _exchanged_pairs(order: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yields an order with two of its entries exchanged."""
+    for one, other in itertools.combinations(range(len(order)), 2):
+        now = list(order)
+        now[one], now[other] = now[other], now[one]
+        yield tuple(now)
 
 
 def _sliced_axes(parts: Sequence[Any], rank: int) -> Iterator[tuple[int, int]]:

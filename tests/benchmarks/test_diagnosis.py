@@ -1,0 +1,51 @@
+"""The page on the diagnosis quotes the stored rows, and a row that is measured again is as it is stored."""
+
+import json
+from typing import Any
+
+import pytest
+
+from benchmarks import diagnosis
+
+_SAMPLE = (
+    "user's code, onnx / detector.py: score * kind -> score",
+    "catalogue / a flipped sign",
+    "calls of layers / base",
+)
+
+
+def _found(cause: str, layer: str | None = "y", file: str | None = None, line: int | None = None) -> dict[str, Any]:
+    return {"cause": cause, "layer": layer, "file": file, "line": line}
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "verdict"),
+    [
+        (("other axis", "y"), [_found("other axis")], "hit"),
+        (("other axis", None), [_found("other axis", "z")], "hit"),
+        (("other axis", "y"), [_found("other axis"), _found("unknown")], "vague"),
+        (("other axis", "y"), [_found("other axis", "z")], "wrong"),
+        (("other axis", "y"), [_found("unknown")], "unknown"),
+        (("a.py", [3]), [_found("other axis", "y", "a.py", 3)], "hit"),
+        (("a.py", [3]), [_found("unknown", "y", "a.py")], "vague"),
+        (("a.py", [3]), [_found("other axis", "y", "a.py", 4)], "wrong"),
+        (("a.py", [3]), [_found("unknown")], "unknown"),
+    ],
+)
+def test_a_verdict_follows_from_the_cause_and_the_place(expected: Any, found: Any, verdict: str) -> None:
+    assert diagnosis.judge(expected, found) == verdict
+
+
+def test_the_page_is_what_the_stored_rows_render_to() -> None:
+    stored = json.loads(diagnosis.RESULTS.read_text())
+    assert diagnosis.render(stored) == diagnosis.PAGE.read_text(), "run python -m benchmarks.diagnosis"
+    assert all(each["verdict"] == diagnosis.judge(each["expected"], each["found"]) for each in stored.values())
+
+
+@pytest.mark.slow
+def test_the_causes_of_a_sample_are_those_of_the_table() -> None:
+    stored = json.loads(diagnosis.RESULTS.read_text())
+    every = {f"{row.group} / {row.name}": row for row in diagnosis.rows()}
+    assert stored.keys() <= every.keys(), "run python -m benchmarks.diagnosis"
+    for key in _SAMPLE:
+        assert diagnosis.measure(every[key])["found"] == stored[key]["found"], key
