@@ -108,7 +108,7 @@ def rows() -> Iterator[Row]:
     for module in (test_configurations, test_positions):
         plants |= {name: each[:2] for name, each in {**module.QUICK, **module.SLOW}.items()}
     for name, (plant, cause) in plants.items():
-        yield Row("calls of layers", name, (cause, "y"), partial(_planted, plant))
+        yield Row("calls of layers", name, (cause, "y"), partial(_find_planted, plant))
     for group in (test_attributes.CHANGES, test_inputs.CHANGES):
         for change in group:
             yield Row("changed layers", change.name, (change.cause, change.layer), partial(_change, change, False))
@@ -144,7 +144,7 @@ def _catalogue(fault: Any, folder: Path) -> Callable[[], Sequence[Any]]:
     return partial(_check, model, fault.plant(sound, folder / "faulty.onnx"), "onnxruntime[all]")
 
 
-def _planted(plant: Any, folder: Path) -> Callable[[], Sequence[Any]]:
+def _find_planted(plant: Any, folder: Path) -> Callable[[], Sequence[Any]]:
     from tests.export.parity.diagnosis.planted import findings
 
     return partial(findings, *plant())

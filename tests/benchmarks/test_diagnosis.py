@@ -14,22 +14,22 @@ _SAMPLE = (
 )
 
 
-def _found(cause: str, layer: str | None = "y", file: str | None = None, line: int | None = None) -> dict[str, Any]:
+def _finding(cause: str, layer: str | None = "y", file: str | None = None, line: int | None = None) -> dict[str, Any]:
     return {"cause": cause, "layer": layer, "file": file, "line": line}
 
 
 @pytest.mark.parametrize(
     ("expected", "found", "verdict"),
     [
-        (("other axis", "y"), [_found("other axis")], "hit"),
-        (("other axis", None), [_found("other axis", "z")], "hit"),
-        (("other axis", "y"), [_found("other axis"), _found("unknown")], "vague"),
-        (("other axis", "y"), [_found("other axis", "z")], "wrong"),
-        (("other axis", "y"), [_found("unknown")], "unknown"),
-        (("a.py", [3]), [_found("other axis", "y", "a.py", 3)], "hit"),
-        (("a.py", [3]), [_found("unknown", "y", "a.py")], "vague"),
-        (("a.py", [3]), [_found("other axis", "y", "a.py", 4)], "wrong"),
-        (("a.py", [3]), [_found("unknown")], "unknown"),
+        (("other axis", "y"), [_finding("other axis")], "hit"),
+        (("other axis", None), [_finding("other axis", "z")], "hit"),
+        (("other axis", "y"), [_finding("other axis"), _finding("unknown")], "vague"),
+        (("other axis", "y"), [_finding("other axis", "z")], "wrong"),
+        (("other axis", "y"), [_finding("unknown")], "unknown"),
+        (("a.py", [3]), [_finding("other axis", "y", "a.py", 3)], "hit"),
+        (("a.py", [3]), [_finding("unknown", "y", "a.py")], "vague"),
+        (("a.py", [3]), [_finding("other axis", "y", "a.py", 4)], "wrong"),
+        (("a.py", [3]), [_finding("unknown")], "unknown"),
     ],
 )
 def test_a_verdict_follows_from_the_cause_and_the_place(expected: Any, found: Any, verdict: str) -> None:
