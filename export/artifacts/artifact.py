@@ -162,7 +162,7 @@ class Artifact(Shown):
     def initial_state(self, batch: int = 1) -> dict[str, npt.NDArray[Any]]:
         """Returns the value of each state before the first call, by the name of its input.
 
-        The outputs end with the next values, in the same order: `state = dict(zip(state, outputs[-len(state):]))`.
+        An output with the name of the input and `_out` has the value for the next call.
 
         Args:
             batch: The number of rows, if the batch is free.

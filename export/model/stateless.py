@@ -2,12 +2,14 @@
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import keras
 import numpy as np
 
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.state import State, initial_value, state_output
 from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.model.watch.keras_internals import all_layers, compute_output_spec, with_free_batch
@@ -121,6 +123,18 @@ def with_state_as_arguments(model: Any, arguments: Any, taken: Iterable[str]) ->
     starts = [initial_value(value, is_free) for value, is_free in zip(initial, free, strict=True)]
     names = unique(map(partial(_name, model), variables, places), taken)
     return Stateless(model, places, names, free, starts, name=model.name)
+
+
+def exchanged_states(layers: Iterable[Any], inputs: Iterable[TensorInfo]) -> tuple[State, ...]:
+    """Returns the states that a model with these layers takes and returns; empty without `state="arguments"`.
+
+    Args:
+        layers: The model, then every layer in it.
+        inputs: The inputs of the model, which have the sizes of the states.
+    """
+    shapes = {spec.name: spec.shape for spec in inputs}
+    states = [state for layer in layers if isinstance(layer, Stateless) for state in layer.exchanged]
+    return tuple(replace(state, shape=shapes[state.input]) for state in states if state.input in shapes)
 
 
 def _variables(model: Any) -> dict[_Place, Any]:

@@ -24,6 +24,7 @@ from keras_pe.export.comparison.references.opening import (
 )
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run, run_cases
+from keras_pe.export.comparison.streams import expected_streams
 from keras_pe.export.errors import check_share, check_type
 from keras_pe.export.model.border import Border
 from keras_pe.export.parity.check_references import ask_references, measured_against, with_caller_paths
@@ -37,6 +38,7 @@ from keras_pe.export.parity.coverage import (
 from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_alike
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.parity_report import ParityReport, make_report, untaken
+from keras_pe.export.parity.streamed import with_streams
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Progress, Stopwatch, check_seconds, telling
 from keras_pe.export.results import Allowance, CaseStatus, RunStatus, RuntimeResult
@@ -175,6 +177,7 @@ def check_parity(
             if outputs := dict.fromkeys(name for one in each.expectations for name in one.outputs or {}):
                 law.allowance.check_outputs(outputs)
         strict, results = list[RuntimeResult](), list[RuntimeResult]()
+        streams = {id(each): [*expected_streams(each.reference)] for each in asked.values()}
         for group in groups:
             mine = asked[group[0][1]]
             reference = mine.reference
@@ -186,11 +189,13 @@ def check_parity(
                     run = run_cases(runner, spec, path, reference, mine.expectations, precision)
                     strict.append(_explain(run, runner, reference, strict, budget))
                     result = _apply_allowance(strict[-1], run, runner, reference, law, results)
+                    result = with_streams(result, runner, streams[id(mine)], law)
                     results.append(with_caller_paths(result, mine))
                     watch.stage(f"{spec.name} {path.name if path else ''}".strip(), results[-1].seconds)
         reference, basis = asked[None].reference, measured_against(asked)
         distinct = {id(each): each for each in asked.values()}
         expectations = [one for each in distinct.values() for one in each.expectations]
+        expectations += [one.expectation for key in distinct for one in streams[key]]
         answered = [each.case.inputs for each in asked[None].expectations if each.outputs is not None]
         exercised = input_coverage(reference.inputs, reference.roles, answered)
         tell(total, total, "done")

@@ -194,9 +194,12 @@ def _describe_artifact(
     told = signature.values.told
     taken = {signature.renamed.get(spec.name, spec.name) for spec in signature.inputs}
     absent = [name for name in declared(layers[0]).optional if name not in taken]
+    from keras_pe.export.model.stateless import exchanged_states  # imports Keras
+
+    states = exchanged_states(layers, signature.inputs)
     metadata = {
         **({BORDER_KEY: border} if border is not None else {}),
-        **_state_of(layers, signature),
+        **({STATE_KEY: states_to_json(states)} if states else {}),
         **({VALUES_KEY: values_to_json(told)} if told.ranges or told.examples else {}),
         **({ABSENT_KEY: json.dumps(absent)} if absent else {}),
         "keras_pe.encodings": json.dumps({layer.name: layer.get_config() for layer in ours}, sort_keys=True),
@@ -210,16 +213,6 @@ def _describe_artifact(
     }
     shapes = signature.inputs, signature.outputs
     return Artifact(target.format, destination, *shapes, nbytes=0, seconds=0.0, notes=tuple(notes), metadata=metadata)
-
-
-def _state_of(layers: Sequence[Any], signature: Signature) -> dict[str, str]:
-    """Returns the metadata on the inputs and outputs that carry the state of the model; empty without any."""
-    from keras_pe.export.model.stateless import Stateless
-
-    shapes = {spec.name: spec.shape for spec in signature.inputs}
-    found = [state for layer in layers if isinstance(layer, Stateless) for state in layer.exchanged]
-    states = [replace(state, shape=shapes[state.input]) for state in found]
-    return {STATE_KEY: states_to_json(states)} if states else {}
 
 
 def _check_and_explain(

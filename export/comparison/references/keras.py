@@ -57,12 +57,15 @@ class KerasReference(Reference):
     ) -> None:
         import keras
 
+        from keras_pe.export.model.stateless import exchanged_states  # imports Keras
+
         self.model = model
         self.signature = find_signature(model, input_signature, sizes=sizes, inputs=inputs, ranges=ranges, fixed=fixed)
         self.name: str = model.name
         self.inputs = self.signature.inputs
         self.sizes = self.signature.sizes
         self.dimensions = self.signature.dimensions
+        self.states = exchanged_states(all_layers(model), self.inputs)
         self.fixed = {} if self.signature.fixed_sizes is None else self.signature.fixed_sizes.by_name
         self.version = f"keras {keras.__version__}"
         self.no_rebuild = ""

@@ -10,6 +10,7 @@ from typing import Any
 
 from keras_pe.export.artifacts.artifact import SIZES_KEY, TensorInfo
 from keras_pe.export.artifacts.reading import read_artifact
+from keras_pe.export.artifacts.state import State
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.errors import RuntimeFailedError, RuntimeRefusedError
@@ -70,6 +71,7 @@ class Reference(Closing):
         recorded: Values of the inputs from the metadata of artifacts.
         layouts: The artifacts' layout of each input whose layout differs from the model's, by its name.
         decisions: The decisions of the model on its inputs; None if unknown.
+        states: The inputs and outputs that carry the state of the model from call to call.
         no_rebuild: The reason that there is no float64 rebuild, as far as it is known; empty if there is one.
     """
 
@@ -87,6 +89,7 @@ class Reference(Closing):
     recorded: KnownValues = KnownValues()
     layouts: Mapping[str, str] = MappingProxyType({})
     decisions: Decisions | None = None
+    states: Sequence[State] = ()
     no_rebuild: str = "the reference is not a Keras model"
 
     @property

@@ -183,6 +183,7 @@ def test_a_file_with_state_as_arguments_passes_its_check_and_a_planted_fault_is_
     artifact = export_onnx(model, tmp_path / "m.onnx", state="arguments")
     report = check_parity(model, artifact, runtimes="onnxruntime")
     assert report.passed, str(report)
+    assert [each.name for each in report.cases][-2:] == ["step by step", "chunks of uneven length"]
 
     def find_causes(*renamed: tuple[str, str], identity: bool = False) -> set[str]:
         """Returns the causes for a copy of the file, with other names of states, or with states returned unchanged."""
