@@ -50,7 +50,7 @@ class Stream:
             state = {each.input: outputs[each.output] for each in self.states}
             calls.append(outputs)
             start += size
-        return {name: _joined([each[name] for each in calls]) for name in calls[0]}
+        return {name: _join([each[name] for each in calls]) for name in calls[0]}
 
 
 def expected_streams(reference: Reference) -> Iterator[Stream]:
@@ -101,7 +101,7 @@ def _cut(array: Array, axis: int, start: int, size: int) -> Array:
     return array[(*[slice(None)] * axis, slice(start, start + size))]
 
 
-def _joined(parts: Sequence[Array]) -> Array:
+def _join(parts: Sequence[Array]) -> Array:
     """Returns the arrays along the axis in which their sizes differ, or else along a new first axis."""
     shapes = zip(*(part.shape for part in parts), strict=True)
     axes = [axis for axis, sizes in enumerate(shapes) if len(set(sizes)) > 1]
