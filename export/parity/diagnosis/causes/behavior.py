@@ -16,7 +16,6 @@ from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Findin
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CANDIDATES = 12  # each takes one to three runs of the model and of the artifact
-_CLOSE = 1e-4
 _MOST_AXES, _MOST_CONSTANTS = 8, 64
 _LARGEST = 9999
 _SMALL = range(2, 10)

@@ -8,13 +8,7 @@ from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.results import CaseStatus, Comparison
 from keras_pe.export.runtimes.runtime import Arrays
 
-_MOST_CANDIDATES = 12  # each takes one to three runs of the model and of the artifact
 _CLOSE = 1e-4
-_MOST_AXES, _MOST_CONSTANTS = 8, 64
-_LARGEST = 9999
-_SMALL = range(2, 10)
-_LEAST_LIMIT = 2  # least size at which an artifact must agree, since every layer works on one element
-_LEAST_ROWS = 4  # least rows of a table that ends; a window as long as the sequence hides its stride and its axis
 
 
 def dimensions(probe: Probe) -> list["Dimension"]:

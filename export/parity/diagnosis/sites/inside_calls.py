@@ -29,6 +29,7 @@ from keras_pe.export.parity.diagnosis.sites.inside_orders import (
     other_operation_axes,
     other_orders,
     other_slices,
+    take_in_order,
     transposed_operands,
 )
 from keras_pe.export.results import Array, Cause
@@ -97,7 +98,7 @@ def _other_operands(edited: EditedOperation) -> Edits:
         order = list(range(len(operation.operands)))
         order[one], order[other] = other, one
         said = f"given its operands {one + 1} and {other + 1} exchanged"
-        yield edited.change_operands(Cause.EXCHANGED_INPUTS, said, partial(_in_order, order))
+        yield edited.change_operands(Cause.EXCHANGED_INPUTS, said, partial(take_in_order, order))
     values = _values(operation)
     for one, other in itertools.combinations(values, 2):
         if any(is_number(operation.arguments[each]) for each in (one, other)):
@@ -276,10 +277,6 @@ def _through(
     """Returns the result of another function of the tensors, or of the first arguments."""
     operands = tensors_in((arguments, dict(names))) if count == 1 else list(arguments)[:count]
     return function(*operands, **options)
-
-
-def _in_order(order: Sequence[int], operands: list[Any]) -> list[Any]:
-    return [operands[each] for each in order]
 
 
 def _sources_like(tape: Tape, number: int, operand: Any) -> list[Source]:

@@ -71,7 +71,7 @@ def other_orders(edited: EditedOperation) -> Edits:
     if len(operands) > 1 and any(isinstance(each, list | tuple) and tensors_in(each) for each in operation.arguments):
         for order in itertools.islice(itertools.permutations(range(len(operands))), 1, _MOST_ORDERS):
             said = f"given its operands in the order {[each + 1 for each in order]}"
-            yield edited.change_operands(Cause.OTHER_ORDER, said, partial(_in_order, order))
+            yield edited.change_operands(Cause.OTHER_ORDER, said, partial(take_in_order, order))
     for axis, size in enumerate(map(int, result.shape)):
         if size < 2:
             continue
@@ -200,7 +200,8 @@ def _in_blocks(axis: int, count: int, tensor: Any) -> Any:
     return keras.ops.reshape(keras.ops.swapaxes(cut, axis, axis + 1), shape)
 
 
-def _in_order(order: Sequence[int], operands: list[Any]) -> list[Any]:
+def take_in_order(order: Sequence[int], operands: list[Any]) -> list[Any]:
+    """Returns operands in another order."""
     return [operands[each] for each in order]
 
 

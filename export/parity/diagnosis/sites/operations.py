@@ -32,7 +32,6 @@ _OF_TWO: dict[str, Callable[[Array, Array], Array]] = {
     "the smaller": np.minimum,
     "the mean": lambda a, b: (a + b) / 2,
 }
-_OF_HALF = 2.0**-6  # largest error of a few roundings to 16 bits, relative to the largest value
 _MERGED: dict[str, Callable[[Array, Array], Array]] = {
     "concat": lambda one, other: np.concatenate([one, other], -1),
     "sum": np.add,
