@@ -1,4 +1,4 @@
-"""The passes that make a file's graph of what tf2onnx returns, in order, and what the file says of itself."""
+"""The ordered passes that make the graph of a file from tf2onnx' graph, and the metadata of the file."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -16,19 +16,14 @@ from keras_pe.export.model.stored_weights import FOLDED_KEY, LAYOUTS_KEY, foldin
 from keras_pe.export.onnx.finishing import contractions, operator_forms
 from keras_pe.export.onnx.finishing.attention import attend
 from keras_pe.export.onnx.finishing.canonical import merge_equal, name_after_layers, order_needed, place_in_layers
-from keras_pe.export.onnx.finishing.constants import compute_constants, leave_out_needless
+from keras_pe.export.onnx.finishing.constants import compute_constants, remove_no_ops
 from keras_pe.export.onnx.finishing.graph_edits import WEIGHT, add_weight, drop_unneeded, standing_for
-from keras_pe.export.onnx.finishing.image_axes import compute_channels_first, keep_rows
+from keras_pe.export.onnx.finishing.image_axes import compute_channels_first
+from keras_pe.export.onnx.finishing.image_rows import run_1d_as_2d
 from keras_pe.export.onnx.finishing.normalizations import fold_normalizations, store_normalizations
-from keras_pe.export.onnx.finishing.reshapes import (
-    ask_for_single_sizes,
-    join_shapes,
-    remove_needless_reshapes,
-    share_sizes,
-    take_zero_sizes,
-    write_shapes,
-)
+from keras_pe.export.onnx.finishing.reshapes import merge_reshapes, remove_needless_reshapes, write_shapes
 from keras_pe.export.onnx.finishing.rules import Reasons, Rule
+from keras_pe.export.onnx.finishing.shape_sources import read_single_sizes, share_sizes, take_zero_sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.weight_layouts import multiply_unsigned, name_weights, store_as_read
 from keras_pe.export.onnx.handlers import opsets
@@ -41,10 +36,10 @@ class Graph:
     """A graph between two passes.
 
     Attributes:
-        model: The model, whose weights are inputs.
+        model: The ONNX model, whose weights are inputs.
         layers: The layers of the Keras model, by path.
-        foldings: The path of each normalization that another layer holds, by that of the layer.
-        reasons: Why rules have left operators as they are.
+        foldings: The path of each folded normalization, by the path of the layer that contains it in the file.
+        reasons: The reasons why rules do not apply.
     """
 
     model: ir.Model
@@ -64,11 +59,11 @@ class Graph:
 
     @cached_property
     def sizes(self) -> KnownSizes:
-        """What is known of the sizes of its values."""
+        """The known sizes of the values."""
         return KnownSizes(self.graph)
 
     def infer(self) -> None:
-        """Notes the types and the sizes that ONNX infers of values."""
+        """Adds the types and shapes that ONNX infers to the values."""
         common.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=False)(self.model)
         self.__dict__.pop("sizes", None)
 
@@ -89,7 +84,7 @@ def _store_normalizations(each: Graph) -> None:
 PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
     operator_forms.clip,
     _fold_constants,
-    lambda each: leave_out_needless(each.graph, each.sizes),
+    lambda each: remove_no_ops(each.graph, each.sizes),
     contractions.remove_shuffles,
     attend,
     contractions.multiply_matrices,
@@ -101,17 +96,17 @@ PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
     lambda each: remove_needless_reshapes(each.graph, each.sizes),
     operator_forms.root_mean_square,
     operator_forms.count_from_the_end,
-    lambda each: keep_rows(each.graph, each.sizes),
+    lambda each: run_1d_as_2d(each.graph, each.sizes),
     operator_forms.protect_pad,
     operator_forms.cut_unread_pixels,
     lambda each: compute_channels_first(each.graph, each.sizes),
     operator_forms.average_image,
     lambda each: store_as_read(each.graph),
     lambda each: multiply_unsigned(each.graph),
-    lambda each: join_shapes(each.graph, each.sizes),
+    lambda each: merge_reshapes(each.graph, each.sizes),
     lambda each: take_zero_sizes(each.graph, each.sizes),
     operator_forms.transpose_before_scaling,
-    lambda each: ask_for_single_sizes(each.graph, each.sizes),
+    lambda each: read_single_sizes(each.graph, each.sizes),
     _fold_normalizations,
     _store_normalizations,
     lambda each: name_weights(each.graph, each.layers),
@@ -121,7 +116,7 @@ PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
 
 
 def run_passes(each: Graph) -> None:
-    """Runs all passes: before each, all nodes are needed, and stand in the order in which they are computed."""
+    """Runs all passes. Each pass gets a graph in topological order, without unused nodes."""
     order_needed(each.graph)
     for run in PASSES:
         if isinstance(run, Rule):
@@ -132,7 +127,7 @@ def run_passes(each: Graph) -> None:
 
 
 def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weight]]:
-    """Returns the model, its inputs and outputs exactly the signature's, and the weights in the order of use."""
+    """Returns the model with the inputs and outputs of the signature, and the weights in the order of use."""
     from onnx import shape_inference
 
     signature = trace.signature
@@ -159,7 +154,7 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
 
 
 def _declare(graph: ir.Graph, trace: Trace) -> None:
-    """Gives a graph the inputs of the signature, then the weights, and its outputs."""
+    """Sets the inputs of a graph to those of the signature, followed by the weights, and sets its outputs."""
     signature, values = trace.signature, {value.name: value for value in (*graph.inputs, *graph.outputs)}
     graph.inputs[:] = [values.get(spec.name) or ir.Value(name=spec.name) for spec in signature.inputs]
     graph.outputs[:] = [values[spec.name] for spec in signature.outputs]
@@ -172,11 +167,11 @@ def _declare(graph: ir.Graph, trace: Trace) -> None:
 
 
 def _values_of_layers(graph: ir.Graph, trace: Trace, outputs: Mapping[str, str]) -> dict[str, list[list[ir.Value]]]:
-    """Returns, of each tensor that each call of a layer returns, the values that have its numbers, by the call."""
+    """Returns the values of each tensor that a call of a layer returns, by the path of the call."""
     values = {value.name: value for node in graph for value in node.outputs}
 
     def find(tensor: str) -> list[ir.Value]:
-        # What is an output and read within as well keeps its own name beside the output's.
+        # An output that nodes read too has a name of its own beside the output's.
         names = (tensor, outputs.get(tensor), outputs.get(trace.returned.get(tensor, "")))
         return [values[name] for name in names if name in values]
 
@@ -184,13 +179,13 @@ def _values_of_layers(graph: ir.Graph, trace: Trace, outputs: Mapping[str, str])
 
 
 def declare_outputs(model: Any, outputs: Sequence[TensorInfo]) -> None:
-    """Says of a model what it returns."""
+    """Declares the outputs of a model."""
     del model.graph.output[:]
     model.graph.output.extend(_value(spec) for spec in outputs)
 
 
 def set_metadata(model: Any, texts: Mapping[str, str]) -> None:
-    """Gives a model texts beside those that it has, in order."""
+    """Adds texts to the metadata of a model, in order."""
     from onnx import helper
 
     helper.set_model_props(model, dict(sorted({**{x.key: x.value for x in model.metadata_props}, **texts}.items())))
@@ -199,7 +194,7 @@ def set_metadata(model: Any, texts: Mapping[str, str]) -> None:
 def _layer_tensors(
     graph: ir.Graph, trace: Trace, traced: Mapping[str, Sequence[Sequence[ir.Value]]]
 ) -> dict[str, list[str | None]]:
-    """Returns the tensors that each call of a layer returns, by its path; None for one that the graph has not kept."""
+    """Returns the names of the tensors that each call of a layer returns; None for a tensor that the graph lacks."""
     import keras
 
     def find(values: Sequence[ir.Value]) -> str | None:
@@ -208,20 +203,20 @@ def _layer_tensors(
 
     known = {path: [find(values) for values in tensors] for path, tensors in traced.items()}
     lost = {path.rpartition("/")[0] for path, tensors in known.items() if not any(tensors)}
-    # Of two directions both are told or neither: what is wrong in both is then found in the layer around them.
+    # List both directions of a Bidirectional or neither, so that a fault in both is located in the Bidirectional.
     layers = trace.view.layers
     halved = {path for path in lost if isinstance(layers.get(path.partition("#")[0]), keras.layers.Bidirectional)}
     return {path: x for path, x in known.items() if any(x) and path.rpartition("/")[0] not in halved}
 
 
 def _read(graph: ir.Graph) -> dict[ir.Value, None]:
-    """Returns what the nodes of a graph read, those inside others too, in order, and what it returns."""
+    """Returns the inputs of all nodes of a graph and of the graphs inside them, in order, and the outputs."""
     read = (value for node in graph.all_nodes() for value in node.inputs if value is not None)
     return dict.fromkeys((*read, *graph.outputs))
 
 
 def _to_proto(model: ir.Model) -> Any:
-    """Returns the `onnx.ModelProto` of a model, without the types of what its nodes return."""
+    """Returns the `onnx.ModelProto` of a model, without the types and shapes of intermediate values."""
     from onnx import helper
 
     for node in model.graph.all_nodes():

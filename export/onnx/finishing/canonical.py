@@ -1,7 +1,7 @@
-"""One form of a graph, so that two exports of a model agree: its order, each thing computed once, and names.
+"""The canonical form of a graph, so that exports of a model are equal: its order, merged duplicates, and names.
 
-tf2onnx orders nodes by hashes, numbers its names with a counter of the process, and puts memory addresses into some of
-them. Here nodes come in the order in which the outputs need them, and are named after the layers that they come from:
+tf2onnx orders nodes by hashes, numbers names with a counter of the process, and puts memory addresses into some names.
+In the canonical form, nodes stand in the order in which the outputs need them. The names of nodes begin with the layer:
 `attention/query/MatMul`.
 """
 
@@ -17,7 +17,7 @@ from keras_pe.export.onnx.finishing.graph_edits import LAYER, SENTENCE, Node, gr
 
 
 def order_needed(graph: ir.Graph) -> None:
-    """Orders the nodes and constants of a graph as its outputs need them, and drops the others."""
+    """Orders the nodes and constants of a graph as its outputs need them, and drops unused ones."""
     for node in graph:
         for body in bodies(node):
             order_needed(body)
@@ -40,7 +40,7 @@ def bodies(node: Node) -> list[ir.Graph]:
 
 
 def needed_values(node: Node) -> list[ir.Value]:
-    """Returns what a node reads, and what the graphs inside it read of the graphs around them."""
+    """Returns the inputs of a node, and the outer values that the graphs inside the node read."""
     read = [value for value in node.inputs if value is not None]
     for body in bodies(node):
         own = {value for inner in body for value in inner.outputs}.union(body.inputs, body.initializers.values())
@@ -50,7 +50,7 @@ def needed_values(node: Node) -> list[ir.Value]:
 
 
 def _visit(graph: ir.Graph, value: ir.Value, order: dict[Node, None]) -> None:
-    """Appends what the value needs, depth first, without recursion: graphs are deeper than Python's stack."""
+    """Appends the nodes before a value, depth first. A recursion would exceed Python's stack on deep graphs."""
     waiting = [(value.producer(), False)]
     while waiting:
         node, is_complete = waiting.pop()
@@ -64,9 +64,9 @@ def _visit(graph: ir.Graph, value: ir.Value, order: dict[Node, None]) -> None:
 
 
 def merge_equal(graph: ir.Graph) -> None:
-    """Lets what is computed twice be computed once: constants, then nodes in the order in which they are computed.
+    """Merges equal constants and equal nodes.
 
-    onnx-ir's own pass leaves nodes with a large constant or a body as they are.
+    onnx-ir's own pass skips nodes with a large constant or a body.
     """
     order_needed(graph)
     _merge(graph)
@@ -83,7 +83,7 @@ def _merge(graph: ir.Graph) -> None:
     for node in tuple(graph):
         for body in bodies(node):
             _merge(body)
-        attributes = sorted(_digest(_serialized(each)) for each in node.attributes.values())
+        attributes = sorted(_digest(_serialize(each)) for each in node.attributes.values())
         key = (node.domain, node.op_type, *map(id, node.inputs), len(node.outputs), *attributes)
         if any(value.is_graph_output() for value in node.outputs):
             continue
@@ -94,7 +94,7 @@ def _merge(graph: ir.Graph) -> None:
             remove(node)
 
 
-def _serialized(attribute: ir.Attr) -> bytes:
+def _serialize(attribute: ir.Attr) -> bytes:
     return bytes(ir.to_proto(attribute).SerializeToString(deterministic=True))
 
 
@@ -105,21 +105,21 @@ def _content(tensor: Any) -> tuple[int, tuple[int, ...], bytes]:
 
 
 def _digest(content: bytes) -> bytes:
-    """Returns what stands for the content: that of every constant and branch would be held at once."""
+    """Returns a hash of a content, since the contents of all constants and branches together may exceed the memory."""
     return hashlib.blake2b(content, digest_size=32).digest()
 
 
-# What TensorFlow puts before the names in a function's body, and tf2onnx and TensorFlow behind any name.
+# TensorFlow's prefixes of names in the body of a function, and the suffixes that tf2onnx and TensorFlow add to names.
 _COUNTERS = re.compile(r"^\w+_(true|false|body|cond)_\d+_|__\d+|:\d+$")
 
 
 def place_in_layers(graph: ir.Graph, path_of: Callable[[str], str], outer: str = "") -> None:
-    """Notes the path of the layer of each node; inside a body at least that of the body's.
+    """Adds the path of its layer to the metadata of each node. Nodes in a body have at least the path of the body.
 
     Args:
-        graph: As tf2onnx has made it.
-        path_of: Returns the path of the layer that an operator of TensorFlow's belongs to, empty if none is known.
-        outer: The path for nodes of which none is known.
+        graph: The graph of tf2onnx.
+        path_of: Returns the path of the layer of a TensorFlow operator, empty if the layer is unknown.
+        outer: The path for nodes whose layer is unknown.
     """
     from keras_pe.rotations.lookup import FAILURE_SCOPE
 
@@ -128,24 +128,25 @@ def place_in_layers(graph: ir.Graph, path_of: Callable[[str], str], outer: str =
         name = _COUNTERS.sub("", str(first_result(node).name))
         path = path_of(name) or outer
         node.meta[LAYER] = path
-        said = failing.search(name)
-        node.meta[SENTENCE] = f"{FAILURE_SCOPE}/{said[1]}" if said else ""
+        sentence = failing.search(name)
+        node.meta[SENTENCE] = f"{FAILURE_SCOPE}/{sentence[1]}" if sentence else ""
         for body in bodies(node):
             place_in_layers(body, path_of, path)
 
 
 def name_after_layers(graph: ir.Graph) -> None:
-    """Names the nodes of a graph, what they return and the constants.
+    """Names the nodes of a graph, their results and the constants.
 
-    A node is called after its layer and its operator, and what it returns as it is. A constant is called after the
-    argument of the node that reads it; one that several read after their layer. Inputs and outputs keep their names.
+    The name of a node and of its results is the path of the layer with the operator. The name of a constant ends with
+    the argument of its reader; a constant of several readers is named after their layer. Inputs and outputs keep their
+    names.
     """
     fixed = [*graph.inputs, *graph.outputs]
     free = UniqueNames([str(value.name) for value in fixed])
-    held = [value for each in graphs(graph) for value in each.initializers.values()]
-    constants = [value for value in held if not value.is_graph_output()]
+    stored = [value for each in graphs(graph) for value in each.initializers.values()]
+    constants = [value for value in stored if not value.is_graph_output()]
     for index, value in enumerate(constants):
-        value.name = f"\0{index}"  # no name that is still to be given
+        value.name = f"\0{index}"  # a temporary name that collides with no final name
     _name(graph, free, set(fixed))
 
 
@@ -160,7 +161,7 @@ def _name(graph: ir.Graph, free: UniqueNames, named: set[ir.Value]) -> None:
     for value in tuple(graph.initializers.values()):
         name(value, _role(value))
     for node in graph:
-        base = _joined(node.meta[LAYER], _joined(node.meta.get(SENTENCE, ""), node.op_type))
+        base = _join(node.meta[LAYER], _join(node.meta.get(SENTENCE, ""), node.op_type))
         first = first_result(node)
         if first in named:  # an output of the model
             node.name = free.give(base)
@@ -176,7 +177,7 @@ def _name(graph: ir.Graph, free: UniqueNames, named: set[ir.Value]) -> None:
         node.attributes.update(ordered)
         for body in bodies(node):
             for value in (*body.inputs, *body.outputs):
-                if value.shape is not None:  # tf2onnx has numbered what is not known
+                if value.shape is not None:  # tf2onnx numbers unknown sizes
                     value.shape = ir.Shape([size if isinstance(size, int) else None for size in value.shape])
             _name(body, free, named)
             body.name = f"{node.name}_body"
@@ -184,17 +185,17 @@ def _name(graph: ir.Graph, free: UniqueNames, named: set[ir.Value]) -> None:
 
 
 def _role(value: ir.Value) -> str:
-    """Returns what a constant is called after."""
+    """Returns the base of a constant's name."""
     places = [(str(use.node.meta[LAYER]), f"{use.node.op_type}/{_argument(use.node, use.idx)}") for use in value.uses()]
     if not places:
         return "constant"
     paths = {path for path, _ in places}
     role = "constant" if len(places) > 1 else places[0][1]
-    return _joined(paths.pop() if len(paths) == 1 else "", role)
+    return _join(paths.pop() if len(paths) == 1 else "", role)
 
 
 def _argument(node: Node, index: int) -> str:
-    """Returns what ONNX calls an input of an operator."""
+    """Returns ONNX' name of an operator's input."""
     from onnx import defs
 
     inputs = defs.get_schema(node.op_type, domain=node.domain).inputs if defs.has(node.op_type, node.domain) else []
@@ -202,10 +203,10 @@ def _argument(node: Node, index: int) -> str:
 
 
 def first_result(node: Node) -> ir.Value:
-    """Returns the first value that a node returns; some leave out what nobody reads."""
+    """Returns the first result of a node. A node may omit results that no node reads."""
     results: tuple[ir.Value, ...] = node.outputs
     return next(value for value in results if value.name != "")
 
 
-def _joined(path: str, name: str) -> str:
+def _join(path: str, name: str) -> str:
     return f"{path}/{name}" if path else name

@@ -1,4 +1,4 @@
-"""What passes over an `onnx_ir.Graph` are made of: who makes and reads a value, constants, nodes in place of others.
+"""Queries and edits of an `onnx_ir.Graph` that passes share: producers, readers, constants, replacements of nodes.
 
 The weights of a model are inputs of its graph until the file is written, so that no pass reads their numbers.
 """
@@ -10,25 +10,25 @@ import numpy as np
 import onnx_ir as ir
 
 Node = Any
-"""An `onnx_ir.Node`, whose inputs are values: mypy takes each for one that may be missing."""
+"""An `onnx_ir.Node`. `Any`, because every input has the type `Value | None` for mypy."""
 SAME_AS, WEIGHT, LAYER, SENTENCE = "same as", "weight", "layer", "sentence"
-"""Metadata of a value: the one that has its numbers where it is gone, and the Keras weight that it is. Of a node: the
-path of its layer, and the sentence that an error of a runtime is to say of it."""
+"""Keys of metadata. A value has the value that replaces it, and its Keras weight. A node has the path of its layer, and
+a sentence in its name, which a runtime then has in its errors."""
 
 
 def producer(value: ir.Value | None, *operators: str) -> Node | None:
-    """Returns the node that makes a value, if it is of one of these operators, or of any if none is named."""
+    """Returns the node that computes a value; None if the node has another operator. Without operators, any matches."""
     node = None if value is None else value.producer()
     return None if node is None or (operators and node.op_type not in operators) else node
 
 
 def count_uses(value: ir.Value) -> int:
-    """Returns how often a value is read or returned."""
+    """Returns how many inputs of nodes and outputs of graphs a value is."""
     return len(value.uses()) + value.is_graph_output()
 
 
 def only_reader(value: ir.Value, *operators: str) -> Node | None:
-    """Returns the node that alone reads a value, in the same graph and of one of these operators, or of any."""
+    """Returns the only reader of a value, if it stands in the same graph and has one of these operators, if any."""
     if count_uses(value) != 1 or value.is_graph_output():
         return None
     (node,) = value.consumers()
@@ -41,12 +41,12 @@ def array(value: ir.Value | None) -> Any | None:
 
 
 def attribute(node: Node, name: str, default: Any = None) -> Any:
-    """Returns the value of a node's attribute, or the default if it has none of that name."""
+    """Returns the value of a node's attribute, or the default if the node has no such attribute."""
     return node.attributes[name].value if name in node.attributes else default
 
 
 def nodes(graph: ir.Graph, *operators: str) -> list[Node]:
-    """Returns the nodes of these operators that a graph has now, without those inside its nodes."""
+    """Returns the nodes of these operators in a graph, without the graphs inside its nodes."""
     return [node for node in graph if node.op_type in operators]
 
 
@@ -66,9 +66,9 @@ def constant(graph: ir.Graph, numbers: Any) -> ir.Value:
     name = f"constant_{len(graph.initializers)}"
     while name in graph.initializers:
         name += "_"
-    held = np.asarray(numbers)
-    tensor = ir.tensor(held, name=name)
-    value = ir.Value(name=name, shape=ir.Shape(held.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
+    stored = np.asarray(numbers)
+    tensor = ir.tensor(stored, name=name)
+    value = ir.Value(name=name, shape=ir.Shape(stored.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
     graph.register_initializer(value)
     return value
 
@@ -78,8 +78,8 @@ def sizes_constant(graph: ir.Graph, sizes: Any) -> ir.Value:
     return constant(graph, np.asarray(sizes, np.int64))
 
 
-def turned_constant(graph: ir.Graph, value: ir.Value, order: Sequence[int]) -> ir.Value:
-    """Returns a constant in another order of axes, as if it had all of them; a single number as it is."""
+def transpose_constant(graph: ir.Graph, value: ir.Value, order: Sequence[int]) -> ir.Value:
+    """Returns a constant with its axes in another order. Missing leading axes count as 1; a single number stays."""
     numbers = np.asarray(array(value))
     if numbers.size == 1:
         return value
@@ -87,38 +87,38 @@ def turned_constant(graph: ir.Graph, value: ir.Value, order: Sequence[int]) -> i
 
 
 def insert(place: Node, operator: str, inputs: Sequence[ir.Value | None], **attributes: Any) -> ir.Value:
-    """Inserts a node of the same layer before another, and returns what it makes."""
-    return _inserted(place, operator, inputs, attributes, place.meta.get(LAYER, ""))
+    """Inserts a node of the same layer before another node, and returns its result."""
+    return _insert(place, operator, inputs, attributes, place.meta.get(LAYER, ""))
 
 
 def copy(node: Node, inputs: Sequence[ir.Value | None], before: Node | None = None, **attributes: Any) -> ir.Value:
-    """Inserts a node of one result like another that reads other values, before that or elsewhere.
+    """Inserts a copy of a node of one result that reads other values, before the node or before another place.
 
     Returns:
-        What it makes.
+        The result of the copy.
     """
     attributes = {**{name: each.value for name, each in node.attributes.items()}, **attributes}
-    result = _inserted(before or node, node.op_type, inputs, attributes, node.meta.get(LAYER, ""))
+    result = _insert(before or node, node.op_type, inputs, attributes, node.meta.get(LAYER, ""))
     result.type = node.outputs[0].type
     return result
 
 
-def _inserted(
+def _insert(
     place: Node, operator: str, inputs: Sequence[ir.Value | None], attributes: dict[str, Any], layer: str
 ) -> ir.Value:
     node = ir.node(operator, inputs, attributes)
     node.meta[LAYER] = layer
     place.prepend(node)
-    if operator in _KEEPING_THE_TYPE and inputs[0] is not None:
+    if operator in _TYPE_PRESERVING and inputs[0] is not None:
         node.outputs[0].type = inputs[0].type
     return node.outputs[0]
 
 
-_KEEPING_THE_TYPE = ("Concat", "Neg", "Pad", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+_TYPE_PRESERVING = ("Concat", "Neg", "Pad", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 
 
 def rewrite(node: Node, operator: str, inputs: Sequence[ir.Value | None], **attributes: Any) -> ir.Value:
-    """Puts another node in the place of a node of one result, and returns what it makes."""
+    """Replaces a node of one result by another node, and returns the new result."""
     (old,) = node.outputs
     result = insert(node, operator, inputs, **attributes)
     result.type, result.shape = old.type, old.shape
@@ -128,9 +128,9 @@ def rewrite(node: Node, operator: str, inputs: Sequence[ir.Value | None], **attr
 
 
 def replace(old: ir.Value, new: ir.Value) -> None:
-    """Lets every node and graph read or return one value instead of another.
+    """Replaces a value by another in all nodes and outputs of graphs.
 
-    A graph returns what one of its own nodes makes, and each once: anything else is handed on by an Identity.
+    A graph may return only results of its own nodes, and each of them once. Otherwise an Identity computes the output.
     """
     stand_for(old, new)
     graph = old.graph
@@ -149,19 +149,19 @@ def replace(old: ir.Value, new: ir.Value) -> None:
 
 
 def can_replace(old: ir.Value, new: ir.Value) -> bool:
-    """Whether one value can stand in the place of another without a node that hands it on."""
-    maker = producer(new)
-    is_free = maker is not None and maker.graph is old.graph and not new.is_graph_output()
+    """Whether one value can replace another without an Identity."""
+    node = producer(new)
+    is_free = node is not None and node.graph is old.graph and not new.is_graph_output()
     return is_free or not old.is_graph_output()
 
 
 def stand_for(old: ir.Value, new: ir.Value) -> None:
-    """Notes that a value has the numbers of another, perhaps in another order of axes or another shape."""
+    """Records that a value has the numbers of another, perhaps in another order of axes or another shape."""
     old.meta[SAME_AS] = new
 
 
 def standing_for(value: ir.Value) -> ir.Value | None:
-    """Returns the value that a graph computes where it computed this one; None if it has no such numbers any more."""
+    """Returns the value of the graph that has the numbers of a removed value; None if the graph has no such value."""
     seen = set[ir.Value]()
     while value.graph is None and SAME_AS in value.meta and value not in seen:
         seen.add(value)
@@ -170,7 +170,7 @@ def standing_for(value: ir.Value) -> ir.Value | None:
 
 
 def add_weight(graph: ir.Graph, weight: Any) -> ir.Value:
-    """Returns the input that is a Keras weight, a new one if the graph has none of its name."""
+    """Returns the graph's input for a Keras weight, a new one if the graph has no input of that name."""
     value = next((each for each in graph.inputs if each.name == weight.name), None)
     if value is None:
         value = ir.Value(name=weight.name)
@@ -180,29 +180,29 @@ def add_weight(graph: ir.Graph, weight: Any) -> ir.Value:
     return value
 
 
-def remove(*gone: Node) -> None:
-    """Removes nodes whose results nothing reads."""
-    for node in gone:
+def remove(*nodes: Node) -> None:
+    """Removes nodes whose results no node reads."""
+    for node in nodes:
         node.graph.remove(node, safe=True)
 
 
 def drop_unneeded(graph: ir.Graph) -> None:
-    """Removes the nodes of a graph whose results nothing reads or returns."""
+    """Removes the nodes of a graph whose results are neither read nor returned."""
     for node in reversed(graph):
         if not any(map(count_uses, node.outputs)):
             graph.remove(node, safe=True)
 
 
 def read_instead(node: Node, old: ir.Value, new: ir.Value) -> None:
-    """Lets one node read another value."""
+    """Replaces a value in the inputs of one node."""
     for index, value in enumerate(node.inputs):
         if value is old:
             node.replace_input_with(index, new)
 
 
 def set_inputs(node: Node, inputs: Iterable[ir.Value | None]) -> None:
-    """Gives a node other inputs."""
-    given = [*inputs]
-    node.resize_inputs(len(given))
-    for index, value in enumerate(given):
+    """Replaces the inputs of a node."""
+    values = [*inputs]
+    node.resize_inputs(len(values))
+    for index, value in enumerate(values):
         node.replace_input_with(index, value)

@@ -22,7 +22,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     set_inputs,
     sizes_constant,
     stand_for,
-    turned_constant,
+    transpose_constant,
 )
 from keras_pe.export.onnx.finishing.rules import NoMatchError, rule
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
@@ -145,8 +145,8 @@ def average_image(node: Node, sizes: KnownSizes) -> None:
 @rule("Clip", "Max", "Min")
 def clip(node: Node, sizes: KnownSizes) -> None:
     """Writes a Max and a Min as one Clip; if both bounds are the same integer, the result is that constant."""
-    last = _bounded(node)
-    first = last and _bounded(producer(last[0], "Min" if node.op_type == "Max" else "Max"))
+    last = _split_bound(node)
+    first = last and _split_bound(producer(last[0], "Min" if node.op_type == "Max" else "Max"))
     if not last or not first:
         return
     value = first[0]
@@ -159,7 +159,7 @@ def clip(node: Node, sizes: KnownSizes) -> None:
         rewrite(node, "Clip", [value, constant(node.graph, least), constant(node.graph, most)])
 
 
-def _bounded(node: Node | None) -> tuple[ir.Value, Any] | None:
+def _split_bound(node: Node | None) -> tuple[ir.Value, Any] | None:
     """Returns the value that a Max or Min bounds, and the bound; None if the bound is not a constant number."""
     for value, other in () if node is None or len(node.inputs) != 2 else (node.inputs, node.inputs[::-1]):
         number = array(other)
@@ -212,7 +212,7 @@ def transpose_before_scaling(transpose: Node, sizes: KnownSizes) -> None:
         return
     image = insert(transpose, "Transpose", [value], perm=order)
     for step in reversed(steps):
-        read = [image if x is value else x and turned_constant(transpose.graph, x, order) for x in step.inputs]
+        read = [image if x is value else x and transpose_constant(transpose.graph, x, order) for x in step.inputs]
         value = step.outputs[0]
         image = copy(step, read, before=transpose)
         stand_for(value, image)

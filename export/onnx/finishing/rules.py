@@ -1,7 +1,7 @@
 """Rules: each writes one operator in place of a pattern of operators, or reports why the pattern stays.
 
 onnxscript's rewriter has rules too, whose patterns are trees of a fixed form. The masks, factors and transpositions of
-attention occur in any number and order, and nodes of that rewriter lose the layer of the nodes that they replace.
+attention occur in any number and order. The nodes of that rewriter lose the layer of the nodes that they replace.
 """
 
 from collections.abc import Callable

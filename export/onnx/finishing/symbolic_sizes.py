@@ -1,6 +1,6 @@
-"""Infers which sizes in a graph are equal without running it: numbers, dimensions of the inputs, and what follows.
+"""The inference of sizes in a graph: numbers, names of input dimensions, and terms of both.
 
-ONNX's own inference knows names of dimensions too, and loses them where a table is cut to the length of an input.
+ONNX' own inference has names of dimensions too, and loses them if a table is sliced to the length of an input.
 A rule that needs a size which the graph does not hold raises `_UnknownSizeError`. Any other error of a rule is a bug
 and reaches the caller.
 """
@@ -18,18 +18,17 @@ import onnx_ir as ir
 from keras_pe.export.onnx.finishing.graph_edits import Node
 
 Size = int | str | tuple[Any, ...]
-"""A number, the name of a dimension, `("least", size, number)`, `("product", *sizes)`, or the tensor and axis that have
-it first."""
+"""A number, the name of a dimension, `("least", size, number)`, `("product", *sizes)`, or a tensor and its axis."""
 Sizes = tuple[Size, ...]
 _Found = Sequence[Size | None]
 
 REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 
-_MOST = 16  # entries of a vector that may say the sizes of a tensor
+_MOST = 16  # entries of a vector of sizes
 _BOOL = 9
-# ONNX's int32, int64, bool, and float32, which Keras counts in: it has each size of a mask that any memory holds.
+# ONNX' int32, int64, bool, and float32, in which Keras counts: float32 represents the sizes of all masks exactly.
 _COUNTING = (6, 7, _BOOL, 1)
-_END = 10**9  # what a Slice up to the end is given by tf2onnx, or more
+_END = 10**9  # the least end that tf2onnx writes for a Slice up to the end
 ELEMENTWISE = (
     *("Abs", "Cast", "Ceil", "Celu", "Clip", "Cos", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish"),
     *("Identity", "LeakyRelu", "Log", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid"),
@@ -54,7 +53,7 @@ def _unknown() -> NoReturn:
 
 
 class _Known:
-    """The shapes, or the vectors, of a node's inputs; a read of one that is not known raises `_UnknownSizeError`."""
+    """The shapes, or the vectors, of a node's inputs; reading an unknown one raises `_UnknownSizeError`."""
 
     def __init__(self, found: Iterable[Sizes | None]) -> None:
         self._found = [*found]
@@ -73,49 +72,52 @@ class _Known:
 
 
 class KnownSizes:
-    """The shapes of the values in a graph and those inside its nodes, and the vectors that say sizes.
+    """The shapes of the values in a graph and in the graphs inside its nodes, and the values of vectors of sizes.
 
-    A value that a pass adds is followed when it is asked for.
+    The shape of a value that a pass adds is inferred when a pass reads it.
+
+    Attributes:
+        opset: The version of ONNX' operators in the graph.
     """
 
     def __init__(self, graph: ir.Graph) -> None:
-        """Follows a graph whose inputs have shapes, from its inputs on.
+        """Infers the sizes of a graph.
 
         Args:
-            graph: The graph, whose nodes stand in the order in which they are computed.
+            graph: The graph, in topological order, with shapes of its inputs.
         """
         self.opset: int = graph.opset_imports.get("", 0)
         self._shapes: dict[ir.Value, Sizes | None] = {}
         self._vectors: dict[ir.Value, Sizes] = {}
-        for node in graph.all_nodes():  # those inside others too: one is asked for after what it reads
+        for node in graph.all_nodes():  # a node follows the nodes that it reads
             self._follow(node)
 
     def shape(self, value: ir.Value | None) -> Sizes | None:
-        """Returns the sizes of a value; None if not even their number is known."""
+        """Returns the sizes of a value; None if the rank is unknown."""
         if value is None:
             return None
         if value not in self._shapes:
-            maker = value.producer()
-            if maker is None:
+            node = value.producer()
+            if node is None:
                 self._start(value)
             else:
-                self._follow(maker)
+                self._follow(node)
         return self._shapes.get(value)
 
     def vector(self, value: ir.Value | None) -> Sizes | None:
-        """Returns the entries of a vector, or of a scalar, of integers; None if they cannot be told."""
+        """Returns the entries of a vector or scalar of integers; None if they are unknown."""
         self.shape(value)
         return None if value is None else self._vectors.get(value)
 
     def array(self, value: ir.Value) -> Any | None:
-        """Returns the entries of a vector or of a scalar as they stand in a file, if all of them are numbers."""
+        """Returns a vector or scalar as an array of the value's dtype; None if an entry is not a number."""
         vector, shape = self.vector(value), self.shape(value)
         if vector is None or shape is None or not value.dtype or not all(isinstance(entry, int) for entry in vector):
             return None
         return np.array(vector, value.dtype.numpy()).reshape([len(vector)] * len(shape))
 
     def with_axes_kept(self, reduction: Node) -> Sizes | None:
-        """Returns the sizes of what a reduction returns if it keeps its axes; None if they cannot be told."""
+        """Returns the sizes of the result of a reduction if it kept its axes; None if they are unknown."""
         attributes = {**_attributes(reduction), "keepdims": 1}
         with contextlib.suppress(_UnknownSizeError):
             shapes, vectors = (_Known(map(read, reduction.inputs)) for read in (self.shape, self.vector))
@@ -123,8 +125,8 @@ class KnownSizes:
         return None
 
     def _start(self, value: ir.Value) -> None:
-        """Notes the sizes of an input or a constant."""
-        self._shapes[value] = _declared(value)
+        """Stores the sizes of an input or a constant."""
+        self._shapes[value] = _declared_shape(value)
         tensor = value.const_value
         if tensor is None or tensor.dtype not in _COUNTING or len(tensor.shape) > 1 or tensor.size > _MOST:
             return
@@ -141,16 +143,16 @@ class KnownSizes:
         with contextlib.suppress(_UnknownSizeError):
             vector = _vector(node, shapes, vectors, attributes)
         for index, value in enumerate(node.outputs):
-            numbers = _inferred(value)
+            numbers = _inferred_numbers(value)
             found = shape if shape is not None and (index == 0 or node.op_type == "Split") else numbers
             self._shapes[value] = None
             if found is not None:
                 both = zip(numbers if numbers and len(numbers) == len(found) else found, found, strict=True)
                 self._shapes[value] = tuple(
-                    _told(size, number, (value.name, axis)) for axis, (number, size) in enumerate(both)
+                    _size(size, number, (value.name, axis)) for axis, (number, size) in enumerate(both)
                 )
-        told = self._shapes[node.outputs[0]]
-        if vector is not None and len(vector) <= _MOST and told is not None and len(told) < 2:
+        result = self._shapes[node.outputs[0]]
+        if vector is not None and len(vector) <= _MOST and result is not None and len(result) < 2:
             self._vectors[node.outputs[0]] = vector
 
 
@@ -158,20 +160,23 @@ def _attributes(node: Node) -> dict[str, Any]:
     return {name: each.value for name, each in node.attributes.items()}
 
 
-def _declared(value: ir.Value) -> Sizes | None:
-    """Returns the shape that an input or a constant has: numbers and names of dimensions."""
+def _declared_shape(value: ir.Value) -> Sizes | None:
+    """Returns the shape of an input or a constant: numbers and names of dimensions."""
     if value.shape is None:
         return None
     return tuple(size if isinstance(size, int) else size.value or (value.name, i) for i, size in enumerate(value.shape))
 
 
-def _inferred(value: ir.Value) -> list[int | None] | None:
-    """Returns the shape that ONNX has inferred, as far as it is numbers."""
+def _inferred_numbers(value: ir.Value) -> list[int | None] | None:
+    """Returns the shape that ONNX has inferred, with None for sizes that are not numbers."""
     return None if value.shape is None else [size if isinstance(size, int) else None for size in value.shape]
 
 
-def _told(size: Size | None, inferred: Size | None, place: Size) -> Size:
-    """Returns a size: as a number if it is one, and of an Attention not as onnx 1.23 infers it, which is 0."""
+def _size(size: Size | None, inferred: Size | None, place: Size) -> Size:
+    """Returns the best known form of a size: a number, if one is known, preferably ours.
+
+    onnx 1.23 infers a size of 0 for some sizes of an Attention.
+    """
     numbers = [each for each in (size, inferred) if isinstance(each, int)]
     return numbers[0] if numbers else place if size is None else size
 
@@ -182,7 +187,7 @@ def _integers(sizes: Sequence[Size]) -> list[int]:
 
 
 def _vector(node: Node, shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> Sizes | None:
-    """Returns the vector that a node computes from vectors of sizes; None if it computes another thing."""
+    """Returns the vector that a node computes from vectors of sizes; None for other nodes."""
     kind = node.op_type
     if kind == "Shape":
         shape: Sizes = shapes[0]
@@ -244,11 +249,11 @@ def _broadcast(shapes: Iterable[Sizes]) -> list[Size | None]:
 
 
 def _common(sizes: set[Size]) -> Size | None:
-    """Returns the one size that sizes other than 1 must have where an operator takes them together."""
+    """Returns the broadcast size of sizes other than 1; None if it is unknown."""
     numbers = [size for size in sizes if isinstance(size, int)]
     if numbers or not sizes:
         return max(numbers, default=1)
-    # The least of a size and a number goes with that size only where it is no less, or where either is 1.
+    # min(s, n) broadcasts with s only if s <= n or one of them is 1.
     wider = sizes - {("least", size, number) for size in sizes for number in _numbers(sizes)}
     return next(iter(wider)) if len(wider) == 1 else None
 
@@ -265,7 +270,7 @@ def _matmul(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Fou
 
 
 def _attention(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
-    if len(shapes[0]) != 3:  # the heads have an axis of their own
+    if len(shapes[0]) != 3:  # the heads are an axis
         return [*shapes[0][:3], shapes[2][3]]
     [width] = _integers(shapes[2][2:])
     return [*shapes[0][:2], attributes["q_num_heads"] * (width // attributes["kv_num_heads"])]
@@ -283,18 +288,18 @@ def _reshape(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Fo
     left, over = given - rest, rest - given
     symbols = [size for size in left.elements() if not isinstance(size, int)]
     above, below = (math.prod(size for size in each.elements() if isinstance(size, int)) for each in (left, over))
-    is_told = all(isinstance(size, int) for size in over) and below > 0
+    is_known = all(isinstance(size, int) for size in over) and below > 0
     missing: Size | None = None
-    if is_told and not symbols and above % below == 0:
+    if is_known and not symbols and above % below == 0:
         missing = above // below
-    elif is_told and symbols and above == below:
+    elif is_known and symbols and above == below:
         missing = symbols[0] if len(symbols) == 1 else ("product", *sorted(symbols, key=repr))
     return [missing if size == -1 else size for size in wanted]
 
 
 def _pad(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found:
     rank = len(shapes[0])
-    if len(vectors) > 3:  # axes are named
+    if len(vectors) > 3:  # the Pad names its axes
         return _unknown()
     pads = [vectors[1][axis::rank] for axis in range(rank)]
     return [size if pair == (0, 0) else None for size, pair in zip(shapes[0], pads, strict=True)]
@@ -325,7 +330,7 @@ def _tile(shapes: _Known, vectors: _Known, attributes: dict[str, Any]) -> _Found
 
 
 def _axes(vectors: _Known, attributes: dict[str, Any]) -> list[int]:
-    """Returns the axes that a node names, in an attribute or in its second input."""
+    """Returns the axes in the attribute or in the second input of a node."""
     return attributes.get("axes") or (len(vectors) > 1 and _integers(vectors[1])) or _unknown()
 
 

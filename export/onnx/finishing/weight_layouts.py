@@ -1,7 +1,7 @@
-"""The weights of a graph: stored as the operators that read them want them, and named where a constant is one.
+"""The weights of a graph: their layout in the file, and the names of constants that are weights.
 
-Keras has the kernel of a convolution as (height, width, in, out), ONNX as (out, in, height, width). A runtime that
-folds no constants would turn it in every run, and one that does would hold it twice while a file is opened.
+Keras has the kernel of a convolution as (height, width, in, out), ONNX as (out, in, height, width). A runtime without
+constant folding would transpose the kernel in every run; a runtime with folding would copy it when it opens the file.
 """
 
 import math
@@ -27,6 +27,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     producer,
     read_instead,
     remove,
+    set_inputs,
 )
 
 
@@ -36,9 +37,9 @@ def weights_of(graph: ir.Graph) -> list[ir.Value]:
 
 
 def store_as_read(graph: ir.Graph) -> None:
-    """Takes the Transposes and Reshapes of weights out of a graph.
+    """Removes the Transposes and Reshapes of weights, which are stored in the layout that their reader needs.
 
-    A weight that is read in several ways is left as it is: it would be stored twice.
+    A weight with several readers stays, since it would be stored twice.
     """
     for value in weights_of(graph):
         weight: Weight = value.meta[WEIGHT]
@@ -55,13 +56,13 @@ def store_as_read(graph: ir.Graph) -> None:
 
 
 def _step(node: Node, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]] | None:
-    """Returns what a node does to its first input, if that is known without running it."""
+    """Returns the step of a layout that a node with a weight as its first input is; None for other nodes."""
     if node.op_type == "Transpose" and (order := attribute(node, "perm")):
         return "transpose", tuple(order)
-    asked = array(node.inputs[1]) if len(node.inputs) == 2 else None
-    if asked is None or node.attributes or 0 in shape:
+    numbers = array(node.inputs[1]) if len(node.inputs) == 2 else None
+    if numbers is None or node.attributes or 0 in shape:
         return None
-    wanted = asked.tolist()
+    wanted = numbers.tolist()
     if node.op_type == "Unsqueeze":
         rest, rank = iter(shape), len(shape) + len(wanted)
         added = {axis % rank for axis in wanted}
@@ -74,18 +75,17 @@ def _step(node: Node, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]] | N
     return None
 
 
-_MORE = 128
+_OFFSET = 128
 
 
 def multiply_unsigned(graph: ir.Graph) -> None:
-    """Writes the products with int8 weights in uint8.
+    """Writes the products with int8 weights in uint8, which ONNX Runtime multiplies many times faster.
 
-    ONNX Runtime multiplies these many times faster, and as exactly. Keras quantizes with a zero point of 0 on both
-    sides of a product. Of numbers that are 128 more, with a zero point of 128, ONNX Runtime computes the same integers.
-    With one side of each kind it would be faster still, and wrong on processors without VNNI, where sums of two
-    products are cut to 16 bits.
+    Keras quantizes both factors with a zero point of 0. With 128 added to the numbers and a zero point of 128, ONNX
+    Runtime computes the same integers. A product of uint8 and int8 would be faster still, but wrong on processors
+    without VNNI, where sums of two products saturate at 16 bits.
     """
-    moved = dict[ir.Value, ir.Value]()
+    unsigned = dict[ir.Value, ir.Value]()
     zero: ir.Value | None = None
     for value in weights_of(graph):
         weight, products = value.meta[WEIGHT], list[Node](value.consumers())
@@ -93,19 +93,17 @@ def multiply_unsigned(graph: ir.Graph) -> None:
             continue
         layout = weight.layout or Layout(weight.shape)
         add_weight(graph, replace(weight, layout=layout.then("unsigned", ())))
-        zero = zero or constant(graph, np.uint8(_MORE))
+        zero = zero or constant(graph, np.uint8(_OFFSET))
         for product in products:
             factor = product.inputs[0]
-            if factor not in moved:
-                moved[factor] = _moved(factor, product)
-            product.resize_inputs(4)
-            for index, given in enumerate((moved[factor], value, zero, zero)):
-                product.replace_input_with(index, given)
+            if factor not in unsigned:
+                unsigned[factor] = _add_offset(factor, product)
+            set_inputs(product, (unsigned[factor], value, zero, zero))
     graph.sort()
 
 
 def _is_signed(node: Node, weight: ir.Value) -> bool:
-    """Whether a node multiplies something that the graph computes by the weight, with zero points of 0."""
+    """Whether a node multiplies a computed tensor by the weight, with zero points of 0."""
     if node.op_type != "MatMulInteger":
         return False
     first, second, *points = node.inputs
@@ -114,31 +112,31 @@ def _is_signed(node: Node, weight: ir.Value) -> bool:
     return second is weight and producer(first) is not None and are_zero
 
 
-def _moved(value: ir.Value, product: Node) -> ir.Value:
-    """Returns what a product takes, made 128 more."""
-    graph, signed, shift = product.graph, _before_cast(value), np.array(_MORE, np.float32)
+def _add_offset(value: ir.Value, product: Node) -> ir.Value:
+    """Returns an int8 factor of a product as uint8, with 128 added."""
+    graph, signed, shift = product.graph, _before_cast(value), np.array(_OFFSET, np.float32)
     if signed is value:
-        signed, shift = insert(product, "Cast", [value], to=ir.DataType.INT32), np.array(_MORE, np.int32)
+        signed, shift = insert(product, "Cast", [value], to=ir.DataType.INT32), np.array(_OFFSET, np.int32)
     more = insert(product, "Add", [signed, constant(graph, shift)])
     return insert(product, "Cast", [more], to=ir.DataType.UINT8)
 
 
 def _before_cast(value: ir.Value) -> ir.Value:
-    """Returns the whole numbers from -128 to 127 that an int8 is made of, as floats; the int8 if it is not."""
+    """Returns the float tensor of integers from -128 to 127 that an int8 is cast from; the int8 for other sources."""
     cast = producer(value, "Cast")
     clip = None if cast is None else producer(cast.inputs[0], "Clip")
     if cast is None or clip is None or producer(clip.inputs[0], "Round") is None:
         return value
     bounds = [number for bound in clip.inputs[1:] if (number := array(bound)) is not None]
-    is_whole = len(bounds) == 2 and all(-_MORE <= bound < _MORE and bound == np.trunc(bound) for bound in bounds)
+    is_whole = len(bounds) == 2 and all(-_OFFSET <= bound < _OFFSET and bound == np.trunc(bound) for bound in bounds)
     return cast.inputs[0] if is_whole else value
 
 
 def name_weights(graph: ir.Graph, layers: Mapping[str, Any]) -> None:
-    """Makes a constant that is a weight of the layer that reads it that weight again, under its name in Keras.
+    """Replaces a constant that equals a weight of its layer by that weight, under its name in Keras.
 
-    If a model has convolutions its vectors are constants, see `graph/tracing`, which passes turn and reshape. A
-    constant stays one if its layer has no vector of these very numbers, or two.
+    The vectors of models with convolutions are constants, see `graph/tracing`, and passes transpose and reshape them.
+    A constant stays if its layer has no vector of equal numbers, or two.
 
     Args:
         graph: The graph.
@@ -151,7 +149,7 @@ def name_weights(graph: ir.Graph, layers: Mapping[str, Any]) -> None:
     node: Node
     for node in graph.all_nodes():
         layer = layers.get(node.meta[LAYER])
-        if not isinstance(layer, keras.Layer):  # an operation of a model has a path as well, and no weights
+        if not isinstance(layer, keras.Layer):  # an operation of a model has a path, but no weights
             continue
         for value in dict.fromkeys(each for each in node.inputs if array(each) is not None):
             weight = _weight(layer, array(value))
@@ -165,7 +163,7 @@ def name_weights(graph: ir.Graph, layers: Mapping[str, Any]) -> None:
 
 
 def _weight(layer: Any, stored: Any) -> Weight | None:
-    """Returns the one vector of a layer that a constant is, in whatever shape; None if there is none, or two."""
+    """Returns the only vector of a layer that equals a constant of any shape; None if no vector does, or two do."""
     alike = [v for v in layer.variables if len(v.shape) == 1 and v.shape[0] == stored.size and stored.ndim > 0]
     same = [v for v in alike if _is_same(np.asarray(v.value), stored)]
     if len(same) != 1:

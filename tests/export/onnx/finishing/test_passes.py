@@ -13,6 +13,7 @@ from keras_pe.export.onnx.finishing import (
     constants,
     contractions,
     image_axes,
+    image_rows,
     operator_forms,
     reshapes,
     weight_layouts,
@@ -146,7 +147,7 @@ def test_two_bounds_are_one_operator(text: str, left: list[str]) -> None:
 def test_operators_without_effect_are_left_out(text: str, left: list[str]) -> None:
     shape = """(float[batch,4] x) => (float[batch,4] y) <float unit = {1.0}, int64[1] end = {-1}, int64[1] last = {1},
         int64[1] first = {0}, int64[1] minus = {-1}, int64[1] far = {-2147483648}>"""
-    assert apply_pass(f"{shape} {{ {text} }}", constants.leave_out_needless) == left
+    assert apply_pass(f"{shape} {{ {text} }}", constants.remove_no_ops) == left
 
 
 def test_values_that_constants_and_sizes_decide_are_constants() -> None:
@@ -193,13 +194,13 @@ def test_halves_that_are_stacked_and_joined_stand_side_by_side(axis: int, left: 
 ], ids=["turned back", "turned twice", "reshaped twice"])  # fmt: skip
 def test_shapes_in_a_row_are_one_or_none(text: str, left: list[str]) -> None:
     shape = "(float[2,3,4] x) => (float[n,m,k] y) <int64[1] flat = {24}, int64[3] full = {4, 3, 2}>"
-    assert apply_pass(f"{shape} {{ {text} }}", reshapes.join_shapes) == left
+    assert apply_pass(f"{shape} {{ {text} }}", reshapes.merge_reshapes) == left
 
 
 def test_a_single_head_is_an_axis_that_is_added() -> None:
     text = """(float[batch,length,8] x) => (float[batch,1,length,8] y) <int64[4] heads = {0, 0, 1, 8}>
         { r = Reshape(x, heads)  y = Transpose<perm=[0,2,1,3]>(r) }"""
-    assert apply_pass(text, reshapes.join_shapes) == ["Unsqueeze"]  # without a batch, no Reshape infers the length
+    assert apply_pass(text, reshapes.merge_reshapes) == ["Unsqueeze"]  # without a batch, no Reshape infers the length
 
 
 def test_a_convolution_reads_an_image_that_is_turned_before_it_is_prepared() -> None:
@@ -347,7 +348,7 @@ def test_a_line_is_an_image_of_one_row_from_the_first_convolution_to_the_last() 
     text = """(float[batch,3,1,4] x, float[3,3,1,1] w) => (float[batch,3,1,4] y)
         <int64[1] row = {2}, float bias = {0.5}> {
         c = Conv(x, w)  s = Squeeze(c, row)  a = Add(s, bias)  r = Relu(a)  u = Unsqueeze(r, row)  y = Conv(u, w) }"""
-    assert apply_pass(text, image_axes.keep_rows) == ["Conv", "Add", "Relu", "Conv"]
+    assert apply_pass(text, image_rows.run_1d_as_2d) == ["Conv", "Add", "Relu", "Conv"]
 
 
 def test_a_weight_is_stored_as_the_operator_reads_it() -> None:

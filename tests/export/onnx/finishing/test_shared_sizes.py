@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from keras_pe.export.onnx.finishing import symbolic_sizes
-from keras_pe.export.onnx.finishing.reshapes import ask_for_single_sizes
+from keras_pe.export.onnx.finishing.shape_sources import read_single_sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from tests.export.onnx.exported import keras_results, open_session
 
@@ -78,7 +78,7 @@ def test_a_single_size_is_asked_for_alone_and_of_an_input_where_images_have_it(
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
     changed = ir.from_proto(onnx.shape_inference.infer_shapes(model))
     changed.graph.inputs[0].shape = ir.Shape(("batch", "length", "width", "depth")[:axes])
-    ask_for_single_sizes(changed.graph, KnownSizes(changed.graph))
+    read_single_sizes(changed.graph, KnownSizes(changed.graph))
     is_alone = len(ends) == 1
     operators = [node.op_type for node in nodes]
     assert [node.op_type for node in changed.graph] == (operators[:3] if is_alone else operators)

@@ -1,0 +1,160 @@
+"""The passes on the sizes that a graph computes: sources of shapes, and operators that read sizes.
+
+A 0 in a shape copies a size of the reshaped tensor, unless `allowzero` is set.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from keras_pe.export.onnx.finishing.graph_edits import (
+    Node,
+    all_nodes,
+    array,
+    copy,
+    count_uses,
+    insert,
+    nodes,
+    producer,
+    remove,
+    replace,
+    set_inputs,
+    sizes_constant,
+)
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes, Sizes
+
+_REARRANGING = ("Cast", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze")  # they only move sizes
+
+
+def take_zero_sizes(graph: ir.Graph, sizes: KnownSizes) -> None:
+    """Lets the Reshapes of a graph, and of the graphs inside its nodes, accept sizes of zero.
+
+    In the shape of an empty tensor, 0 means zero. A size of -1 whose value is known is written as a number. Constants
+    and shapes with another -1 stay. The sizes of the reshaped tensor itself stay, too, since a runtime may have a
+    faster form for them.
+    """
+    for node in all_nodes(graph, "Reshape"):
+        shape = node.inputs[1]
+        if 0 in (sizes.shape(node.inputs[0]) or ()):
+            _allow_zero(node)
+        elif _integers(shape) is None and not _write_inferred(node, sizes):
+            sources = {value: _integers(value) for value in _sources(shape)}
+            least = min((value.min(initial=1) for value in sources.values() if value is not None), default=1)
+            if least > 0 and any(each is None and value is not node.inputs[0] for value, each in sources.items()):
+                _allow_zero(node)
+
+
+def _allow_zero(node: Node) -> None:
+    node.attributes["allowzero"] = ir.AttrInt64("allowzero", 1)
+
+
+def _integers(value: ir.Value) -> Any | None:
+    """Returns a constant that may hold sizes: an integer or a vector of integers; None for other values."""
+    numbers = array(value)
+    return numbers if numbers is not None and numbers.dtype in (np.int32, np.int64) and numbers.ndim < 2 else None
+
+
+def _write_inferred(node: Node, sizes: KnownSizes) -> bool:
+    """Replaces the -1 in a shape by its number, if it is known: runtimes infer no size of an empty tensor."""
+    shape, result = sizes.vector(node.inputs[1]), sizes.shape(node.outputs[0])
+    if shape is None or result is None or -1 not in shape or 0 in shape:
+        return False
+    place = shape.index(-1)
+    size = result[place]
+    if not isinstance(size, int) or size < 1:
+        return False
+    more = [size + 1 if axis == place else 0 for axis in range(len(shape))]
+    set_inputs(node, [node.inputs[0], insert(node, "Add", [node.inputs[1], sizes_constant(node.graph, more)])])
+    _allow_zero(node)
+    return True
+
+
+def _sources(shape: ir.Value) -> Iterator[ir.Value]:
+    """Yields the sources of a shape: constants, tensors whose sizes the shape contains, and other computed values."""
+    waiting = [shape]
+    while waiting:
+        value = waiting.pop()
+        node = producer(value)
+        if node is None or node.graph is not shape.graph:
+            yield value
+        elif node.op_type == "Concat":
+            waiting += node.inputs
+        elif node.op_type in _REARRANGING:
+            waiting.append(node.inputs[0])
+        else:
+            yield node.inputs[0] if node.op_type == "Shape" else value
+
+
+def share_sizes(graph: ir.Graph, sizes: KnownSizes) -> None:
+    """Merges the Shapes of tensors of equal sizes, and equal vectors of sizes: a mask is then computed once.
+
+    Each layer of a decoder computes its causal mask from the length of its own input, and all lengths are equal.
+
+    Args:
+        graph: The graph, in topological order.
+        sizes: The sizes of its values.
+    """
+    first: dict[Sizes, ir.Value] = {}
+    vectors: dict[tuple[Sizes, int, int], ir.Value] = {}  # by the entries, the number of axes and the type
+    node: Node
+    for node in graph:
+        shape = sizes.shape(node.inputs[0]) if node.op_type == "Shape" else None
+        if shape is not None:
+            set_inputs(node, [first.setdefault(shape, node.inputs[0])])
+        if not node.outputs:
+            continue
+        result = node.outputs[0]
+        vector, axes, kind = sizes.vector(result), sizes.shape(result), result.dtype
+        if vector is not None and axes is not None and kind is not None and not result.is_graph_output():
+            equal = vectors.setdefault((vector, len(axes), kind), result)
+            if equal is not result:
+                replace(result, equal)
+
+
+_LEAST_RANK = 4  # the least number of axes of an image
+
+
+def read_single_sizes(graph: ir.Graph, sizes: KnownSizes) -> None:
+    """Merges a Shape and the only Slice that reads it, and reads the size of an image from an input if possible.
+
+    TensorFlow casts all sizes of a tensor and slices one of them: three nodes instead of two. ONNX Runtime changes the
+    layout of an image before a Shape reads its size, as if the Shape read its numbers.
+    """
+    input_axes: dict[Any, tuple[ir.Value, int]] = {}
+    for value in graph.inputs:
+        for axis, size in enumerate(sizes.shape(value) or ()):
+            input_axes.setdefault(size, (value, axis))
+    found = [(*each, *(_number(value) for value in each[-1].inputs[1:3])) for each in _sliced_shapes(graph)]
+    counts = Counter(tensor for tensor, *_ in {(shape.inputs[0], *bounds) for shape, _, _, *bounds in found})
+    for shape, last, cut, start, end in found:
+        image = shape.inputs[0]
+        if start is None or end is None or counts[image] != 1:
+            continue
+        known = sizes.shape(image) or ()
+        if end == start + 1 and len(known) >= _LEAST_RANK and known[start] in input_axes:
+            image, start = input_axes[known[start]]
+            end = start + 1
+        result = copy(shape, [image], start=start, end=end)
+        replace(cut.outputs[0], result if last is shape else copy(last, [result]))
+        remove(*dict.fromkeys((cut, last, shape)))
+
+
+def _number(value: ir.Value) -> int | None:
+    """Returns the entry of a constant vector of one integer; None for other values."""
+    numbers = _integers(value)
+    return int(numbers[0]) if numbers is not None and numbers.shape == (1,) else None
+
+
+def _sliced_shapes(graph: ir.Graph) -> Iterator[tuple[Node, Node, Node]]:
+    """Yields each Shape whose only reader is a Slice, perhaps after a Cast, with the sliced node and the Slice."""
+    for cut in nodes(graph, "Slice"):
+        last = producer(cut.inputs[0])
+        shape = producer(last.inputs[0]) if last is not None and last.op_type == "Cast" else last
+        # The fifth input of a Slice is its steps.
+        if last is None or shape is None or shape.op_type != "Shape" or shape.attributes or len(cut.inputs) == 5:
+            continue
+        if count_uses(shape.outputs[0]) == count_uses(last.outputs[0]) == 1:
+            yield shape, last, cut
