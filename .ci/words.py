@@ -103,8 +103,8 @@ def python_faults(path: Path) -> Iterator[tuple[int, str]]:
             yield from name_faults(node)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield from sentence_faults(inspect.cleandoc(node.value.value), node.lineno, is_docstring=True)
-    is_product = path.relative_to(ROOT).parts[0] in PRODUCT
-    for line, prose in [*comments(path).items(), *(messages(tree) if is_product else ())]:
+    in_product = any(path.is_relative_to(ROOT / folder) for folder in PRODUCT)
+    for line, prose in [*comments(path).items(), *(messages(tree) if in_product else ())]:
         yield from sentence_faults(prose, line)
 
 

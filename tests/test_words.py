@@ -30,7 +30,7 @@ def test_the_paths_that_are_done_have_no_fault() -> None:
         ('"""Returns that which it has of those."""', "pronouns"),
         ('"""The value is none of the layer."""', "is none"),
         ('"""The exporter is told its sizes."""', "speaks"),
-        (f'"""Returns {"one " * 30}."""', "30 words"),
+        (f'"""Returns {"one " * 30}."""', "25 words"),
         ("def told(): ...", "without a verb"),
         ("def _of_rows(): ...", "without a verb"),
         ("def test_what_is_given_is_returned(): ...", "headless name"),
