@@ -66,6 +66,8 @@ QUESTIONS = {
     "quantized files": "how-to/quantized",
     "channels first": "how-to/sizes-and-inputs",
     "export refused": "how-to/read-a-refusal",
+    "export a stateful LSTM": "how-to/streaming",
+    "streaming audio in chunks": "how-to/streaming",
     "operator has no ONNX form": "how-to/read-a-refusal",
     "replace my positional encoding layer": "how-to/replace-my-own-layer",
     "what to do with unknown": "how-to/unknown",

@@ -259,7 +259,7 @@ def test_masks_go_through() -> None:
         (
             {"scaling": {"rope_type": "dynamic", "factor": 2.0, "max_position_embeddings": 9}},
             (1, 3, 8),
-            "no single call",
+            "`length` must be given",
         ),
         ({"max_length": 2}, (1, 3, 8), "Positions must be from 0 to 1"),
     ],
