@@ -17,8 +17,7 @@ def with_values(definition: Any, weights: Iterable[Weight], names: Iterable[str]
         definition: A `GraphDef` without calls of functions, except for loops and branches.
         weights: The inputs of the graph that are weights.
         names: The nodes without an ONNX form, in the graph or in bodies of its loops and branches. If a node also
-            depends on an input of the model, only its other inputs are precomputed: some operators have an ONNX form
-            for constants only.
+            depends on an input of the model, only its other inputs are precomputed. Some operators need constants.
     """
     import tensorflow as tf
 

@@ -221,8 +221,8 @@ _LENGTH = "Export with opset_version=17 or later, or give the transformed axis a
 _LINEAR_ALGEBRA = "ONNX has no decompositions: precompute it where it is of weights, or leave it to the caller."
 _IMAGE = "Leave this preparation of images to the caller."
 _HASH = (
-    "ONNX has no such hash: take StringLookup or IntegerLookup with a vocabulary and one index for all unknown words "
-    "(num_oov_indices=1), or leave it to the caller."
+    "ONNX has no such hash. Use StringLookup or IntegerLookup with a vocabulary and num_oov_indices=1, or leave the "
+    "lookup to the caller."
 )
 _TEXT = (
     "Export with opset_version=20 or later, which can lower texts, strip their punctuation and split them at white "

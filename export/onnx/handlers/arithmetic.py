@@ -1,4 +1,4 @@
-"""Numbers one by one, where tf2onnx loses digits, NaN or signs, or has no form: division, logarithms, angles, bits."""
+"""Element-wise functions that tf2onnx converts inexactly or not at all: division, logarithms, angles, bits."""
 
 import math
 from collections.abc import Sequence
@@ -13,21 +13,21 @@ _SIGN_BIT = np.iinfo("int32").min
 
 @handler("FloorDiv")
 def floor_div(ctx: Replacement, x: str, y: str) -> str:
-    """The quotient that ONNX truncates, one less where a remainder has the other sign."""
+    """Writes the floor of the quotient, because ONNX truncates the quotient of integers."""
     quotient = ctx.emit("Div", x, y)
     if ctx.numpy_dtype(x).kind == "f":
         return ctx.emit("Floor", quotient)
     if ctx.numpy_dtype(x).kind == "u":
         return quotient
     floored = ctx.emit("Mod", x, y, fmod=0)
-    truncated = ctx.emit("Sub", x, ctx.emit("Mul", quotient, y))  # not Mod with fmod=1, which ORT takes in float64
+    truncated = ctx.emit("Sub", x, ctx.emit("Mul", quotient, y))  # ORT computes Mod with fmod=1 in float64
     rounds_down = ctx.emit("Not", ctx.emit("Equal", floored, truncated))
     return ctx.emit("Sub", quotient, ctx.cast_like_output(rounds_down))
 
 
 @handler("FloorMod")
 def floor_mod(ctx: Replacement, x: str, y: str) -> str:
-    """ONNX Mod, exact: of integers it has the divisor's sign, of floats the dividend's, which is then put right."""
+    """Writes Mod. Its result for floats has the dividend's sign, so the divisor is added if the signs differ."""
     if ctx.numpy_dtype(x).kind != "f":
         return ctx.emit("Mod", x, y, fmod=0)
     remainder = ctx.emit("Mod", x, y, fmod=1)
@@ -40,9 +40,9 @@ def floor_mod(ctx: Replacement, x: str, y: str) -> str:
 
 @handler("Greater", "GreaterEqual", "Less", "LessEqual")
 def compare(ctx: Replacement, x: str, y: str) -> str:
-    """The same operator, of integers as such: tf2onnx takes float32, where neighbors are equal from 2**24 on.
+    """Compares integers as integers: tf2onnx compares them as float32, which rounds integers beyond 2**24.
 
-    Arguments of a graph are compared in int64: tf2onnx makes the counter of a loop an int64 afterwards.
+    Arguments of a graph are compared in int64, because tf2onnx later changes the counter of a loop to int64.
     """
     dtype = ctx.numpy_dtype(x)
     if dtype.kind != "f" and (dtype != np.int32 or any(map(ctx.is_argument, (x, y)))):
@@ -53,13 +53,13 @@ def compare(ctx: Replacement, x: str, y: str) -> str:
 
 @handler("Log")
 def log(ctx: Replacement, x: str) -> str:
-    """The same operator: tf2onnx rounds a double to float32 before, and has no form for float16."""
+    """Writes Log in the type of its input: tf2onnx rounds a double to float32 and does not convert float16."""
     return ctx.emit("Log", x)
 
 
 @handler("Expm1")
 def expm1(ctx: Replacement, x: str) -> str:
-    """exp(x) - 1 = tanh(x / 2) * (exp(x) + 1): nothing cancels, and both ends, -1 and infinity, come out."""
+    """exp(x) - 1 = tanh(x / 2) * (exp(x) + 1): nothing cancels, and both limits, -1 and infinity, are exact."""
     half = ctx.emit("Mul", x, 0.5)
     plus_one = ctx.emit("Add", ctx.emit("Exp", x), 1)
     return ctx.emit("Mul", ctx.emit("Tanh", half), plus_one)
@@ -73,21 +73,21 @@ def log1p(ctx: Replacement, x: str) -> str:
     log = ctx.emit("Log", u)
     corrected = ctx.emit("Div", ctx.emit("Mul", log, x), rounded)
     tiny = ctx.emit("Equal", rounded, 0)
-    exact = ctx.emit("Equal", rounded, x)  # infinity too, where the correction would be infinity / infinity
+    exact = ctx.emit("Equal", rounded, x)  # true of infinity too, whose correction would be NaN
     return ctx.emit("Where", tiny, x, ctx.emit("Where", exact, log, corrected))
 
 
 @handler("Erfc")
 def erfc(ctx: Replacement, x: str) -> str:
-    """1 - erf(x): right to the rounding of 1, not relative to the tail, which ONNX offers nothing for."""
+    """Writes 1 - erf(x), whose absolute error is a rounding of 1. ONNX has no operator that is exact in the tail."""
     return ctx.emit("Sub", 1, ctx.emit("Erf", x))
 
 
 @handler("Bitcast")
 def bitcast(ctx: Replacement, x: str) -> str:
-    """The bits of a float32, as far as only the sign bit of them is looked at: the others have no ONNX form.
+    """Writes the sign bit of a float32 if each reader masks the other bits, which have no ONNX form.
 
-    Keras masks that bit out, so a word with that bit right and the others zero gives every reader what it asked for.
+    Keras masks them, so each reader gets the right bits of a word whose other bits are zero.
     """
     readers = ctx.readers()
     if ctx.numpy_dtype(x) != np.float32 or not readers or not all(map(_reads_the_sign, readers)):
@@ -97,7 +97,7 @@ def bitcast(ctx: Replacement, x: str) -> str:
 
 @handler("BitwiseAnd", until=17)
 def bitwise_and(ctx: Replacement, *inputs: str) -> str:
-    """Opset 18 brings BitwiseAnd; before it, the mask of the sign bit can still be written."""
+    """Writes the mask of the sign bit before opset 18, which adds BitwiseAnd."""
     if not _reads_the_sign(ctx):
         raise ValueError("BitwiseAnd needs opset 18.")
     (x,) = (name for name in inputs if ctx.value(name) is None)
@@ -133,32 +133,32 @@ def _reads_the_sign(reader: Replacement) -> bool:
 
 @handler("Atan2")
 def angle(ctx: Replacement, y: str, x: str) -> str:
-    """The angle of a point in the first quadrant, turned into place by the two signs; its height comes first."""
+    """Writes the angle of the absolute coordinates, reflected into the quadrant of the signs; y comes before x."""
     height, width = ctx.emit("Abs", y), ctx.emit("Abs", x)
     diagonal = ctx.emit("Where", ctx.emit("Equal", height, 0), ctx.constant_like(0, x), math.pi / 4)
     steep = ctx.emit("Atan", ctx.emit("Div", height, width))
-    # Where both are zero or infinite the ratio is NaN.
+    # The ratio is NaN if both are zero or both are infinite.
     first = ctx.emit("Where", ctx.emit("Equal", height, width), diagonal, steep)
     upper = ctx.emit("Where", negative(ctx, x), ctx.emit("Sub", math.pi, first), first)
     return ctx.emit("Where", negative(ctx, y), ctx.emit("Neg", upper), upper)
 
 
-# Giles, Approximating the erfinv function (GPU Computing Gems, Jade edition, 2011), table 5: polynomials in w - 2.5
-# where w < 5, and in sqrt(w) - 3 beyond, the highest power first.
+# Source: Giles, Approximating the erfinv function (GPU Computing Gems, Jade edition, 2011), table 5. The polynomials
+# are in w - 2.5 if w < 5, else in sqrt(w) - 3. The coefficient of the highest power comes first.
 _CENTER = [2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087]
 _CENTER += [-0.00125372503, -0.00417768164, 0.246640727, 1.50140941]
 _TAIL = [-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773]
 _TAIL += [-0.0076224613, 0.00943887047, 1.00167406, 2.83297682]
 
-# Chebyshev series of what is left of I0, from NumPy's in float64, to 2e-8 of it: of exp(-x) I0(x) in x, and of
-# sqrt(x) exp(-x) I0(x) in u = 1 / x.
+# Chebyshev series of exp(-x) I0(x) in x, and of sqrt(x) exp(-x) I0(x) in u = 1 / x. They interpolate NumPy's I0 in
+# float64; their relative error is 2e-8.
 _NEAR = Chebyshev.interpolate(lambda x: np.exp(-x) * np.i0(x), 17, domain=[0, 8]).coef.tolist()
 _FAR = Chebyshev.interpolate(lambda u: np.exp(-1 / u) * np.i0(1 / u) / np.sqrt(u), 6, domain=[0, 1 / 8]).coef.tolist()
 
 
 @handler("Erfinv")
 def erfinv(ctx: Replacement, x: str) -> str:
-    """The inverse of erf at 2 q - 1, where q = (x + 1) / 2 is rounded as in TensorFlow, which decides next to 1."""
+    """Writes the inverse of erf at 2 q - 1. Near 1 the result depends on q = (x + 1) / 2, which TensorFlow rounds."""
     x = _float32(ctx, x)
     q = ctx.emit("Mul", ctx.emit("Add", x, 1), 0.5)
     p = ctx.emit("Sub", 1, q)
@@ -172,7 +172,7 @@ def erfinv(ctx: Replacement, x: str) -> str:
 
 @handler("BesselI0")
 def bessel_i0(ctx: Replacement, x: str) -> str:
-    """exp(x) times a series in x up to 8, and one in 1 / x over sqrt(x) beyond, as Cephes has it (i0f.c)."""
+    """Writes exp(x) times a series in x up to 8, and a series in 1 / x over sqrt(x) beyond 8, as in Cephes (i0f.c)."""
     x = ctx.emit("Abs", _float32(ctx, x))
     power = ctx.emit("Exp", x)
     place = ctx.emit("Sub", ctx.emit("Mul", x, 1 / 4), 1)
@@ -184,7 +184,7 @@ def bessel_i0(ctx: Replacement, x: str) -> str:
 
 def _float32(ctx: Replacement, x: str) -> str:
     if ctx.numpy_dtype(x) == np.float64:
-        raise ValueError("in float64 it has no approximation that is as good")
+        raise ValueError("it has no approximation of float64 precision")
     return ctx.cast(x, "float32")
 
 

@@ -1,4 +1,4 @@
-"""Arrays, where tf2onnx has no form or another meaning: selection, one-hot rows, reversals, updates, orders."""
+"""Array operators that tf2onnx converts wrongly or not at all: selection, one-hot rows, reversals, updates, sorting."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 @handler("BroadcastArgs")
 def broadcast_args(ctx: Replacement, *inputs: str) -> str:
-    """The shape of what two empty tensors of the two shapes broadcast to."""
+    """Writes the shape to which two tensors of these shapes broadcast."""
     first, second = (ctx.cast(shape, "int64") for shape in inputs)
     tensor = ctx.emit("Expand", ctx.emit("ConstantOfShape", first), second)
     return ctx.cast_like_output(ctx.emit("Shape", tensor))
@@ -15,28 +15,28 @@ def broadcast_args(ctx: Replacement, *inputs: str) -> str:
 
 @handler("Cross")
 def cross(ctx: Replacement, a: str, b: str) -> str:
-    """The cross product along the last axis, by its definition."""
-    turned = [[ctx.emit("Gather", x, order, axis=-1) for order in ((1, 2, 0), (2, 0, 1))] for x in (a, b)]
-    (a1, a2), (b1, b2) = turned
+    """Writes the cross product along the last axis, by its definition."""
+    rotated = [[ctx.emit("Gather", x, order, axis=-1) for order in ((1, 2, 0), (2, 0, 1))] for x in (a, b)]
+    (a1, a2), (b1, b2) = rotated
     return ctx.emit("Sub", ctx.emit("Mul", a1, b2), ctx.emit("Mul", a2, b1))
 
 
 @handler("XlaDynamicUpdateSlice")
 def dynamic_update_slice(ctx: Replacement, x: str, update: str, start: str) -> str:
-    """Pads the update, and a mask of it, to the size of what it is written into, and takes it where the mask is set."""
+    """Pads the update, and a mask of ones, to the shape of the tensor, and selects the update by the mask."""
     size, part = ctx.emit("Shape", x), ctx.emit("Shape", update)
     room = ctx.emit("Sub", size, part)
-    # XLA moves a start that does not fit; a pad that is negative would cut.
+    # XLA moves a start at which the update does not fit. A negative padding would cut the update.
     before = ctx.emit("Min", ctx.emit("Max", ctx.cast(start, "int64"), 0), room)
     pads = ctx.emit("Concat", before, ctx.emit("Sub", room, before), axis=0)
-    truth = ctx.emit("Expand", ctx.constant(1, "int32"), part)
-    inside = ctx.cast(ctx.emit("Pad", truth, pads), "bool")
+    mask = ctx.emit("Expand", ctx.constant(1, "int32"), part)
+    inside = ctx.cast(ctx.emit("Pad", mask, pads), "bool")
     return ctx.emit("Where", inside, ctx.emit("Pad", update, pads), x)
 
 
 @handler("ReverseV2")
 def reverse(ctx: Replacement, x: str, axis: str) -> str:
-    """One slice that goes backwards, where tf2onnx takes a transposition, a ReverseSequence and eight nodes more."""
+    """Writes one Slice with negative steps instead of the ten nodes of tf2onnx."""
     axes = [int(each) for each in ctx.constant_value(axis)]
     if not axes:
         return x
@@ -47,7 +47,7 @@ def reverse(ctx: Replacement, x: str, axis: str) -> str:
 
 @handler("UnravelIndex")
 def unravel_index(ctx: Replacement, indices: str, shape: str) -> str:
-    """How often the later axes go into each index, modulo the size of the axis; the axes come first."""
+    """Divides each index by the product of the later dimensions, modulo the dimension. The axes are the rows."""
     sizes = ctx.constant_value(shape).astype("int64")
     later = np.cumprod([1, *sizes[:0:-1]])[::-1]
     columns = (-1, *[1] * ctx.rank(indices))
@@ -57,21 +57,21 @@ def unravel_index(ctx: Replacement, indices: str, shape: str) -> str:
 
 @handler("ArgMax", "ArgMin")
 def arg_extreme(ctx: Replacement, x: str, axis: str) -> str:
-    """The first extreme along an axis, of truths too, which ONNX does not order."""
+    """Writes the index of the first extreme along an axis, also of booleans, which ONNX does not order."""
     ordered = x if ctx.numpy_dtype(x).kind != "b" else ctx.cast(x, "int32")
     return ctx.cast_like_output(ctx.emit(ctx.operator, ordered, axis=ctx.constant_value(axis).tolist(), keepdims=0))
 
 
 @handler("Cumprod")
 def cumprod(ctx: Replacement, x: str, axis: str) -> None:
-    """tf2onnx's own loop, which takes an axis counted from the front only."""
+    """Passes tf2onnx the axis counted from the front, because its loop accepts no negative axis."""
     ctx.set_input(1, ctx.constant(int(ctx.constant_value(axis)) % ctx.rank(x), "int32"))
     ctx.leave_to_tf2onnx()
 
 
 @handler("Select", "SelectV2")
 def select(ctx: Replacement, condition: str, x: str, y: str) -> str:
-    """Where, through int32 for the element types that ONNX Runtime has no Where for."""
+    """Writes Where, through int32 for the element types for which ONNX Runtime has no kernel."""
     if ctx.operator == "Select" and ctx.rank(condition) == 1 and ctx.rank(x) > 1:
         condition = ctx.emit("Reshape", condition, [-1, *[1] * (ctx.rank(x) - 1)])
     if ctx.numpy_dtype(x) not in ("bool", "int16", "uint16"):
@@ -97,7 +97,7 @@ def one_hot(ctx: Replacement, indices: str, depth: str, on: str, off: str) -> st
 
 @handler("CTCGreedyDecoder")
 def ctc_greedy_decoder(ctx: Replacement, *inputs: str) -> None:
-    """tf2onnx takes the last class for the blank, whatever `blank_index` says."""
+    """Refuses a `blank_index` that is not the last class, because tf2onnx ignores it."""
     if ctx.attribute("blank_index", -1) != -1:
         raise ValueError("CTC decoding with a blank that is not the last class has no ONNX form.")
     ctx.leave_to_tf2onnx()
@@ -106,7 +106,7 @@ def ctc_greedy_decoder(ctx: Replacement, *inputs: str) -> None:
 @handler("Bucketize")
 def bucketize(ctx: Replacement, x: str) -> str:
     """Counts the boundaries that are not above each value."""
-    # The boundaries are float32; an integer beyond 2**24 is none, and a double between two of them would become one.
+    # float64 keeps each integer and double distinct from the boundaries, which are float32.
     dtype = "float64" if ctx.numpy_dtype(x) in ("float64", "int32", "int64") else "float32"
     values = ctx.emit("Unsqueeze", ctx.cast(x, dtype), [-1])
     boundaries = ctx.constant(ctx.attribute("boundaries"), dtype)
@@ -123,7 +123,7 @@ def bound(ctx: Replacement, rows: str, values: str) -> str:
 
 @handler("TopKV2")
 def top_k(ctx: Replacement, x: str, k: str) -> tuple[str, str]:
-    """TopK in the element type it is asked in: tf2onnx goes through float32, where integers above 2**24 merge."""
+    """Writes TopK in the type of the input: tf2onnx casts to float32, which rounds integers above 2**24."""
     dtype = ctx.numpy_dtype(x)
     wide = x if dtype.kind == "f" or dtype in ("int32", "int64") else ctx.cast(x, "int64")
     count = ctx.emit("Reshape", ctx.cast(k, "int64"), [1])
@@ -133,7 +133,7 @@ def top_k(ctx: Replacement, x: str, k: str) -> tuple[str, str]:
 
 @handler("InTopKV2")
 def in_top_k(ctx: Replacement, predictions: str, targets: str, k: str) -> str:
-    """Fewer than k predictions are above the target's, and nothing in the row is beyond comparison."""
+    """Writes whether fewer than k predictions exceed the target's, and all predictions of the row are finite."""
     columns = ctx.emit("Gather", ctx.emit("Shape", predictions), 1)
     last = ctx.emit("Sub", columns, 1)
     wanted = ctx.cast(targets, "int64")

@@ -1,68 +1,68 @@
-"""Complex tensors in another shape: what is done to the axes before the last, which holds the pairs."""
+"""Shapes, slices and selections of complex tensors: operators on the axes before the last, the axis of pairs."""
 
 import numpy as np
 
 from keras_pe.export.onnx.handlers.complex_numbers import complex_handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
-_END = np.iinfo(np.int64).max  # of an axis of any length
+_END = np.iinfo(np.int64).max  # the end of an axis of any length
 
 
 @complex_handler("Reshape")
 def reshape(ctx: Replacement, pairs: str, shape: str) -> str:
-    """The new shape, and two."""
+    """Writes the new shape with the axis of pairs."""
     whole = ctx.emit("Concat", ctx.cast(shape, "int64"), [2], axis=0)
     return ctx.emit("Reshape", pairs, whole)
 
 
 @complex_handler("Transpose")
 def transpose(ctx: Replacement, pairs: str, order: str) -> str:
-    """The axes in another order, the pairs' last."""
+    """Permutes the axes; the axis of pairs stays last."""
     axes = ctx.constant_value(order).tolist()
     return ctx.emit("Transpose", pairs, perm=[*axes, len(axes)])
 
 
 @complex_handler("ConcatV2")
 def concatenate(ctx: Replacement, *inputs: str) -> str:
-    """One after the other, along an axis that is counted from the beginning."""
+    """Concatenates along an axis, counted from the first."""
     *pairs, axis = inputs
     return ctx.emit("Concat", *pairs, axis=_from_beginning(ctx, axis, ctx.rank(ctx.outputs[0])))
 
 
 @complex_handler("Pack")
 def stack(ctx: Replacement, *pairs: str) -> str:
-    """The same along a new axis."""
+    """Concatenates along a new axis."""
     axis = ctx.attribute("axis", 0) % ctx.rank(ctx.outputs[0])
     return ctx.emit("Concat", *(ctx.emit("Unsqueeze", each, [axis]) for each in pairs), axis=axis)
 
 
 @complex_handler("ExpandDims")
 def expand(ctx: Replacement, pairs: str, axis: str) -> str:
-    """A new axis, counted from the beginning."""
+    """Inserts an axis, counted from the first."""
     return ctx.emit("Unsqueeze", pairs, [_from_beginning(ctx, axis, ctx.rank(ctx.outputs[0]))])
 
 
 @complex_handler("Squeeze")
 def squeeze(ctx: Replacement, pairs: str) -> str:
-    """Without the axes of length one, or those that are named."""
+    """Removes the named axes, or else all axes of length one."""
     rank = ctx.rank(pairs) - 1
     axes = [axis % rank for axis in ctx.attribute("squeeze_dims", [])]
     if not axes:
         if ctx.rank(ctx.outputs[0]) != rank - ctx.known_shape(pairs)[:rank].count(1):
-            raise ValueError("Squeeze has an ONNX form only where its axes are named, or all sizes known.")
+            raise ValueError("Squeeze has an ONNX form only if its axes are named, or if all dimensions are known.")
         axes = [axis for axis, size in enumerate(ctx.known_shape(pairs)[:rank]) if size == 1]
     return ctx.emit("Squeeze", pairs, axes)
 
 
 @complex_handler("StridedSlice")
 def strided_slice(ctx: Replacement, pairs: str, begin: str, end: str, strides: str) -> str:
-    """A slice of some axes; the others stay whole, the pairs' among them."""
+    """Slices some axes. The other axes stay whole, and so does the axis of pairs."""
     if ctx.attribute("new_axis_mask", 0):
         raise ValueError("A slice with a new axis has no ONNX form for complex numbers.")
     steps = ctx.constant_value(strides).astype("int64")
     bits = 1 << np.arange(steps.size)
     masks = [ctx.attribute(f"{name}_mask", 0) & bits > 0 for name in ("begin", "end", "shrink_axis", "ellipsis")]
-    # What an ellipsis stands for stays whole, and the entries behind it are of the last axes.
+    # The axes of an ellipsis stay whole, and the entries behind the ellipsis belong to the last axes.
     kept = np.flatnonzero(~masks[-1])
     behind = np.cumsum(masks[-1])[kept]
     axes = kept + behind * (ctx.rank(pairs) - 1 - steps.size)
@@ -81,16 +81,16 @@ def strided_slice(ctx: Replacement, pairs: str, begin: str, end: str, strides: s
 
 @complex_handler("GatherV2")
 def gather(ctx: Replacement, pairs: str, indices: str, axis: str) -> str:
-    """Entries along an axis, counted from the beginning."""
+    """Gathers entries along an axis, counted from the first."""
     if ctx.attribute("batch_dims", 0):
-        raise ValueError("Indices of their own for each row have no ONNX form for complex numbers.")
+        raise ValueError("A gather with batch_dims has no ONNX form for complex numbers.")
     place = _from_beginning(ctx, axis, ctx.rank(pairs) - 1)
     return ctx.emit("Gather", pairs, ctx.cast(indices, "int64"), axis=place)
 
 
 @complex_handler("Tile", "BroadcastTo")
 def repeat(ctx: Replacement, pairs: str, sizes: str) -> str:
-    """Repeated along the axes, the pairs as they are."""
+    """Repeats the tensor along its axes, but not along the axis of pairs."""
     is_tile = ctx.operator.startswith("Tile")
     whole = ctx.emit("Concat", ctx.cast(sizes, "int64"), [1 if is_tile else 2], axis=0)
     return ctx.emit("Tile" if is_tile else "Expand", pairs, whole)
@@ -98,16 +98,16 @@ def repeat(ctx: Replacement, pairs: str, sizes: str) -> str:
 
 @complex_handler("SelectV2")
 def select(ctx: Replacement, condition: str, *both: str) -> str:
-    """One or the other pair. Broadcasting aligns the last axes, so the condition has one for the pairs."""
+    """Selects pairs. Broadcasting aligns the last axes, so the condition gets an axis of pairs."""
     last = ctx.emit("Unsqueeze", condition, [-1])
     return ctx.emit("Where", last, *both)
 
 
 def _unless(ctx: Replacement, mask: np.ndarray, value: np.ndarray, otherwise: str) -> str:
-    """Writes the value where the mask holds, and what is computed elsewhere."""
+    """Writes the value where the mask is true, and the other tensor elsewhere."""
     return ctx.emit("Where", ctx.constant(mask, "bool"), value, otherwise)
 
 
 def _from_beginning(ctx: Replacement, axis: str, rank: int) -> int:
-    """Returns an axis of a tensor of this rank, its pairs left out, counted from the beginning."""
+    """Returns an axis counted from the first. The rank does not count the axis of pairs."""
     return int(ctx.constant_value(axis).item()) % rank

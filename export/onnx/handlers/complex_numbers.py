@@ -1,8 +1,8 @@
-"""Complex tensors as pairs: a last axis of two holds the real and the imaginary part, as ONNX's own DFT takes them.
+"""Complex tensors as pairs: a last axis of two holds the real and the imaginary part, as in ONNX's own DFT.
 
-TensorFlow declares such a tensor without that axis, so no handler of real tensors may meet one: it would take the wrong
-axis in silence. Before the conversion the door therefore renames each operator that takes or returns complex numbers,
-and only those that a handler here, in `complex_arrays` or in `fourier` knows by the new name are converted.
+TensorFlow declares a complex tensor without that axis, so a handler of real tensors would silently use the wrong axis.
+Therefore `tf2onnx_door` renames each operator with complex inputs or outputs before the conversion. An operator is
+converted only if a handler here, in `complex_arrays` or in `fourier` has the new name.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,27 +19,27 @@ _PARTS: dict[int, int] = {TensorProto.COMPLEX64: TensorProto.FLOAT, TensorProto.
 
 
 def complex_handler(*operators: str) -> Callable[[Handler], Handler]:
-    """Registers a function as the handler of TensorFlow operators where they take or return complex numbers.
+    """Registers a function as the handler of TensorFlow operators that accept or return complex numbers.
 
-    It takes and returns pairs in place of complex tensors.
+    The function accepts and returns pairs in place of complex tensors.
     """
 
     def register(function: Handler) -> Handler:
-        def of_pairs(ctx: Replacement, *inputs: str) -> str | Sequence[str] | None:
+        def handle_pairs(ctx: Replacement, *inputs: str) -> str | Sequence[str] | None:
             result, (output,) = function(ctx, *(_as_pairs(ctx, name) for name in inputs)), ctx.outputs
             if (kind := ctx.onnx_dtype(output)) in _PARTS:
                 shape = ctx.shape(output)
                 ctx.declare(output, None if shape is None else [*shape, 2], _PARTS[kind])
             return result
 
-        handler(*(f"{operator}{OF_COMPLEX}" for operator in operators))(of_pairs)
+        handler(*(f"{operator}{OF_COMPLEX}" for operator in operators))(handle_pairs)
         return function
 
     return register
 
 
 def _as_pairs(ctx: Replacement, name: str) -> str:
-    """Returns an input as pairs: a complex constant is still as TensorFlow has it."""
+    """Returns an input as pairs; a complex constant is not pairs yet."""
     value = ctx.value(name)
     if value is None or value.dtype.kind != "c":
         return name
@@ -75,8 +75,8 @@ def _product(
     return join(ctx, real, ctx.emit("Add", multiply(a, d), multiply(b, c)))
 
 
-def conjugated(ctx: Replacement, pairs: str) -> str:
-    """Writes the second of each pair with the other sign."""
+def conjugate(ctx: Replacement, pairs: str) -> str:
+    """Writes pairs with a negated imaginary part."""
     return ctx.emit("Mul", pairs, ctx.constant_like([1, -1], pairs))
 
 
@@ -101,11 +101,11 @@ def _inverse(ctx: Replacement, pairs: str) -> str:
     side = ctx.emit("Unsqueeze", longer_side(ctx, pairs), [-1])
     pairs = ctx.emit("Div", pairs, side)
     square = ctx.emit_reduction("ReduceSumSquare", pairs, [-1])
-    return ctx.emit("Div", ctx.emit("Div", conjugated(ctx, pairs), square), side)
+    return ctx.emit("Div", ctx.emit("Div", conjugate(ctx, pairs), square), side)
 
 
 def _exponential(ctx: Replacement, pairs: str) -> str:
-    """Writes the exponential of the real part, at the angle that the imaginary part is."""
+    """Writes the exponential of the real part, rotated by the imaginary part."""
     real, turn = parts(ctx, pairs)
     size = ctx.emit("Exp", real)
     return join(ctx, *(ctx.emit("Mul", size, ctx.emit(wave, turn)) for wave in ("Cos", "Sin")))
@@ -129,7 +129,7 @@ _FORMS: dict[str, Callable[..., str]] = {
     "Mul": times,
     "RealDiv": lambda ctx, first, second: times(ctx, first, _inverse(ctx, second)),
     "Neg": lambda ctx, pairs: ctx.emit("Neg", pairs),
-    "Conj": conjugated,
+    "Conj": conjugate,
     "Square": lambda ctx, pairs: times(ctx, pairs, pairs),
     "Reciprocal": _inverse,
     "Inv": _inverse,
@@ -146,7 +146,7 @@ for _operator, _form in _FORMS.items():
 
 @complex_handler("Complex")
 def complex_of_parts(ctx: Replacement, real: str, imaginary: str) -> str:
-    """Two real tensors of one shape: TensorFlow would broadcast them, Keras does not ask it to."""
+    """Writes pairs of two real tensors of one shape: Keras does not use the broadcasting of TensorFlow."""
     shapes = zip(ctx.known_shape(real), ctx.known_shape(imaginary), strict=True)
     if any(size != other and 1 in (size, other) for size, other in shapes):
         raise ValueError("A real and an imaginary part of unlike shapes have no ONNX form.")
@@ -155,11 +155,11 @@ def complex_of_parts(ctx: Replacement, real: str, imaginary: str) -> str:
 
 @complex_handler("Cast")
 def cast(ctx: Replacement, x: str) -> str:
-    """A real tensor as a complex one, or the real part of a complex one."""
+    """Converts a real tensor to a complex tensor, or a complex tensor to its real part."""
     (output,) = ctx.outputs
     if ctx.onnx_dtype(output) not in _PARTS:
         return ctx.cast_like_output(part(ctx, x, 0))
-    if ctx.rank(x) != ctx.rank(output):  # it has the last axis of pairs
+    if ctx.rank(x) != ctx.rank(output):  # the input has the last axis of pairs
         raise ValueError("Only a real tensor can be cast to a complex one.")
     real = ctx.emit("Cast", x, to=_PARTS[ctx.onnx_dtype(output)])
     return join(ctx, real, ctx.emit("Expand", ctx.constant_like(0, real), ctx.emit("Shape", real)))
@@ -167,7 +167,7 @@ def cast(ctx: Replacement, x: str) -> str:
 
 @complex_handler("Sum", "Mean")
 def reduce(ctx: Replacement, pairs: str, axes: str) -> str:
-    """The sum or mean of the first of each pair, and of the second."""
+    """Writes the sum or mean of the real parts and of the imaginary parts."""
     rank, kept = ctx.rank(pairs) - 1, ctx.attribute("keep_dims", 0)
     places = [int(axis) % rank for axis in ctx.constant_value(axes).reshape(-1)]
     return ctx.emit_reduction(f"Reduce{ctx.operator.removesuffix(OF_COMPLEX)}", pairs, places, kept)
@@ -175,13 +175,13 @@ def reduce(ctx: Replacement, pairs: str, axes: str) -> str:
 
 @complex_handler("Shape")
 def shape(ctx: Replacement, pairs: str) -> str:
-    """The shape without the axis of the pairs."""
+    """Writes the shape without the axis of pairs."""
     return ctx.cast_like_output(ctx.emit("Slice", ctx.emit("Shape", pairs), [0], [-1]))
 
 
 @complex_handler("Pad")
 def pad(ctx: Replacement, pairs: str, paddings: str) -> str:
-    """Zeros around, and none beside a pair."""
+    """Pads each axis with zeros, except the axis of pairs."""
     by_axis = ctx.emit("Concat", ctx.cast(paddings, "int64"), ctx.constant([[0, 0]], "int64"), axis=0)
     befores_then_afters = ctx.emit("Reshape", ctx.emit("Transpose", by_axis, perm=[1, 0]), [-1])
     return ctx.emit("Pad", pairs, befores_then_afters)
@@ -189,14 +189,14 @@ def pad(ctx: Replacement, pairs: str, paddings: str) -> str:
 
 @complex_handler("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 def matrix_product(ctx: Replacement, first: str, second: str) -> str:
-    """Four products of real matrices."""
+    """Writes four products of real matrices."""
     left, right = _matrices(ctx, first, "adj_x", "transpose_a"), _matrices(ctx, second, "adj_y", "transpose_b")
     return _product(ctx, left, right, partial(ctx.emit, "MatMul"))
 
 
 @complex_handler("Einsum")
 def contract(ctx: Replacement, *operands: str) -> str:
-    """Four contractions of real tensors."""
+    """Writes four contractions of real tensors."""
     if len(operands) != 2:
         raise ValueError("Einsum of complex numbers has an ONNX form for two operands only.")
     multiply = partial(ctx.emit, "Einsum", equation=ctx.attribute("equation"))
@@ -207,7 +207,7 @@ def contract(ctx: Replacement, *operands: str) -> str:
 def _matrices(ctx: Replacement, pairs: str, adjoint: str, transposed: str) -> tuple[str, str]:
     """Writes the real and the imaginary matrices of an operand, transposed as these attributes say."""
     is_adjoint = ctx.attribute(adjoint, 0)
-    real, imaginary = parts(ctx, conjugated(ctx, pairs) if is_adjoint else pairs)
+    real, imaginary = parts(ctx, conjugate(ctx, pairs) if is_adjoint else pairs)
     if is_adjoint or ctx.attribute(transposed, 0):
         *outer, rows, columns = range(ctx.rank(pairs) - 1)
         real, imaginary = (ctx.emit("Transpose", each, perm=[*outer, columns, rows]) for each in (real, imaginary))

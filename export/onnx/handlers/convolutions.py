@@ -1,7 +1,9 @@
-"""Transposed convolutions: the gradient of a convolution, which is told the size of the image that this one had.
+"""Transposed convolutions: the gradient of a convolution with respect to its image, whose shape is an argument.
 
-Source: tensorflow/core/framework/kernel_shape_util.cc. Told a size, ONNX's operator puts the larger half of an odd
-padding on the other side, and takes no size beyond what its kernels reach.
+If ONNX's operator gets a shape, it puts the larger half of an odd padding on the other side. It also rejects an image
+that extends beyond the last kernel.
+
+Source: tensorflow/core/framework/kernel_shape_util.cc.
 """
 
 from dataclasses import dataclass
@@ -11,13 +13,13 @@ from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 @dataclass(frozen=True)
 class _Axis:
-    """One axis of the image: pixels from one kernel to the next, and pixels of a kernel with its gaps."""
+    """One axis of the image: its stride, and the pixels that a kernel spans with its dilation."""
 
     stride: int
     reach: int
 
     def padding(self, size: int, is_same: bool) -> tuple[int, int, int]:
-        """Returns what to cut off the kernels' sum before and after, and how many zeros to add after it."""
+        """Returns the pixels to cut off before and after the full result, and the zeros to append."""
         kernels = -(-size // self.stride) if is_same else (size - self.reach) // self.stride + 1
         excess = self.stride * (kernels - 1) + self.reach - size
         before = max(excess, 0) // 2
@@ -26,20 +28,22 @@ class _Axis:
 
 @handler("Conv2DBackpropInput", "Conv3DBackpropInputV2")
 def gradient(ctx: Replacement, sizes: str, kernel: str, images: str, *bias: str) -> str:
-    """The kernels' sum, cut to size or filled up with zeros."""
+    """Writes the transposed convolution, cut or padded with zeros to the requested shape."""
     rank = ctx.rank(images) - 2
     is_same, is_last = ctx.attribute("padding") == "SAME", ctx.attribute("data_format").endswith("C")
     first = 1 if is_last else 2  # axis of the image
     steps = {name: ctx.attribute(name)[first : first + rank] for name in ("strides", "dilations")}
-    known = ctx.known_sizes(sizes)  # a list whose batch may be -1, or None
+    known = ctx.known_sizes(sizes)  # a list, whose batch may be -1; None if not constant
     if known is not None:
-        told = [int(size) for size in known[first : first + rank]]
-        return transposed_convolution(ctx, images, kernel, *bias, sizes=told, is_same=is_same, is_last=is_last, **steps)
+        fixed = [int(size) for size in known[first : first + rank]]
+        return transposed_convolution(
+            ctx, images, kernel, *bias, sizes=fixed, is_same=is_same, is_last=is_last, **steps
+        )
     axes = _axes(ctx, kernel, **steps)
     wanted = ctx.emit("Slice", ctx.cast(sizes, "int64"), [first], [first + rank])
     whole = ctx.emit("ConvTranspose", *_channels_first(ctx, images, kernel, is_last), **steps)
     result = _cut(ctx, whole, wanted, axes, is_same)
-    for each in bias:  # of the zeros too
+    for each in bias:  # the padded zeros get the bias too
         result = ctx.emit("Add", result, ctx.emit("Unsqueeze", each, range(1, rank + 1)))
     return _as_given(ctx, result, rank, is_last)
 
@@ -55,18 +59,18 @@ def transposed_convolution(
     is_same: bool,
     is_last: bool,
 ) -> str:
-    """One operator.
+    """Writes one ConvTranspose.
 
     Args:
-        ctx: Where to write.
-        images: What it is of, with their channels last or first.
-        kernel: The kernel, as TensorFlow has it.
-        bias: What is added to each channel, if anything.
-        sizes: Those of an image that it returns. Where it is given any, one of them is enough: a pixel more goes in,
-            and as many more as the stride come out.
-        strides: One for each axis of the image.
-        dilations: The same.
-        is_same: Whether the convolution that this is the gradient of pads its images.
+        ctx: The replacement that writes the nodes.
+        images: The input, with channels last or first.
+        kernel: The kernel, in TensorFlow's layout.
+        bias: The bias of the channels, or nothing.
+        sizes: Dimensions of one possible output image. They fix the padding of every input: one more input pixel
+            adds `stride` output pixels.
+        strides: One stride for each axis of the image.
+        dilations: One dilation for each axis of the image.
+        is_same: Whether the forward convolution pads its images.
         is_last: Whether the channels are last.
     """
     axes = _axes(ctx, kernel, strides, dilations)
@@ -95,9 +99,9 @@ def _as_given(ctx: Replacement, images: str, rank: int, is_last: bool) -> str:
 
 
 def _cut(ctx: Replacement, whole: str, sizes: str, axes: list[_Axis], is_same: bool) -> str:
-    """Writes the same where the sizes are not known."""
-    found = ctx.emit("Slice", ctx.emit("Shape", whole), [2], [2 + len(axes)])
-    excess = ctx.emit("Sub", found, sizes)
+    """Cuts or pads the full result to dimensions that are computed at run time."""
+    actual = ctx.emit("Slice", ctx.emit("Shape", whole), [2], [2 + len(axes)])
+    excess = ctx.emit("Sub", actual, sizes)
     result = whole
     if is_same:
         before = ctx.emit("Div", ctx.emit("Max", excess, [0]), [2])

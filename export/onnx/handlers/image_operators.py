@@ -1,7 +1,6 @@
 """Images: colors, patches, boxes that overlap better ones, and resizing.
 
-ONNX's Resize weighs the old pixels around a new one as TensorFlow does for the bilinear weights alone. For the others
-each axis is resized by itself.
+ONNX's Resize has TensorFlow's weights only for the bilinear method. The other methods resize one axis after the other.
 """
 
 from typing import Any
@@ -14,7 +13,7 @@ from keras_pe.export.onnx.handlers.replacement import Operand, Replacement, hand
 
 @handler("RGBToHSV")
 def rgb_to_hsv(ctx: Replacement, x: str) -> str:
-    """The hue is counted from the strongest channel, the first of equals; that of a gray is 0."""
+    """Measures the hue from the largest channel, the first of equal ones. The hue of a gray is 0."""
     red, green, blue = (_channel(ctx, x, index) for index in range(3))
     value = ctx.emit("Max", red, green, blue)
     spread = ctx.emit("Sub", value, ctx.emit("Min", red, green, blue))
@@ -28,14 +27,14 @@ def rgb_to_hsv(ctx: Replacement, x: str) -> str:
     hue = ctx.emit("Where", ctx.emit("Equal", green, value), from_green, from_blue)
     hue = ctx.emit("Where", ctx.emit("Equal", red, value), from_red, hue)
     hue = ctx.emit("Where", ctx.emit("Greater", spread, zero), hue, zero)
-    turned = ctx.emit("Add", hue, 1)
-    hue = ctx.emit("Where", ctx.emit("Less", hue, zero), turned, hue)
+    positive = ctx.emit("Add", hue, 1)
+    hue = ctx.emit("Where", ctx.emit("Less", hue, zero), positive, hue)
     return ctx.emit("Concat", hue, saturation, value, axis=-1)
 
 
 @handler("HSVToRGB")
 def hsv_to_rgb(ctx: Replacement, x: str) -> str:
-    """Each channel is a trapezium over the hue, drawn toward white by what lacks in saturation."""
+    """Writes each channel as a trapezium over the hue, mixed with white as the saturation decreases."""
     hue, saturation, value = (_channel(ctx, x, index) for index in range(3))
     sixths = ctx.emit("Mul", hue, 6)
     centers = ctx.constant_like([3, 2, 4], x)
@@ -58,7 +57,7 @@ def extract_image_patches(ctx: Replacement, images: str) -> str:
     is_same = ctx.attribute("padding") == "SAME"
     channels = ctx.emit("Gather", ctx.emit("Shape", images), [3])
     counts = []
-    # The axes: first [batch, rows, columns, channels], then [batch, rows, kernel rows, columns, channels].
+    # The axes are [batch, rows, columns, channels], then [batch, rows, kernel rows, columns, channels].
     for axis, size, stride, rate in zip((1, 3), kernel, strides, rates, strict=True):
         images, count = _patches(ctx, images, axis, (size - 1) * rate + 1, range(0, size * rate, rate), stride, is_same)
         counts.append(count)
@@ -72,7 +71,7 @@ def extract_image_patches(ctx: Replacement, images: str) -> str:
 def _patches(
     ctx: Replacement, images: str, axis: int, reach: int, offsets: range, stride: int, is_same: bool
 ) -> tuple[str, str]:
-    """Returns the images with an axis for the patches and one for the pixels of each, and the number of patches."""
+    """Returns the images with an axis of patches and an axis of their pixels, and the number of patches."""
     size = ctx.emit("Gather", ctx.emit("Shape", images), [axis])
     if is_same:
         count = ctx.emit("Div", ctx.emit("Add", size, [stride - 1]), [stride])
@@ -97,7 +96,7 @@ def _patches(
 def combined_suppression(
     ctx: Replacement, boxes: str, scores: str, per_class: str, total: str, overlap: str, least: str
 ) -> tuple[str, ...]:
-    """The best boxes of all classes: each that is selected keeps its score, all others have minus infinity."""
+    """Writes the best boxes of all classes. A box that is not selected has a score of minus infinity."""
     is_shared = ctx.known_shape(boxes)[2] == 1
     by_class = ctx.emit("Transpose", scores, perm=[0, 2, 1])
     classes, count = (ctx.emit("Shape", by_class, start=axis, end=axis + 1) for axis in (1, 2))
@@ -106,7 +105,7 @@ def combined_suppression(
     if is_shared:
         boxes = ctx.emit("Squeeze", boxes, [2])
         rows, scored = boxes, by_class
-    else:  # a batch of single classes, each with boxes of its own
+    else:  # a batch of single classes with separate boxes
         boxes = ctx.emit("Transpose", boxes, perm=[0, 2, 1, 3])
         rows, boxes = (ctx.emit("Reshape", ctx.emit("Flatten", boxes, axis=axis), [0, -1, 4]) for axis in (2, 1))
         scored = ctx.emit("Unsqueeze", ctx.emit("Flatten", by_class, axis=2), [1])
@@ -138,19 +137,19 @@ def combined_suppression(
 
 
 _HEIGHT, _WIDTH = 1, 2  # the axes of an image, channels last
-_STEPS = 1024  # TensorFlow's bicubic weights come from a table of so many fractions of a pixel
+_STEPS = 1024  # fractions of a pixel in TensorFlow's table of bicubic weights
 _AROUND = np.arange(-1, 3)  # the pixels around a fraction of a pixel
 _RADIUS = {"triangle": 1, "keyscubic": 2, "lanczos3": 3, "lanczos5": 5}
 
 
 @handler("ResizeNearestNeighbor")
 def nearest(ctx: Replacement, images: str, size: str) -> str:
-    """The pixel in which the center of the new one lies, or its corner: Resize knows no such rule for the center.
+    """Gathers the old pixel at the center or the corner of each new pixel; Resize has no such rule for the center.
 
     Source: tensorflow/core/kernels/image/resize_nearest_neighbor_op.cc.
     """
     if ctx.attribute("align_corners"):
-        raise ValueError("align_corners=True is not converted, which keras.ops.image.resize does not set")
+        raise ValueError("align_corners=True has no ONNX form; keras.ops.image.resize does not set it")
     pixels = _centers if ctx.attribute("half_pixel_centers") else _count
     for axis in (_HEIGHT, _WIDTH):
         old, new = _sizes(ctx, images, size, axis)
@@ -163,7 +162,7 @@ def nearest(ctx: Replacement, images: str, size: str) -> str:
 
 @handler("ResizeBilinear")
 def bilinear(ctx: Replacement, images: str, size: str) -> str:
-    """Resize itself, told the size: tf2onnx tells it the ratio, whose rounding may cost a pixel."""
+    """Writes Resize with the size: tf2onnx passes the ratio, whose rounding may lose a pixel."""
     images = ctx.emit("Transpose", ctx.cast(images, "float32"), perm=[0, 3, 1, 2])
     shape = ctx.emit("Slice", ctx.emit("Shape", images), [0], [2])
     shape = ctx.emit("Concat", shape, ctx.cast(size, "int64"), axis=0)
@@ -174,12 +173,12 @@ def bilinear(ctx: Replacement, images: str, size: str) -> str:
 
 @handler("ResizeBicubic")
 def bicubic(ctx: Replacement, images: str, size: str) -> str:
-    """Keys' cubic convolution at a fraction rounded to 1/1024: Resize does not round, and is off by some 0.002.
+    """Keys' cubic convolution at a fraction rounded to 1/1024: Resize does not round, and differs by about 0.002.
 
     Source: tensorflow/core/kernels/image/resize_bicubic_op.cc, `GetWeightsAndIndices`.
     """
     if not ctx.attribute("half_pixel_centers"):
-        raise ValueError("only half_pixel_centers=True is converted, which keras.ops.image.resize sets")
+        raise ValueError("half_pixel_centers=False has no ONNX form; keras.ops.image.resize sets True")
     images = ctx.cast(images, "float32")
     for axis in (_HEIGHT, _WIDTH):
         old, new = _sizes(ctx, images, size, axis)
@@ -190,20 +189,20 @@ def bicubic(ctx: Replacement, images: str, size: str) -> str:
         weights = ctx.emit("Gather", ctx.constant(_cubic_table(), "float32"), ctx.cast(step, "int64"))
         taps = ctx.emit("Add", _column(ctx, below), ctx.constant(_AROUND, "float32"))
         indices = _between(ctx, taps, 0, ctx.emit("Sub", old, 1))
-        # Pixels outside the image have no weight, and the others share it.
+        # Pixels outside the image have no weight. The weights of the others are normalized.
         weights = ctx.emit("Where", ctx.emit("Equal", indices, taps), weights, 0)
-        images = _weighted(ctx, images, indices, weights, axis)
+        images = _weighted_mean(ctx, images, indices, weights, axis)
     return images
 
 
 @handler("ResizeArea")
 def area(ctx: Replacement, images: str, size: str) -> str:
-    """The mean over the part of the old image that the new pixel covers, which Resize does not know.
+    """Writes the mean of the old image over each new pixel, for which Resize has no mode.
 
     Source: tensorflow/core/kernels/image/resize_area_op.cc.
     """
     if ctx.attribute("align_corners"):
-        raise ValueError("align_corners=True is not converted, which tf.image.resize does not set")
+        raise ValueError("align_corners=True has no ONNX form; tf.image.resize does not set it")
     images = ctx.cast(images, "float32")
     for axis in (_HEIGHT, _WIDTH):
         old, new = _sizes(ctx, images, size, axis)
@@ -219,13 +218,13 @@ def area(ctx: Replacement, images: str, size: str) -> str:
 
 @handler("ScaleAndTranslate")
 def scale_and_translate(ctx: Replacement, images: str, size: str, scale: str, translation: str) -> str:
-    """Any of the kernels that Keras' resize has, as wide as the image shrinks if antialiased.
+    """Resizes with any kernel of Keras' resize. Antialiasing widens the kernel as much as the image shrinks.
 
     Source: tensorflow/core/kernels/image/scale_and_translate_op.cc, `ComputeSpansCore`.
     """
     kernel = ctx.attribute("kernel_type")
     if kernel not in _RADIUS:
-        raise ValueError(f"kernel_type={kernel!r} is not converted, only {', '.join(_RADIUS)}")
+        raise ValueError(f"kernel_type={kernel!r} has no ONNX form; use one of: {', '.join(_RADIUS)}")
     images = ctx.cast(images, "float32")
     for axis in (_HEIGHT, _WIDTH):
         old, new = _sizes(ctx, images, size, axis)
@@ -245,8 +244,8 @@ def scale_and_translate(ctx: Replacement, images: str, size: str, scale: str, tr
         distance = ctx.emit("Abs", ctx.emit("Sub", ctx.emit("Add", taps, 0.5), _column(ctx, place)))
         weights = _kernel(ctx, kernel, ctx.emit("Div", distance, stretch))
         weights = ctx.emit("Where", ctx.emit("Equal", indices, taps), weights, 0)
-        images = _weighted(ctx, images, indices, weights, axis)
-        # A place outside the old image is black.
+        images = _weighted_mean(ctx, images, indices, weights, axis)
+        # A position outside the old image is black.
         inside = ctx.emit("Equal", place, _between(ctx, place, 0, old))
         inside = ctx.emit("Unsqueeze", inside, range(1, 4 - axis))
         images = ctx.emit("Where", inside, images, 0)
@@ -262,7 +261,7 @@ def _between(ctx: Replacement, x: str, lowest: Operand, highest: Operand) -> str
 
 
 def _count(ctx: Replacement, number: str) -> str:
-    """Writes 0, 1, ... `number` - 1 as floats, in which all of this is computed, as TensorFlow does."""
+    """Writes 0, 1, ... `number` - 1 as floats, the type in which TensorFlow computes positions."""
     return ctx.emit("Range", 0, ctx.cast(number, "float32"), 1)
 
 
@@ -271,12 +270,12 @@ def _centers(ctx: Replacement, number: str) -> str:
 
 
 def _sizes(ctx: Replacement, images: str, size: str, axis: int) -> tuple[str, str]:
-    """Writes the old number of pixels along an axis, as a float, and the new one."""
+    """Writes the old number of pixels along an axis, as a float, and the new number."""
     old = ctx.emit("Gather", ctx.emit("Shape", images), ctx.constant(axis, "int64"))
     return ctx.cast(old, "float32"), ctx.emit("Gather", size, ctx.constant(axis - 1, "int64"))
 
 
-def _weighted(ctx: Replacement, images: str, indices: str, weights: str, axis: int) -> str:
+def _weighted_mean(ctx: Replacement, images: str, indices: str, weights: str, axis: int) -> str:
     """Writes the mean of the pixels `indices` (new size, taps) along an axis under weights of the same shape."""
     weights = ctx.emit("Div", weights, ctx.emit("ReduceSum", weights, [1]))
     weights = ctx.emit("Unsqueeze", weights, range(2, 5 - axis))

@@ -1,4 +1,4 @@
-"""What was traced as a call of one ONNX operator, see `call_operator`."""
+"""Handlers of calls that were traced as one named ONNX operator, see `call_operator`."""
 
 import json
 import math
@@ -14,8 +14,8 @@ from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 
 def _recurrence(operator: str, ctx: Replacement, sequences: str, *others: str, **attributes: Any) -> list[str]:
-    """One operator, its steps first instead of the batch, and with an axis for its one direction."""
-    weights, states = others[:3], others[3:]  # none where they begin as zeros
+    """Writes one recurrent operator, whose inputs have the steps first and an axis of one direction."""
+    weights, states = others[:3], others[3:]  # no states if they begin as zeros
     inputs = [ctx.emit("Transpose", sequences, perm=(1, 0, 2)), *weights]
     inputs += ["", *(ctx.emit("Unsqueeze", state, [0]) for state in states)] if states else []  # no lengths
     outputs, *finals = ctx.emit_all(operator, *inputs, outputs=len(ctx.outputs), **attributes)
@@ -24,21 +24,21 @@ def _recurrence(operator: str, ctx: Replacement, sequences: str, *others: str, *
 
 
 def layer_normalization(ctx: Replacement, x: str, gamma: str, beta: str, axis: int, epsilon: float) -> str:
-    """The operator, or its meaning in a spelling that no runtime takes for it: not every release computes it well."""
+    """Writes the operator, or for an older opset a decomposition that no runtime fuses: some kernels are inexact."""
     if ctx.opset >= opsets.LAYER_NORMALIZATION_VERSION:
         return ctx.emit("LayerNormalization", x, gamma, beta, axis=axis, epsilon=epsilon)
     centered = ctx.emit("Sub", x, _mean(ctx, x, axis))
     squares = ctx.emit("Mul", centered, centered)
-    return ctx.emit("Add", _scaled(ctx, centered, squares, gamma, axis, epsilon), beta)
+    return ctx.emit("Add", _normalize(ctx, centered, squares, gamma, axis, epsilon), beta)
 
 
 def rms_normalization(ctx: Replacement, x: str, scale: str, axis: int, epsilon: float) -> str:
-    """In the spelling that ONNX Runtime fuses, with a power, which is named in a set that has an operator for it."""
-    return _scaled(ctx, x, ctx.emit("Pow", x, 2), scale, axis, epsilon)
+    """Writes the decomposition that ONNX Runtime fuses, whose square is a Pow. A later pass names the operator."""
+    return _normalize(ctx, x, ctx.emit("Pow", x, 2), scale, axis, epsilon)
 
 
-def _scaled(ctx: Replacement, x: str, squares: str, scale: str, axis: int, epsilon: float) -> str:
-    """Writes a tensor over its root mean square, times the scale."""
+def _normalize(ctx: Replacement, x: str, squares: str, scale: str, axis: int, epsilon: float) -> str:
+    """Writes a tensor over the root of the mean of the squares, times the scale."""
     variance = ctx.emit("Add", _mean(ctx, squares, axis), epsilon)
     return ctx.emit("Mul", ctx.emit("Div", x, ctx.emit("Sqrt", variance)), scale)
 
@@ -50,7 +50,7 @@ def _mean(ctx: Replacement, x: str, axis: int) -> str:
 def group_normalization(
     ctx: Replacement, x: str, gamma: str, beta: str, groups: int, epsilon: float, is_last: bool
 ) -> str:
-    """`InstanceNormalization` of what is one channel a group then: the standard's own operator has no kernel."""
+    """Writes `InstanceNormalization` with each group as one channel: GroupNormalization has no kernel."""
     rank, (channels,) = ctx.rank(x), ctx.known_shape(gamma)
     x = ctx.emit("Transpose", x, perm=[0, rank - 1, *range(1, rank - 1)]) if is_last else x
     if groups == channels:
@@ -66,9 +66,9 @@ def group_normalization(
 
 
 def gelu(ctx: Replacement, x: str, approximate: str | None = None) -> str:
-    """The operator of a set that has it, which is told how it is computed.
+    """Writes the operator if `approximate` is a string, else the decomposition that ONNX Runtime fuses.
 
-    Else in the spelling that ONNX Runtime fuses, which divides by the root: a product with its inverse is not known.
+    ONNX Runtime fuses a division by the root of two, but not a product with its inverse.
     """
     if approximate is not None:
         return ctx.emit_later("Gelu", x, approximate=approximate)[0]
@@ -76,8 +76,8 @@ def gelu(ctx: Replacement, x: str, approximate: str | None = None) -> str:
     return ctx.emit("Mul", ctx.emit("Mul", x, ctx.emit("Add", error, 1)), 0.5)
 
 
-def enlarged(ctx: Replacement, images: str, times: list[int], is_last: bool, is_smooth: bool) -> str:
-    """One Resize, which takes images channels first; told how many times, it computes no size."""
+def resize(ctx: Replacement, images: str, times: list[int], is_last: bool, is_smooth: bool) -> str:
+    """Writes one Resize with constant scales, whose images have channels first."""
     scales = ctx.constant([1, 1, *times], "float32")
     nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     places = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"} if is_smooth else nearest
@@ -90,7 +90,7 @@ def _as_named(operator: str, ctx: Replacement, x: str, **attributes: Any) -> str
     return ctx.emit(operator, x, **attributes)
 
 
-# Each takes the operator's inputs, and its attributes by name.
+# Each function accepts the inputs of the operator, and its attributes by name.
 FORMS: dict[str, Callable[..., str | list[str]]] = {
     **{operator: partial(_recurrence, operator) for operator in ("LSTM", "GRU", "RNN")},
     "LayerNormalization": layer_normalization,
@@ -99,16 +99,16 @@ FORMS: dict[str, Callable[..., str | list[str]]] = {
     "Gelu": gelu,
     "ConvTranspose": transposed_convolution,
     **{operator: partial(_as_named, operator) for operator in ("Celu", "HardSigmoid", "HardSwish", "Shrink")},
-    "Resize": enlarged,
+    "Resize": resize,
     "RotaryEmbedding": lambda ctx, *inputs, **attributes: ctx.emit_later("RotaryEmbedding", *inputs, **attributes),
 }
 
 
 @handler("PyFuncStateless")
 def named_operator(ctx: Replacement, *inputs: str) -> str | list[str]:
-    """Writes the operator, or the form of it that runs fastest."""
+    """Writes the operator, or its fastest decomposition."""
     try:
         operator, attributes = json.loads(ctx.attribute("token"))
-    except json.JSONDecodeError:  # a `tf.numpy_function` of the model's own
+    except json.JSONDecodeError:  # a `tf.numpy_function` of the model
         raise ValueError("Only Python runs its code.") from None
     return FORMS[operator](ctx, *inputs, **attributes)

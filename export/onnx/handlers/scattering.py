@@ -1,38 +1,38 @@
-"""What falls on one place, where tf2onnx keeps one of it: counts, scattered rows, segments, sparse matrices."""
+"""Sums of values with one index, of which tf2onnx keeps one: counts, scattered rows, segments, sparse matrices."""
 
 import numpy as np
 
 from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 
-def scattered(ctx: Replacement, shape: str, places: str, updates: str, reduction: str = "add", start: float = 0) -> str:
-    """Writes a tensor of this shape with updates in some places, and a number everywhere else."""
+def scatter(ctx: Replacement, shape: str, places: str, updates: str, reduction: str = "add", start: float = 0) -> str:
+    """Writes a tensor of this shape with updates at some positions, and a constant elsewhere."""
     filled = ctx.emit("Expand", ctx.constant_like(start, updates), shape)
     return ctx.emit("ScatterND", filled, places, updates, reduction=reduction)
 
 
-def counted(ctx: Replacement, shape: str, places: str, number: str, size: str, axis: int) -> str:
-    """Writes how often each place is named, or the sum of its weights.
+def count_values(ctx: Replacement, shape: str, places: str, number: str, size: str, axis: int) -> str:
+    """Writes how often each position is named, or the sum of its weights.
 
     Args:
-        ctx: An operator that counts, whose last input are the weights: none where each place counts once.
-        shape: That of the counts, with one place more along the axis, for what is not counted.
-        places: Where to count, the indices of one along the last axis.
+        ctx: An operator that counts. Its last input is the weights, which is empty if each position counts once.
+        shape: The shape of the counts, with one more entry along the axis for positions that are out of range.
+        places: The positions. The last axis holds the indices of one position.
         number: The shape of the weights.
-        size: How many places there are along the axis.
-        axis: Of the counts.
+        size: The number of counts along the axis.
+        axis: The axis of the counts.
     """
     weights, dtype = ctx.inputs[-1], ctx.numpy_dtype(ctx.outputs[0])
     if 0 in (ctx.shape(weights) or ()):
         weights = ctx.emit("Expand", ctx.constant(1, dtype), number)
     reduction = "none" if ctx.attribute("binary_output", False) else "add"
-    sums = scattered(ctx, shape, places, weights, reduction)
+    sums = scatter(ctx, shape, places, weights, reduction)
     return ctx.emit("Slice", sums, [0], size, [axis])
 
 
 @handler("Bincount", "DenseBincount", since=16, is_refused_before=True)
 def bincount(ctx: Replacement, x: str, size: str, _: str) -> str:
-    """Adds one, or the weight, at each value, and cuts off one place more for the values beyond the last."""
+    """Adds one, or the weight, at each value. One more entry collects the values out of range and is cut off."""
     size = ctx.emit("Reshape", ctx.cast(size, "int64"), [1])
     places = ctx.cast(x, "int64")
     places = ctx.emit("Where", ctx.emit("Less", places, size), places, size)
@@ -44,18 +44,18 @@ def bincount(ctx: Replacement, x: str, size: str, _: str) -> str:
         rows = ctx.emit("Expand", ctx.emit("Reshape", rows, [-1, 1, 1]), ctx.emit("Shape", index))
         index = ctx.emit("Concat", rows, index, axis=-1)
         shape = ctx.emit("Concat", ctx.emit("Slice", number, [0], [1]), shape, axis=0)
-    return counted(ctx, shape, index, number, size, axis=-1)
+    return count_values(ctx, shape, index, number, size, axis=-1)
 
 
 @handler("ScatterNd", since=16, is_refused_before=True)
 def scatter_nd(ctx: Replacement, places: str, updates: str, shape: str) -> str:
     """Adds the updates to zeros."""
-    return scattered(ctx, ctx.cast(shape, "int64"), ctx.cast(places, "int64"), updates)
+    return scatter(ctx, ctx.cast(shape, "int64"), ctx.cast(places, "int64"), updates)
 
 
 @handler("SparseTensorDenseMatMul", since=16)
 def sparse_times_dense(ctx: Replacement, indices: str, values: str, shape: str, dense: str) -> str:
-    """Values times rows of the dense matrix, added to rows of the product. Opset 16 brings scattering that adds."""
+    """Multiplies values by rows of the dense matrix, and adds them to rows of the product, which needs opset 16."""
     row, column = (1, 0) if ctx.attribute("adjoint_a", 0) else (0, 1)
     if ctx.attribute("adjoint_b", 0):
         dense = ctx.emit("Transpose", dense, perm=[1, 0])
@@ -63,15 +63,15 @@ def sparse_times_dense(ctx: Replacement, indices: str, values: str, shape: str, 
     products = ctx.emit("Mul", taken, ctx.emit("Unsqueeze", values, [1]))
     rows = ctx.emit("Gather", ctx.cast(shape, "int64"), [row])
     whole = ctx.emit("Concat", rows, ctx.emit("Shape", dense, start=1), axis=0)
-    return scattered(ctx, whole, ctx.emit("Unsqueeze", _column(ctx, indices, row), [1]), products)
+    return scatter(ctx, whole, ctx.emit("Unsqueeze", _column(ctx, indices, row), [1]), products)
 
 
 @handler("SparseToDense")
 def to_dense(ctx: Replacement, indices: str, shape: str, values: str, default: str) -> str:
-    """The values in their places, another everywhere else."""
+    """Writes the values at their indices, and the default elsewhere."""
     filled = ctx.emit("Expand", default, ctx.cast(shape, "int64"))
     if ctx.rank(indices) < 2 or ctx.rank(values) == 0:
-        raise ValueError("SparseToDense has an ONNX form only of one value for each index, of a matrix of indices.")
+        raise ValueError("SparseToDense has an ONNX form only if the indices are a matrix with one value for each row.")
     return ctx.emit("ScatterND", filled, ctx.cast(indices, "int64"), values)
 
 
@@ -83,9 +83,9 @@ def _column(ctx: Replacement, indices: str, number: int) -> str:
 @handler("UnsortedSegmentSum", "UnsortedSegmentProd", since=16)
 @handler("UnsortedSegmentMax", "UnsortedSegmentMin", since=18, is_refused_before=True)
 def reduce_segments(ctx: Replacement, data: str, segments: str, count: str) -> str:
-    """Scatters rows to their segments: tf2onnx leaves infinities in empty ones, TensorFlow the largest finite number.
+    """Scatters rows to their segments. An empty segment has the largest finite number, but infinity in tf2onnx.
 
-    Opset 16 brings the scattering that adds and multiplies, 18 that which takes the extremes.
+    Opset 16 adds the reductions "add" and "mul" of ScatterND, and opset 18 adds "max" and "min".
     """
     dtype = ctx.numpy_dtype(data)
     limits = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
@@ -96,10 +96,10 @@ def reduce_segments(ctx: Replacement, data: str, segments: str, count: str) -> s
         "UnsortedSegmentMin": ("min", limits.max),
     }[ctx.operator]
     count = ctx.emit("Reshape", ctx.cast(count, "int64"), [1])
-    # A negative segment is dropped: it goes to one row more, which is cut off again.
+    # A negative segment is dropped: one more row collects its values and is cut off.
     dropped = ctx.emit("Less", segments, 0)
     rows = ctx.emit("Where", dropped, count, ctx.cast(segments, "int64"))
     inner = ctx.emit("Slice", ctx.emit("Shape", data), [ctx.rank(segments)], [ctx.rank(data)])
     shape = ctx.emit("Concat", ctx.emit("Add", count, [1]), inner, axis=0)
     index = ctx.emit("Unsqueeze", rows, [-1])
-    return ctx.emit("Slice", scattered(ctx, shape, index, data, reduction, neutral), [0], count)
+    return ctx.emit("Slice", scatter(ctx, shape, index, data, reduction, neutral), [0], count)

@@ -1,17 +1,17 @@
-"""Texts that are compared, prepared and taken apart: lower case, characters removed, words, rows of unlike lengths."""
+"""Comparison and preparation of texts: lower case, replacements, splitting into words, rows of unequal lengths."""
 
 import re
 from functools import partial
 
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.handlers.replacement import Replacement, handler
-from keras_pe.export.onnx.handlers.scattering import counted, scattered
+from keras_pe.export.onnx.handlers.scattering import count_values, scatter
 from keras_pe.export.onnx.tf2onnx_door import OF_TEXTS
 
-_SPACES = "\t\n\v\f\r"  # what parts words besides a space
+_SPACES = "\t\n\v\f\r"  # the separators of words besides a space
 _LITERAL = re.compile(r"(?:\\[^a-zA-Z0-9]|[^\\^$.|?*+(){}\[\]])+")
-_CLASS = re.compile(r"\[(?!\^)(?:\\[^a-zA-Z0-9]|[^\\\[\]])+\]")  # of characters by themselves and of ranges
-_ROWS = ["FIRST_DIM_SIZE", "VALUE_ROWIDS"]  # how TensorFlow tells which row a word is of
+_CLASS = re.compile(r"\[(?!\^)(?:\\[^a-zA-Z0-9]|[^\\\[\]])+\]")  # a set of single characters and ranges
+_ROWS = ["FIRST_DIM_SIZE", "VALUE_ROWIDS"]  # TensorFlow's types of the inputs that map words to rows
 
 
 _handler = partial(handler, exported_since=opsets.TEXTS_VERSION)
@@ -19,9 +19,9 @@ _handler = partial(handler, exported_since=opsets.TEXTS_VERSION)
 
 @_handler("StringLower")
 def lower(ctx: Replacement, texts: str) -> str:
-    """Lowers ASCII letters, as the locale "C" has it; ONNX's operator takes a vector that is not empty."""
+    """Lowers ASCII letters, as in the locale "C"; ONNX's operator needs a vector that is not empty."""
     if ctx.attribute("encoding", ""):
-        raise ValueError("Only ASCII letters can be lowered alike everywhere: leave `encoding` out.")
+        raise ValueError("Runtimes lower only ASCII letters alike: leave `encoding` out.")
     flat = ctx.emit("Concat", ctx.constant([""], object), ctx.emit("Reshape", texts, [-1]), axis=0)
     lowered = ctx.emit("StringNormalizer", flat, case_change_action="LOWER", is_case_sensitive=1, locale="C")
     lowered = ctx.emit("Slice", lowered, [1], [2**31 - 1], [0])
@@ -30,21 +30,21 @@ def lower(ctx: Replacement, texts: str) -> str:
 
 @_handler("StaticRegexReplace")
 def replace(ctx: Replacement, texts: str) -> str:
-    """Replaces one text, or each of some characters: ONNX splits at them and joins again."""
+    """Replaces one text, or each of some characters, by splitting and joining."""
     pattern, rewrite = ctx.attribute("pattern"), ctx.attribute("rewrite")
     if not ctx.attribute("replace_global", True) or "\\" in rewrite:
         raise ValueError("Only a replacement everywhere, by a plain text, has an ONNX form.")
     rank = ctx.rank(texts)
     for delimiter in _alternatives(pattern):
-        texts = _replaced(ctx, texts, delimiter, rewrite, rank)
+        texts = _replace_text(ctx, texts, delimiter, rewrite, rank)
     return texts
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """Returns the texts that a regular expression matches, which is plain or a set of ASCII characters.
+    """Returns the texts that a plain regular expression or a set of ASCII characters matches.
 
-    A character that was put in by the replacement of another is replaced in its turn: the sets of one text only, or
-    of characters that are removed, are all that can be meant.
+    The caller replaces them in turns, so a later turn also replaces characters that an earlier turn has inserted. The
+    result is right if the expression matches one text, or if the replacement is empty.
     """
     if _LITERAL.fullmatch(pattern):
         return [re.sub(r"\\(.)", r"\1", pattern)]
@@ -53,7 +53,7 @@ def _alternatives(pattern: str) -> list[str]:
     raise ValueError(f"Only a plain text or a set of ASCII characters has an ONNX form, not {pattern!r}.")
 
 
-def _replaced(ctx: Replacement, texts: str, delimiter: str, rewrite: str, rank: int) -> str:
+def _replace_text(ctx: Replacement, texts: str, delimiter: str, rewrite: str, rank: int) -> str:
     parts, counts = ctx.emit_later("StringSplit", texts, outputs=2, delimiter=delimiter)
     if rewrite:
         width = ctx.emit("Gather", ctx.emit("Shape", parts), -1)
@@ -68,12 +68,12 @@ def _replaced(ctx: Replacement, texts: str, delimiter: str, rewrite: str, rank: 
 
 @_handler("StringSplitV2")
 def split(ctx: Replacement, texts: str, separator: str) -> tuple[str, ...]:
-    """Splits at white space; returns row and place of each word, the words, and how many rows and places there are."""
+    """Splits at white space; returns row and column of each word, the words, and the dimensions of the array."""
     if str(ctx.constant_value(separator).item() or "") not in ("", "b''") or ctx.attribute("maxsplit", -1) != -1:
-        raise ValueError("Only the splitting at white space has an ONNX form.")
+        raise ValueError("Only splitting at white space has an ONNX form.")
     for space in _SPACES:
-        texts = _replaced(ctx, texts, space, " ", 1)
-    # Explicitly at a space: at white space without a name, each runtime has its own notion of it.
+        texts = _replace_text(ctx, texts, space, " ", 1)
+    # The delimiter is explicit, because runtimes disagree on which characters are white space.
     parts, _ = ctx.emit_later("StringSplit", texts, outputs=2, delimiter=" ")
     is_word = ctx.emit("Not", ctx.emit_later("Equal", parts, ctx.constant("", object))[0])
     found = ctx.emit("Transpose", ctx.emit("NonZero", is_word), perm=[1, 0])
@@ -89,7 +89,7 @@ def split(ctx: Replacement, texts: str, separator: str) -> tuple[str, ...]:
 
 @_handler("RaggedTensorToTensor")
 def as_rows(ctx: Replacement, shape: str, values: str, default: str, count: str, rows: str) -> str:
-    """Puts the values of each row side by side, and a default where a row is shorter than the others."""
+    """Writes an array with the values of each row, filled up with a default."""
     kinds = [kind.decode() if isinstance(kind, bytes) else kind for kind in ctx.attribute("row_partition_types")]
     if kinds != _ROWS:
         raise ValueError("Only rows of single words have an ONNX form.")
@@ -98,7 +98,7 @@ def as_rows(ctx: Replacement, shape: str, values: str, default: str, count: str,
         raise ValueError("Only rows of single words have an ONNX form.")
     count, rows = (ctx.cast(x, "int64") for x in (ctx.emit("Reshape", count, [1]), rows))
     ones = ctx.emit("Expand", 1, ctx.emit("Shape", rows))
-    lengths = scattered(ctx, count, ctx.emit("Unsqueeze", rows, [1]), ones)
+    lengths = scatter(ctx, count, ctx.emit("Unsqueeze", rows, [1]), ones)
     starts = ctx.emit("CumSum", lengths, ctx.constant(0, "int64"), exclusive=1)
     places = ctx.emit("CumSum", ones, ctx.constant(0, "int64"), exclusive=1)
     places = ctx.emit("Sub", places, ctx.emit("Gather", starts, rows))
@@ -115,28 +115,28 @@ def as_rows(ctx: Replacement, shape: str, values: str, default: str, count: str,
 
 @_handler("RaggedBincount")
 def count_in_rows(ctx: Replacement, splits: str, values: str, size: str, _: str) -> str:
-    """Counts each value in each row, or adds its weight; a value beyond the last is left out."""
+    """Counts each value in each row, or adds its weight. Values out of range are ignored."""
     size = ctx.emit("Reshape", ctx.cast(size, "int64"), [1])
     splits, values = ctx.cast(splits, "int64"), ctx.cast(values, "int64")
     ends = ctx.emit("Slice", splits, [1], [2**31 - 1], [0])
     number = ctx.emit("Shape", values)
     ones = ctx.emit("Expand", 1, ctx.emit("Shape", ends))
-    ended = scattered(ctx, ctx.emit("Add", number, [1]), ctx.emit("Unsqueeze", ends, [1]), ones)
-    rows = ctx.emit("CumSum", ended, ctx.constant(0, "int64"))  # rows that have ended at each value
+    ended = scatter(ctx, ctx.emit("Add", number, [1]), ctx.emit("Unsqueeze", ends, [1]), ones)
+    rows = ctx.emit("CumSum", ended, ctx.constant(0, "int64"))  # the number of rows that end before each value
     rows = ctx.emit("Slice", rows, [0], number, [0])
     values = ctx.emit("Where", ctx.emit("Less", values, size), values, size)
     shape = ctx.emit("Concat", ctx.emit("Shape", ends), ctx.emit("Add", size, [1]), axis=0)
-    return counted(ctx, shape, _side_by_side(ctx, rows, values), number, size, axis=1)
+    return count_values(ctx, shape, _side_by_side(ctx, rows, values), number, size, axis=1)
 
 
 def _side_by_side(ctx: Replacement, *columns: str) -> str:
-    """Writes a matrix of columns."""
+    """Writes a matrix of the columns."""
     return ctx.emit("Concat", *(ctx.emit("Unsqueeze", column, [1]) for column in columns), axis=1)
 
 
 @handler(f"Equal{OF_TEXTS}", f"NotEqual{OF_TEXTS}")
 def compare(ctx: Replacement, *texts: str) -> str:
-    """A LabelEncoder that knows one text."""
+    """Writes a LabelEncoder with one key."""
     values = [ctx.value(name) for name in texts]
     constants = [value is not None and value.ndim == 0 for value in values]
     if sum(constants) != 1:

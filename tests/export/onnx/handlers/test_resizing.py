@@ -103,11 +103,11 @@ def test_places_outside_the_image_are_black(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("resized", "reason"),
     [
-        (lambda x: tf.image.resize(x, (5, 5), method="gaussian"), "kernel_type='gaussian' is not converted"),
-        (lambda x: tf.raw_ops.ResizeBicubic(images=x, size=(5, 5)), "only half_pixel_centers=True"),
+        (lambda x: tf.image.resize(x, (5, 5), method="gaussian"), "kernel_type='gaussian'"),
+        (lambda x: tf.raw_ops.ResizeBicubic(images=x, size=(5, 5)), "half_pixel_centers"),
         (
             lambda x: tf.raw_ops.ResizeNearestNeighbor(images=x, size=(5, 5), align_corners=True),
-            "align_corners=True is not converted",
+            "align_corners=True",
         ),
     ],
 )
