@@ -239,7 +239,7 @@ def _is_constant(
     """
     if not read or view.depends([value for _, value in read], inputs):
         return not read
-    arrays = signature.varied()
+    arrays = signature.varied_example()
     calls = []
     with state_left_alone() as scope:
         for _ in range(2):

@@ -84,11 +84,11 @@ class Signature(Shown):
 
         The arrays contain zeros unless other values are known to be valid, see `KnownValues`.
         """
-        return self.values.plain(self._specs(sizes or self.sizes))
+        return self.values.plain_tensors(self._specs(sizes or self.sizes))
 
-    def varied(self, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
+    def varied_example(self, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Returns input arrays with values of both signs, see `example`. Some models refuse such values."""
-        return self.values.varied(self._specs(sizes or self.sizes))
+        return self.values.varied_tensors(self._specs(sizes or self.sizes))
 
     def _specs(self, sizes: Mapping[str, int]) -> dict[str, tuple[StaticShape, str]]:
         def static(shape: tuple[int | str, ...]) -> StaticShape:

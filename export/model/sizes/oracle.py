@@ -89,7 +89,7 @@ class Oracle:
         Raises:
             Exception: Whatever the kernels raise.
         """
-        inputs = replace(self._values, filling=filling).plain(self.specs(shapes))
+        inputs = replace(self._values, filling=filling).plain_tensors(self.specs(shapes))
         with state_left_alone():
             return self.model.call(list(inputs.values()))
 
@@ -123,9 +123,9 @@ class Oracle:
         run, specs = (self._inference or SymbolicShapes(self.model)).run, self.specs(shapes)
         values = replace(self._values, filling=filling)
         try:
-            return shapes_of(run(list(values.varied(specs, words).values())))
+            return shapes_of(run(list(values.varied_tensors(specs, words).values())))
         except Exception:  # whatever the layers raise where they take none but certain values
-            return shapes_of(run(list(values.plain(specs, words).values())))
+            return shapes_of(run(list(values.plain_tensors(specs, words).values())))
 
 
 def shapes_of(results: Any) -> list[StaticShape]:

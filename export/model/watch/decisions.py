@@ -1,4 +1,4 @@
-"""Where a model decides by its inputs: the comparisons, bins, casts and table reads that simple arithmetic leads to."""
+"""The decisions of a model by its inputs: comparisons, bins, casts and table reads after simple arithmetic."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ _AT_ZERO = frozenset(("Abs", "Elu", "LeakyRelu", "Relu", "Relu6", "Selu", "Sign"
 _HARMLESS = frozenset(("AsString", "LookupTableFindV2", "NoOp", "OnesLike", "Rank", "Shape", "Size", "ZerosLike"))
 _KNOWN = _MOVING | _JOINING | _PARTING.keys() | _ARITHMETIC | _COMPARISONS | _READS | _BINS | _AT_ZERO | _HARMLESS
 
-_NATURAL = (-2.0, 0.0, 2.0)  # values around which what a network is given usually lies
+_NATURAL = (-2.0, 0.0, 2.0)  # the inputs of a network are usually near these values
 
 _MOST_SITES = 256
 
@@ -46,9 +46,9 @@ class _Site:
     """A decision of a graph.
 
     Attributes:
-        tensor: What is constant between two borders.
-        is_direct: Whether an input itself is compared, and nothing that is computed of it.
-        is_stepped: Whether there are borders without an end, as of rounding.
+        tensor: A tensor that is constant between two thresholds of the input.
+        is_direct: Whether the decision compares the input itself, instead of a value computed from it.
+        is_stepped: Whether the number of thresholds has no limit, as for rounding.
     """
 
     tensor: Any
@@ -58,13 +58,13 @@ class _Site:
 
 @dataclass
 class _Limit:
-    """Values that an operator can take: whole numbers that an integer type holds, or rows of a table.
+    """The values that an operator accepts: whole numbers of an integer type, or rows of a table.
 
     Attributes:
-        tensor: What it is given.
-        low: The least value.
-        high: The first value above that it cannot take.
-        dtype: The integer type that the values are cast to; empty for the rows of a table.
+        tensor: The input of the operator.
+        low: The least valid value.
+        high: The first invalid value above `low`.
+        dtype: The integer type of the cast; empty for the rows of a table.
     """
 
     tensor: Any
@@ -75,14 +75,14 @@ class _Limit:
 
 @dataclass
 class _Reached:
-    """What inputs lead to by simple arithmetic.
+    """The tensors, decisions and limits that simple arithmetic computes from inputs.
 
     Attributes:
         sources: The inputs that a tensor is computed from, by its name.
         direct: The tensors that hold values of an input unchanged.
         sites: The decisions.
-        limits: What limits the values.
-        sized: The inputs whose integers may say the size of a tensor.
+        limits: The limits of the values.
+        sized: The inputs whose integers may be the size of a tensor.
     """
 
     sources: dict[str, set[str]] = field(default_factory=dict)
@@ -94,13 +94,13 @@ class _Reached:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model decides for some inputs.
+    """The decisions of a model for one set of inputs.
 
     Attributes:
-        direct: A row of decisions on values of the inputs themselves for each row of the batch, or one row.
-        derived: The same of values that are computed of them.
-        stepped: The same of rounding and integer division.
-        fits: Whether all values are such that casts and tables can take them, for each row.
+        direct: The decisions on values of the inputs themselves: a row for each row of the batch, or one row.
+        derived: The decisions on values that are computed from inputs, in rows like `direct`.
+        stepped: The decisions of rounding and integer division, in rows like `direct`.
+        fits: Whether the casts and tables accept all values, for each row.
     """
 
     direct: Array
@@ -110,10 +110,10 @@ class Answer:
 
 
 class Decisions:
-    """Answers what a model decides by its inputs; the model is traced once.
+    """Computes the decisions of a model for given inputs. The model is traced once.
 
     Attributes:
-        sized: The names of integer inputs whose values may say the size of a tensor or the number of steps of a loop.
+        sized: The names of integer inputs whose values may be the size of a tensor or the number of steps of a loop.
         casts: The integer types that floats are cast to.
     """
 
@@ -156,7 +156,7 @@ class Decisions:
 
         Args:
             inputs: An array for each input, of one batch.
-            rows: The number of rows that are told apart.
+            rows: The number of rows in the answer.
         """
         values = [np.asarray(tensor) for tensor in self._function(*(inputs[name] for name in self._names))]
         split = len(self._sites)
@@ -210,7 +210,7 @@ def _walk(graph: Any, inputs: Mapping[str, Any], found: _Reached) -> None:
 
 
 def _values(operator: Any) -> list[Any]:
-    """Returns the inputs of an operator that it computes with: not those that say sizes, axes or places."""
+    """Returns the inputs with an operator's values, without the inputs with sizes, axes or positions."""
     given = list(operator.inputs)
     if operator.type in _OF_ONE_INPUT or operator.type == "ResizeNearestNeighbor":
         return given[:1]
@@ -248,7 +248,7 @@ def _pass_on(operator: Any, values: Sequence[Any], found: _Reached, *, is_direct
 
 
 def _sites(operator: Any, read: Sequence[Any], found: _Reached) -> Iterator[_Site]:
-    """Yields what an operator decides."""
+    """Yields the decisions of an operator."""
     import tensorflow as tf
 
     is_direct = all(tensor.name in found.direct for tensor in read)
@@ -284,7 +284,7 @@ def _sites(operator: Any, read: Sequence[Any], found: _Reached) -> Iterator[_Sit
 
 
 def _limits(operator: Any, found: _Reached) -> Iterator[_Limit]:
-    """Yields which values an operator can take."""
+    """Yields the limits on the values of an operator."""
     if operator.type == "Cast" and operator.inputs[0].dtype.is_floating and operator.outputs[0].dtype.is_integer:
         dtype = operator.outputs[0].dtype
         yield _Limit(_wide(operator.inputs[0]), dtype.min, dtype.max + 1, dtype.name)

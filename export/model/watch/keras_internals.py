@@ -1,4 +1,4 @@
-"""What Keras does not offer in public. Tried on Keras 3.15.1."""
+"""Private names of Keras, used where no public name exists. Tried on Keras 3.15.1."""
 
 import contextlib
 import re
@@ -41,13 +41,13 @@ def parts_of(layer: Any) -> list[Any]:
 
 
 def built_shapes(model: Any) -> Any:
-    """Returns the shapes of the first argument that a model was called or built with; None where none are known."""
+    """Returns the recorded shapes of a model's first argument; None if Keras has not recorded any."""
     noted = getattr(model, "_build_shapes_dict", None) or {}
     return next(iter(noted.values()), None)
 
 
 def functional_of(model: Any) -> Any:
-    """Returns the Functional model that a Sequential one keeps, with the InputLayer that it hides."""
+    """Returns the Functional model within a Sequential model, with the hidden InputLayer; else the model itself."""
     return getattr(model, "_functional", None) or model
 
 
@@ -58,7 +58,7 @@ def symbolic_arguments(layer: Any) -> list[Any]:
 
 
 def held_resources(layers: Iterable[Any]) -> list[Any]:
-    """Returns what layers hold of TensorFlow's that is no variable of Keras': tables, variables, modules of these."""
+    """Returns the resources of TensorFlow in layers: tables, variables and modules. Variables of Keras are excluded."""
     import keras
     import tensorflow as tf
 
@@ -75,7 +75,7 @@ def held_resources(layers: Iterable[Any]) -> list[Any]:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """Yields what lists, tuples and dictionaries hold; Keras' own walk sorts keys, and layers as keys have no order."""
+    """Yields the leaves of lists, tuples and dictionaries. Keras' own function sorts keys, which fails for layers."""
     if isinstance(value, list | tuple | dict):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _leaves(part)
@@ -84,7 +84,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def compute_output_spec(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Returns what a function returns for symbolic tensors, without a trace of them in the layers that it calls."""
+    """Returns the symbolic results of a function for symbolic tensors. The called layers do not record the call."""
     from keras.src import backend
 
     return backend.compute_output_spec(function, *arguments)
@@ -112,7 +112,7 @@ def replaced_causal_masks(layers: Iterable[Any], mask: Callable[..., Any]) -> Ab
 
     Args:
         layers: Any.
-        mask: Called with the usual function, and what that takes.
+        mask: The function. Its arguments are the usual function and that function's own arguments.
     """
     import keras
 
@@ -124,8 +124,8 @@ def replaced_causal_masks(layers: Iterable[Any], mask: Callable[..., Any]) -> Ab
 def resizing_to_tensors() -> Iterator[None]:
     """Lets `keras.ops.image.resize` take a size of tensors, in this thread.
 
-    Keras 3.15 asks whether it is positive, which no graph answers: it cannot trace an UpSampling2D of any size that
-    interpolates.
+    Keras 3.15 tests whether the size is positive, which fails in a graph. Thus Keras cannot trace an interpolating
+    UpSampling2D with dynamic sizes.
     """
     import keras
     from keras.src.ops import image
@@ -142,9 +142,9 @@ _NOT_IN_SCOPES = re.compile(r"[^0-9A-Za-z_.-]")
 
 
 def scope_name(name: str) -> str:
-    """Returns the name of the scope that TensorFlow opens for a layer: letters that it refuses are written as numbers.
+    """Returns a layer's name as a valid TensorFlow scope: other characters are replaced by their code points.
 
-    Keras takes any text without a slash as the name of a layer; names that differ stay different.
+    Keras accepts any text without a slash as the name of a layer. Different names stay different.
     """
     plain = _NOT_IN_SCOPES.sub(lambda found: f".{ord(found[0]):x}.", name) or ".empty."
     return plain if plain[0].isalnum() or plain[0] == "." else f".{plain}"
@@ -188,10 +188,10 @@ def replaced_operations(
     """Gives `keras.ops` other implementations on TensorFlow, in this thread.
 
     Args:
-        core: Of core operations, by name.
-        nn: Of activations, by name.
-        numpy: Of what NumPy has too, by name.
-        normalizations: Of `layer_normalization` and `rms_normalization`, by these names.
+        core: Implementations of core operations, by name.
+        nn: Implementations of activations, by name.
+        numpy: Implementations of operations that NumPy has too, by name.
+        normalizations: Implementations of `layer_normalization` and `rms_normalization`, by name.
     """
     from keras.src.backend.tensorflow import core as core_module
     from keras.src.backend.tensorflow import nn as nn_module
@@ -257,6 +257,6 @@ def repair_tf2onnx() -> None:
     from keras.src.export.tf2onnx_lib import patch_tf2onnx
 
     with warnings.catch_warnings():
-        # Keras asks `hasattr(np, "object")`, which NumPy 2.4 answers with a warning about its future meaning.
+        # Keras evaluates `hasattr(np, "object")`, for which NumPy 2.4 warns about a future meaning.
         warnings.filterwarnings("ignore", message=".*np.object.*", category=FutureWarning)
         patch_tf2onnx()

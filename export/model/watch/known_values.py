@@ -1,4 +1,4 @@
-"""Values that a model takes: usual ones, those known to be taken, vocabularies; and as an artifact keeps them."""
+"""Valid input values of a model: fillings, ranges, examples and vocabularies, and their record in an artifact."""
 
 import json
 import math
@@ -25,17 +25,17 @@ _LENGTHS = range(4, 13)  # words of a sentence
 Specs = Mapping[str, tuple[StaticShape, str]]
 """The shape and the dtype of each input, by name."""
 
-_MOST_ENTRIES = 1000  # of a layer
+_MOST_ENTRIES = 1000  # entries that are read from each layer
 _MOST_TOLD = 2**20  # bytes of examples
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What the layers that look an input up have entries for.
+    """The entries of the layers that look up an input.
 
     Attributes:
-        entries: Words or whole numbers, those that all of these layers have if any of them refuses others.
-        is_closed: Whether one does.
+        entries: Words or whole numbers. If the vocabulary is closed, these are the entries that all the layers share.
+        is_closed: Whether one of the layers refuses values that are not entries.
     """
 
     entries: tuple[str | int, ...] = ()
@@ -53,9 +53,9 @@ class Vocabulary:
 
 
 def find_vocabularies(model: FlatModel) -> tuple[list[Vocabulary | None], list[str]]:
-    """Returns the vocabulary of each input, None where there is none, and a sentence on what could not be found out.
+    """Returns the vocabulary of each input, or None, and a sentence if the vocabularies could not be inferred.
 
-    A text that reaches no lookup layer on the way that is followed may be any word that the model knows.
+    If a text input does not reach a lookup layer by a traced path, its vocabulary has the words of all layers.
     """
     import keras
 
@@ -68,7 +68,7 @@ def find_vocabularies(model: FlatModel) -> tuple[list[Vocabulary | None], list[s
         reached = layers_reached(model, kinds)
     except Exception as error:  # a layer may raise anything where a size is not known
         reached = {}
-        remarks = [f"Which input is looked up in which vocabulary is not known: {first_line(error)}."]
+        remarks = [f"The vocabularies of the inputs are not known: {first_line(error)}."]
     anything = _common(layers, is_closed=False)
     vocabularies = [
         _common(own, is_closed=any(map(_refuses_others, own)))
@@ -82,7 +82,7 @@ def find_vocabularies(model: FlatModel) -> tuple[list[Vocabulary | None], list[s
 
 
 def _common(layers: Iterable[Any], *, is_closed: bool) -> Vocabulary:
-    """Returns the entries that layers have: of closed vocabularies those that all have, else those that any has."""
+    """Returns the entries of layers. A closed vocabulary has shared entries, an open one the entries of any layer."""
     entries = [
         dict.fromkeys(
             str(entry) if isinstance(entry, str) else int(entry)
@@ -103,7 +103,7 @@ def _refuses_others(layer: Any) -> bool:
 
 
 def draw_texts(vocabulary: Vocabulary, shape: tuple[int, ...], rng: np.random.Generator) -> Texts:
-    """Returns texts: words of a closed vocabulary; of others some words, some unknown ones, sentences of both."""
+    """Returns words of a closed vocabulary. For an open one, unknown words and sentences occur as well."""
     kinds = (_strange, _word, _sentence, _sentence) if not vocabulary.is_closed else (_word,)
     texts = np.empty(shape, object)
     for place in np.ndindex(shape):
@@ -112,7 +112,7 @@ def draw_texts(vocabulary: Vocabulary, shape: tuple[int, ...], rng: np.random.Ge
 
 
 def draw_numbers(vocabulary: Vocabulary, others: Numbers, rng: np.random.Generator) -> Numbers:
-    """Returns entries in place of all numbers if the vocabulary is closed, and else of every second."""
+    """Returns entries in place of all numbers if the vocabulary is closed, or else in place of about half of them."""
     if not vocabulary.numbers:
         return others
     entries = rng.choice(vocabulary.numbers, others.shape)
@@ -134,7 +134,7 @@ def _sentence(words: Sequence[str], rng: np.random.Generator) -> str:
 
 
 class FillingKind(StrEnum):
-    """Values that models take, the usual ones first."""
+    """The kinds of values that a model may accept; the most common kind comes first."""
 
     ZEROS = "zeros"
     ONES = "ones"
@@ -145,11 +145,11 @@ class FillingKind(StrEnum):
 
 @dataclass(frozen=True)
 class Filling:
-    """What an input is filled with.
+    """The values of an input without an example.
 
     Attributes:
-        kind: Which values.
-        source: For sizes: the input and the axis whose size integers are, as lengths and counts are at most.
+        kind: The kind of the values.
+        source: The input and the axis whose size is the value of integers, such as lengths or counts. For sizes only.
     """
 
     kind: FillingKind = FillingKind.ZEROS
@@ -158,13 +158,13 @@ class Filling:
 
 @dataclass(frozen=True)
 class KnownValues:
-    """What is known of the values that a model takes.
+    """The known constraints on the values of a model's inputs.
 
     Attributes:
-        vocabularies: What inputs are looked up in.
-        ranges: The fair values of inputs, as the caller gave them: the least, and the first above that is not fair.
-        examples: Inputs that the caller gave, each an array for every name.
-        filling: What the model takes where it takes no zeros.
+        vocabularies: The vocabulary of each input that a layer looks up, by name.
+        ranges: The caller's range of each input by name: the least valid value, and the first invalid value above.
+        examples: The caller's examples, each with an array for every name.
+        filling: The values of inputs without an example. The default is zeros.
     """
 
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
@@ -174,31 +174,30 @@ class KnownValues:
 
     @property
     def told(self) -> "KnownValues":
-        """What an artifact tells to those who check it: the ranges, and the examples unless they are large."""
+        """The values that an artifact records for later checks: the ranges, and the examples unless they are large."""
         nbytes = sum(np.asarray(array).nbytes for example in self.examples for array in example.values())
         return KnownValues(ranges=self.ranges, examples=self.examples if nbytes <= _MOST_TOLD else ())
 
-    def plain(self, specs: Specs, words: int = 0) -> dict[str, Any]:
-        """Returns tensors of the backend that the model takes, as far as it is known; where it knows strings, texts of
-        so many words.
+    def plain_tensors(self, specs: Specs, words: int = 0) -> dict[str, Any]:
+        """Returns valid tensors of the backend by name, as far as the valid values are known.
 
-        Of the examples it is the one of these shapes, or else the first, cut or repeated. Where only the entries of a
-        vocabulary are taken, it is the first of them.
+        The example with these shapes has priority, then the first example, cut or repeated. An input with a closed
+        vocabulary contains the first entry. Other strings are texts of `words` words.
         """
         if self.examples:
             example = next((each for each in self.examples if _has_shapes(each, specs)), self.examples[0])
-            return {name: _tensor(_resized(example[name], shape), dtype) for name, (shape, dtype) in specs.items()}
-        return {name: self._filled(name, specs, words) for name in specs}
+            return {name: _tensor(_fit_to_shape(example[name], shape), dtype) for name, (shape, dtype) in specs.items()}
+        return {name: self._fill_plain(name, specs, words) for name in specs}
 
-    def varied(self, specs: Specs, words: int = 0) -> dict[str, Any]:
-        """Returns values of both signs as tensors of the backend, zeros and ones of other types, texts as `plain` does.
+    def varied_tensors(self, specs: Specs, words: int = 0) -> dict[str, Any]:
+        """Returns tensors of the backend by name, with floats of both signs, and with zeros and ones of other types.
 
-        Where only the entries of a vocabulary are taken, it is these in turn.
+        An input with a closed vocabulary contains the entries in turn. Other strings are texts, see `plain_tensors`.
         """
-        return {name: self._varied(name, *spec, words) for name, spec in specs.items()}
+        return {name: self._fill_varied(name, *spec, words) for name, spec in specs.items()}
 
     def fillings(self, specs: Mapping[str, tuple[Sequence[Any], str]]) -> Iterator[Filling]:
-        """Yields what the inputs may be filled with, where no example tells it; the usual values first."""
+        """Yields the fillings to try, the most common first; only the default filling if there are examples."""
         yield Filling()
         if not self.examples:
             yield from (Filling(kind) for kind in (FillingKind.ONES, FillingKind.VARIED, FillingKind.IDENTITY))
@@ -207,14 +206,14 @@ class KnownValues:
                     yield from (Filling(FillingKind.SIZES, (name, axis)) for axis in range(1, len(shape)))
 
     def _looked_up(self, name: str, shape: StaticShape, dtype: str, words: int, most: int | None = None) -> Any:
-        """Returns the first entries of a closed vocabulary, at most so many, or texts; None where it takes numbers."""
+        """Returns entries of a closed vocabulary, only the first `most`, or texts; None for numbers."""
         vocabulary = self.vocabularies.get(name)
         if vocabulary and vocabulary.is_closed:
             entries = np.array(vocabulary.entries[:most], object if dtype == "string" else dtype)
             return _tensor(np.resize(entries, shape), dtype)
         return _tensor(np.full(shape, " ".join("a" * words), object), dtype) if dtype == "string" else None
 
-    def _filled(self, name: str, specs: Specs, words: int) -> Any:
+    def _fill_plain(self, name: str, specs: Specs, words: int) -> Any:
         (shape, dtype), filling = specs[name], self.filling
         if (known := self._looked_up(name, shape, dtype, words, most=1)) is not None:
             return known
@@ -234,7 +233,7 @@ class KnownValues:
         is_fair = ((values >= low) & (values < high)).all()
         return _tensor(values if is_fair else np.full(shape, low), dtype)
 
-    def _varied(self, name: str, shape: StaticShape, dtype: str, words: int) -> Any:
+    def _fill_varied(self, name: str, shape: StaticShape, dtype: str, words: int) -> Any:
         if (known := self._looked_up(name, shape, dtype, words)) is not None:
             return known
         numbers = np.arange(math.prod(shape)).reshape(shape)
@@ -248,7 +247,7 @@ def _has_shapes(example: Mapping[str, Array], specs: Specs) -> bool:
     return all(np.shape(example[name]) == shape for name, (shape, _) in specs.items())
 
 
-def _resized(array: Array, shape: StaticShape) -> Array:
+def _fit_to_shape(array: Array, shape: StaticShape) -> Array:
     """Returns an array cut, or repeated from its start, along each axis."""
     for axis, size in enumerate(shape):
         if array.shape[axis] != size and array.shape[axis]:
@@ -257,7 +256,7 @@ def _resized(array: Array, shape: StaticShape) -> Array:
 
 
 def is_integer(dtype: str) -> bool:
-    """Whether NumPy's name of a type is that of whole numbers, signed or not."""
+    """Whether NumPy's name of a dtype is that of an integer, signed or not."""
     return dtype.removeprefix("u").startswith("int")
 
 
@@ -270,13 +269,13 @@ def _tensor(values: Any, dtype: str) -> Any:
 
 
 def values_to_json(values: KnownValues) -> str:
-    """Returns the ranges and the examples."""
+    """Returns the ranges and the examples as a JSON text."""
     examples = [{name: _written(np.asarray(array)) for name, array in each.items()} for each in values.examples]
     return json.dumps({"ranges": {name: list(ends) for name, ends in values.ranges.items()}, "examples": examples})
 
 
 def values_from_json(text: str) -> KnownValues:
-    """Returns what `values_to_json` wrote.
+    """Returns the values that `values_to_json` wrote.
 
     Raises:
         ValueError: If the text is something else.

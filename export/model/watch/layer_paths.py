@@ -1,4 +1,4 @@
-"""The path of each layer in a model, and the paths that stand for the same layers in a model that was made again."""
+"""The path of each layer in a model, and the matching paths of the same layers in a rebuilt model."""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ _Children = dict[str, dict[tuple[int, str], str]]
 
 
 def layer_paths(model: Any) -> list[tuple[str, Any]]:
-    """Returns every layer and operation in a model with its path, each once, those within recurrent layers aside."""
+    """Returns every layer and operation of a model once, with its path. Layers within recurrent layers are excluded."""
     import keras
 
     found: dict[int, tuple[str, Any]] = {}
@@ -42,14 +42,14 @@ def is_within(path: str, layer: str) -> bool:
 
 
 def matched_paths(paths: Iterable[str], others: Iterable[str]) -> dict[str, str]:
-    """Returns the path among others of each path that has one there.
+    """Returns the matching path in `others` of each path that has one.
 
-    Names count as the same that differ by their numbers alone, and all those of a base by the same: a process that made
-    two dense layers before calls the "dense" and "dense_1" of a model "dense_2" and "dense_3".
+    Names match if only their numbers differ, and if all numbers of one base differ by an equal amount. For example, a
+    process with two earlier dense layers names the "dense" and "dense_1" of a model "dense_2" and "dense_3".
 
     Args:
         paths: Names joined by "/".
-        others: The same, of the artifact.
+        others: The paths of the artifact, also joined by "/".
     """
     known = set(others)
     ours, theirs = _tree(paths), _tree(known)

@@ -16,7 +16,7 @@ StaticShape = tuple[int, ...]
 PartialShape = tuple[int | None, ...]
 
 Shape = tuple[int | str | None, ...]
-"""Of an input: `None` or a name where a dimension is dynamic."""
+"""The shape of an input, with `None` or a name for a dynamic dimension."""
 
 
 def leaves(structure: Any, path: LeafPath = ()) -> list[tuple[LeafPath, Any]]:
@@ -79,7 +79,7 @@ class UniqueNames:
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
-        self._counts: dict[str, int] = {}  # by name, so that a name that is asked for often is not counted up again
+        self._counts: dict[str, int] = {}  # the last count of each name: counting a repeated name from 1 again is slow
 
     def give(self, name: str) -> str:
         """Returns the name, or the first one after it that is free."""
@@ -99,14 +99,14 @@ def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
 
 
 class FlatModel:
-    """A model and what it takes.
+    """A model and the description of its inputs.
 
     Attributes:
         structure: The positional arguments of its call, with names as leaves.
-        names: Of its inputs.
-        shapes: Of its inputs; `None` or a name where a dimension is dynamic.
-        dtypes: Of its inputs.
-        variables: The model's, each once.
+        names: The names of the inputs.
+        shapes: The shapes of the inputs, with `None` or a name for a dynamic dimension.
+        dtypes: The dtypes of the inputs.
+        variables: The variables of the model, each once.
         layers: The model, then every layer in it.
     """
 

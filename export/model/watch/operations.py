@@ -1,4 +1,4 @@
-"""A user's code recorded as it runs: each operation on tensors that it calls, with operands, result, file and line."""
+"""The record of the operations on tensors that user code calls, with operands, result, file and line."""
 
 import contextlib
 import inspect
@@ -15,20 +15,20 @@ from typing import Any
 _LIBRARIES = frozenset(
     {"jax", "jaxlib", "keras", "keras_pe", "ml_dtypes", "numpy", "optree", "tensorflow", "torch", "tree"}
 )
-_WRAPPED = ("fn", "func", "dispatch_target", "op")  # how wrappers of libraries refer to what they wrap
+_WRAPPED = ("fn", "func", "dispatch_target", "op")  # the names of the wrapped function in wrappers of libraries
 _NOT_MADE_AGAIN = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _LONGEST = 60  # characters of an expression in a sentence
 
 
 @dataclass(frozen=True)
 class CodePlace:
-    """A place in a user's code.
+    """A location in user code.
 
     Attributes:
         file: The file, as Python names it.
         line: The line on which the expression begins.
         function: The function around it, such as "Decode.call".
-        operation: The expression, such as "ops.square(size)"; the name of what it calls if the source is not there.
+        operation: The expression, such as "ops.square(size)"; the name of the called function without source text.
         column: The column on which the expression begins.
     """
 
@@ -40,24 +40,24 @@ class CodePlace:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of a `Finding` that name the place."""
+        """The fields of a `Finding` that name the location."""
         return {"file": self.file, "line": self.line, "operation": self.operation}
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         """The function, file and line in words."""
         return f"`{self.function}` ({PurePath(self.file).name}, line {self.line})"
 
     @property
     def text(self) -> str:
-        """The expression, of a long one its beginning and end."""
+        """The expression; the beginning and the end of a long one."""
         text = self.operation
         if len(text) <= _LONGEST:
             return text
         return f"{text[: _LONGEST // 2 - 3]} ... {text[3 - _LONGEST // 2 :]}"
 
     def __str__(self) -> str:
-        return f"{self.where}: `{self.text}`"
+        return f"{self.location}: `{self.text}`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +65,11 @@ class Operation:
     """One call of a library's function that user code made with tensors.
 
     Attributes:
-        place: Where the code calls it.
-        function: What it calls; None if that cannot be called again.
+        place: The location of the call in user code.
+        function: The called function; None if it cannot be called again.
         arguments: Its arguments by position.
         keywords: Its arguments by name.
-        result: What it returned.
+        result: The result of the call.
     """
 
     place: CodePlace
@@ -90,8 +90,8 @@ class Operation:
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
-        """The names of its arguments, those by position first; empty if the function does not tell them."""
-        function = _unwrapped(self.function)
+        """The names of its arguments, positional ones first; empty if the function has no signature."""
+        function = _find_wrapped(self.function)
         try:
             names = list(inspect.signature(function).parameters) if function is not None else []
         except (TypeError, ValueError):
@@ -100,7 +100,7 @@ class Operation:
 
 
 def tensors_in(structure: Any) -> list[Any]:
-    """Returns the tensors in a structure, variables aside."""
+    """Returns the tensors in a structure, without variables."""
     import keras
 
     return [leaf for leaf in keras.tree.flatten(structure) if is_plain_tensor(leaf)]
@@ -117,8 +117,8 @@ def is_plain_tensor(leaf: Any) -> bool:
 def recorded_operations() -> Iterator[list[Operation]]:
     """Records the operations on tensors that user code calls in this thread, in the order in which they return.
 
-    An operation is a call of a function of Keras, of the backend or of another library, an operator or a layer, made
-    from code that belongs to no library. What a library calls in turn is a part of it.
+    An operation is a call of a library's function, an operator or a layer from user code. The library may be Keras,
+    the backend or another one. Calls within a library are not recorded.
     """
     recorder = _Recorder()
     before = sys.getprofile()
@@ -130,7 +130,7 @@ def recorded_operations() -> Iterator[list[Operation]]:
 
 
 class _Recorder:
-    """A profile function: Python calls it where a function begins and ends."""
+    """A profile function, which Python calls when a function begins and ends."""
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
@@ -151,7 +151,7 @@ class _Recorder:
     def _end(self, result: Any) -> None:
         place, function, arguments, keywords = self._begun
         self._begun = ()
-        # What follows calls Python functions, which are no operations: the frame counts as open until its end.
+        # The lines below call Python functions. They are not recorded, since `_open` is reset only at the end.
         operation = Operation(place, function, arguments, keywords, result)
         is_handed_on = len(operation.outputs) == 1 and any(operation.outputs[0] is each for each in operation.operands)
         if operation.outputs and not is_handed_on:
@@ -171,7 +171,7 @@ def is_users_module(name: str) -> bool:
 
 
 def _place(caller: types.FrameType, called: types.FrameType) -> CodePlace:
-    """Returns the place of the expression that a frame is at."""
+    """Returns the location of the expression that a frame evaluates."""
     code = caller.f_code
     positions = list(code.co_positions())[caller.f_lasti // 2]
     line, last, column, end = positions
@@ -222,7 +222,7 @@ def _arguments(frame: types.FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]
     return tuple(arguments), keywords
 
 
-def _unwrapped(function: Any) -> Any:
+def _find_wrapped(function: Any) -> Any:
     """Returns the function in the wrappers that libraries put around it."""
     while isinstance(function, types.FunctionType) and function.__code__.co_flags & inspect.CO_VARARGS:
         held = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))

@@ -1,4 +1,4 @@
-"""A model's calls recorded as they are made, layer by layer, and its state left as it was."""
+"""The record of a model's calls of its layers. The state of the model does not change."""
 
 import contextlib
 import functools
@@ -15,14 +15,14 @@ from keras_pe.export.results import Array
 
 
 def state_left_alone(mapping: Iterable[tuple[Any, Any]] = ()) -> Any:
-    """Returns a context in which every assignment to a variable of Keras is kept aside, and forgotten at its end.
+    """Returns a context that keeps every assignment to a variable of Keras separate, and discards it at the end.
 
-    Calls within one context see what earlier ones assigned: a sequence of calls goes on from call to call as it would
-    without the context. Nothing is copied. The value of the context is Keras' scope; its `assigned` holds the variables
-    that were assigned, by identity, those among them that the model does not list.
+    A call within the context reads the values that earlier calls assigned, as without the context. Nothing is copied.
+    The value of the context is Keras' scope. Its `assigned` maps the identity of each assigned variable to the
+    variable, even if the model does not list the variable.
 
     Args:
-        mapping: Variables and the values that they start with, where these are not their own.
+        mapping: Variables with other initial values, and these values.
     """
     import keras
 
@@ -39,10 +39,10 @@ def state_left_alone(mapping: Iterable[tuple[Any, Any]] = ()) -> Any:
 
 
 def exchanged_state(mapping: Iterable[tuple[Any, Any]]) -> Any:
-    """Returns a context in which variables have other values, and keep the assignments to themselves.
+    """Returns a context in which variables have other values, and in which assignments to them stay.
 
     All other variables have the values of the context around it. The value of the context is Keras' scope, whose
-    `get_current_value` returns what was assigned. A value may have another batch than its variable.
+    `get_current_value` returns the assigned value. A value may have another batch than its variable.
 
     Args:
         mapping: The variables and their values.
@@ -74,13 +74,13 @@ class LayerCall:
     """One call of a layer or of an operation.
 
     Attributes:
-        path: The names that lead to the layer, joined by "/"; from its second call on with its number, as in "dense#2".
+        path: The path of the layer, joined by "/". Each call after the first has its number, as in "dense#2".
         layer: The layer or operation.
-        arguments: What it was given, as the layer's `call` saw it, masks among the keywords.
-        keywords: What it was given by name.
+        arguments: The positional arguments of the layer's `call`.
+        keywords: The keyword arguments of the layer's `call`, masks included.
         inputs: The arrays among both, in order.
         outputs: The arrays that it returned, in order.
-        depth: How many recorded calls it was made within.
+        depth: The number of recorded calls around it.
     """
 
     path: str
@@ -93,12 +93,12 @@ class LayerCall:
 
 
 def record_calls(model: Any, run: Callable[[], Any]) -> list[LayerCall]:
-    """Returns the calls that a model made of its layers, in the order in which they returned: inner ones come first.
+    """Returns the calls of a model's layers, in the order in which they returned. Inner calls come first.
 
-    Neither the steps of a recurrent layer nor what is computed on symbols (in a loop that is compiled) is recorded.
+    The steps of a recurrent layer and calls on symbolic tensors, as in a compiled loop, are not recorded.
 
     Args:
-        model: A built `keras.Model`. The calls of its own layers are watched, of no others.
+        model: A built `keras.Model`. Only calls of its own layers are recorded.
         run: Calls the model, eagerly.
     """
     calls: list[LayerCall] = []
@@ -111,7 +111,7 @@ def record_calls(model: Any, run: Callable[[], Any]) -> list[LayerCall]:
             calls.append(LayerCall(name, call.layer, call.arguments, call.keywords, given, returned, call.depth))
         return call.result
 
-    with _watched(model, keep):
+    with _replace_results(model, keep):
         run()
     return calls
 
@@ -122,8 +122,8 @@ def replaced_output(model: Any, path: str, index: int, array: Array) -> contextl
     Args:
         model: The model.
         path: The path of the call, as in `LayerCall`.
-        index: Which of its outputs is another one.
-        array: What it is, of the shape and dtype that it has.
+        index: The index of the replaced output.
+        array: The new output, with the shape and dtype of the replaced one.
     """
     import keras
 
@@ -139,13 +139,13 @@ def replaced_output(model: Any, path: str, index: int, array: Array) -> contextl
         leaves[tensors[index]] = keras.ops.convert_to_tensor(array)
         return keras.tree.pack_sequence_as(call.result, leaves)
 
-    return _watched(model, put)
+    return _replace_results(model, put)
 
 
 def scaled_outputs(model: Any, factor: float) -> contextlib.AbstractContextManager[None]:
     """Lets every layer of a model return its floats times a factor, while this thread calls the model.
 
-    Whole numbers stay as they are: rounding does not reach them, and a step such as `floor` starts at them.
+    Whole numbers do not change, since they have no rounding error, and since steps such as `floor` begin at them.
 
     Args:
         model: The model.
@@ -153,20 +153,20 @@ def scaled_outputs(model: Any, factor: float) -> contextlib.AbstractContextManag
     """
     import keras
 
-    def scaled(leaf: Any) -> Any:
+    def scale(leaf: Any) -> Any:
         if not keras.ops.is_tensor(leaf) or not keras.backend.is_float_dtype(
             keras.backend.standardize_dtype(leaf.dtype)
         ):
             return leaf
         return keras.ops.where(leaf == keras.ops.round(leaf), leaf, leaf * keras.ops.cast(factor, leaf.dtype))
 
-    return _watched(model, lambda _, call: keras.tree.map_structure(scaled, call.result))
+    return _replace_results(model, lambda _, call: keras.tree.map_structure(scale, call.result))
 
 
 def altered_outputs(model: Any, change: Callable[[Array], Array]) -> contextlib.AbstractContextManager[None]:
     """Passes every array of floats that a layer or operation of a model returns through a function, in this thread.
 
-    The steps of a recurrent layer are left as they are.
+    The steps of a recurrent layer do not change.
 
     Args:
         model: The model.
@@ -180,24 +180,24 @@ def altered_outputs(model: Any, change: Callable[[Array], Array]) -> contextlib.
         if arrays_in((call.arguments, call.keywords)) is None:
             return call.result
 
-        def altered(leaf: Any) -> Any:
+        def change_leaf(leaf: Any) -> Any:
             if not keras.ops.is_tensor(leaf) or "float" not in keras.backend.standardize_dtype(leaf.dtype):
                 return leaf
             array = change(keras.ops.convert_to_numpy(leaf))
             return keras.ops.cast(keras.ops.convert_to_tensor(array), leaf.dtype)
 
-        return keras.tree.map_structure(altered, call.result)
+        return keras.tree.map_structure(change_leaf, call.result)
 
-    return _watched(model, put)
+    return _replace_results(model, put)
 
 
 @contextlib.contextmanager
 def recorded_symbols(model: Any) -> Iterator[dict[str, list[Any]]]:
-    """Records what the layers of a model return while it is traced.
+    """Records the results of a model's layers during a trace.
 
-    The value of the context holds the tensors of each call, under the path that `record_calls` gives it: once a trace
-    has ended, nothing else tells which symbol was whose. Operations are left out: a model that is made again from its
-    configuration has other names for them.
+    The value of the context holds the tensors of each call by the path in `record_calls`. After the trace, no other
+    record relates symbols to layers. Operations are excluded, since their names differ in a model that is rebuilt from
+    its configuration.
     """
     import keras
 
@@ -210,25 +210,25 @@ def recorded_symbols(model: Any) -> Iterator[dict[str, list[Any]]]:
             symbols[names.give(path)] = returned
         return call.result
 
-    with _watched(model, keep):
+    with _replace_results(model, keep):
         yield symbols
 
 
 @contextlib.contextmanager
 def recorded_arguments(model: Any) -> Iterator[list[tuple[Any, tuple[Any, ...]]]]:
-    """Records what the layers of a model are given, by position, while it is called or traced."""
+    """Records each layer of a model with its positional arguments, while the model is called or traced."""
     given: list[tuple[Any, tuple[Any, ...]]] = []
 
     def keep(_: str, call: _Seen) -> Any:
         given.append((call.layer, call.arguments))
         return call.result
 
-    with _watched(model, keep):
+    with _replace_results(model, keep):
         yield given
 
 
 class _Numbered:
-    """Gives a path its name: from the second call on with the number of the call."""
+    """Numbers the calls of each path, except for the first call."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -249,10 +249,10 @@ class _Seen:
     depth: int
 
 
-def _watched(model: Any, returned: Callable[[str, _Seen], Any]) -> contextlib.AbstractContextManager[None]:
-    """Lets every call that this thread makes of a layer or operation of the model return what a function makes of it.
+def _replace_results(model: Any, returned: Callable[[str, _Seen], Any]) -> contextlib.AbstractContextManager[None]:
+    """Replaces the result of each call of a layer or operation of the model in this thread by a function's result.
 
-    The function is given the path of the layer and the call.
+    The arguments of the function are the path of the layer and the call.
     """
     depth = 0
 
@@ -277,7 +277,7 @@ def _watched(model: Any, returned: Callable[[str, _Seen], Any]) -> contextlib.Ab
 
 
 def arrays_in(structure: Any) -> tuple[Array, ...] | None:
-    """Returns the tensors in a structure as arrays; None where one is a symbol. What is no tensor is left out."""
+    """Returns the tensors in a structure as arrays, without other leaves; None if a tensor is symbolic."""
     import keras
 
     arrays = []

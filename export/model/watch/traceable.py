@@ -1,12 +1,13 @@
-"""What lets a model be traced that Keras runs eagerly, and what is computed from what in a graph.
+"""Traces models that Keras only runs eagerly, and follows the data in a graph.
 
-Keras 3.15 traces its layers' calls as they are written. A loop over as many steps as the input has, which Python runs
-eagerly, is none in a graph, unless AutoGraph has made one of its `for` and `if`. A CenterCrop takes a size that is not
-known for a large one, and would cut too little out of a small image, which it resizes eagerly.
+Keras 3.15 traces the calls of its layers as they are written. Python's loop over the steps of an input does not become
+a loop of the graph, unless AutoGraph converts its `for` and `if`. Eagerly, a CenterCrop resizes a small image. In a
+graph, the layer treats an unknown size as a large one, and crops too little.
 
-All steps of a TimeDistributed layer are one call. Keras 3.15 traces as many steps as the batch has rows there; a fixed
-number it takes one by one. In inference a layer treats each row by itself, so that one call of all rows of all steps
-returns the same; what mixes rows is found out when the artifact is run beside Keras.
+Here all steps of a TimeDistributed layer become one call. Keras 3.15 calls the layer once for each step. If the number
+of steps is dynamic, Keras traces as many steps as the batch has rows. In inference, a layer treats each row separately,
+so that one call on the rows of all steps returns equal values. The run of the artifact beside Keras detects a layer
+that mixes rows.
 """
 
 import functools
@@ -24,17 +25,17 @@ _Result = TypeVar("_Result")
 
 
 def as_traceable(layers: Sequence[Any], trace: Callable[[], _Result]) -> _Result:
-    """Returns what a function that traces a model returns.
+    """Returns the result of a function that traces a model.
 
-    Where it raises, it is called once more, with AutoGraph reading the calls of the layers that are not Keras' own.
-    Models are traced one at a time.
+    If the function raises, it is called again while AutoGraph converts the calls of layers outside Keras. Models are
+    traced one at a time.
 
     Args:
         layers: The model, then every layer in it.
         trace: Traces the model.
 
     Raises:
-        Exception: Whatever the layers raise as they are written.
+        Exception: Any error that the layers raise without AutoGraph.
     """
     with open_scopes(), resizing_to_tensors(), replaced_functions(_crops(layers)), steps_as_rows(layers):
         try:
@@ -95,11 +96,11 @@ def _source(tensor: Any) -> str | None:
 
 
 def steps_as_rows(layers: Iterable[Any], *, even_if_fixed: bool = False) -> AbstractContextManager[None]:
-    """Lets the TimeDistributed layers be traced so, where the number of steps is dynamic.
+    """Replaces the steps of TimeDistributed layers by rows of one call, if the number of steps is dynamic.
 
     Args:
-        layers: Any.
-        even_if_fixed: Whether also where it is not, which tells the same shapes in one step.
+        layers: Layers of any class.
+        even_if_fixed: Whether to replace a fixed number of steps too. Then the shapes are inferred in one call.
     """
     import keras
 
@@ -135,7 +136,7 @@ def _call_on_rows(
 
 
 def _crops(layers: Iterable[Any]) -> list[tuple[Any, str, Callable[..., Any]]]:
-    """Returns what crops images of any size, for each layer that crops."""
+    """Returns the replaced function of each layer that crops, which accepts images of any size."""
     import keras
 
     crops = (layer for layer in layers if isinstance(layer, keras.layers.CenterCrop))
@@ -162,7 +163,7 @@ def _crop(layer: Any, crop: Callable[..., Any], images: Any, *args: Any, **kwarg
 
 
 def _converted_calls(layers: Iterable[Any]) -> list[tuple[Any, str, Callable[..., Any]]]:
-    """Returns each layer's call as AutoGraph reads it, for those that have one of their own and whose code is known."""
+    """Returns the call that AutoGraph has converted, for each layer outside Keras with known source code."""
     import tensorflow as tf
 
     converted: dict[Any, Callable[..., Any] | None] = {}
@@ -197,7 +198,7 @@ def needed_nodes(nodes: Any, results: Iterable[str]) -> set[str]:
 
 
 def operators_before(tensors: Iterable[Any], ends: Collection[str] = ()) -> Iterator[Any]:
-    """Yields the operators of a `tf.Graph` that tensors are computed from, none from which those of some types are."""
+    """Yields the operators that compute tensors of a `tf.Graph`. The walk ends at operators of the types in `ends`."""
     seen, waiting = set(), [tensor.op for tensor in tensors]
     while waiting:
         operator = waiting.pop()

@@ -51,7 +51,7 @@ def test_calls_operators_and_layers_of_user_code_are_recorded_with_their_express
     assert operations[3].place.line == inspect.getsourcelines(_square)[1] + 1
     assert {operation.place.file for operation in operations} == {__file__}
     assert operations[-1].place.operation == "ops.concatenate([left * self.factor[:1], right + size], axis=-1)"
-    assert operations[-1].place.where.startswith("`Decode.call` (test_operations.py, line ")
+    assert operations[-1].place.location.startswith("`Decode.call` (test_operations.py, line ")
     assert "concatenate" in lines[3]
 
 
