@@ -31,7 +31,7 @@ equal.
 _STEPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "int8": 1 / 127, "int4": 1 / 7}
 """The step of each accepted precision: a share of each value for floats, and of the largest value for integers."""
 
-_STEP_OF_SHARES = 1 / 255
+STEP_OF_SHARES = 1 / 255
 """The step of 8-bit integers for values from 0 to 1, which quantizers fix for probabilities whatever their values."""
 
 _INTEGERS = ("int8", "int4")
@@ -158,7 +158,7 @@ class Law:
             is_share = np.broadcast_to(
                 is_share.all(axis=tuple(range(expected.ndim - 1)), keepdims=True), expected.shape
             )
-            step = np.where(is_share, np.maximum(step, _STEP_OF_SHARES), step)
+            step = np.where(is_share, np.maximum(step, STEP_OF_SHARES), step)
         if not np.any(floor):  # the error on the way is unknown
             step = np.maximum(step, _STEPS_ALLOWED * _STEPS[precision] * within_lines(magnitude))
         strict: Array = SHARES[expected.dtype.name] * np.maximum(within_lines(magnitude), magnitude)

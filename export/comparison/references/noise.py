@@ -5,15 +5,23 @@ every layer in one direction, and its error grows with the depth. The last sampl
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.law import EPSILON, is_float, moves, noise_floors, rounding_noise, row_floors
+from keras_pe.export.comparison.law import (
+    EPSILON,
+    STEP_OF_SHARES,
+    is_float,
+    moves,
+    noise_floors,
+    rounding_noise,
+    row_floors,
+)
 from keras_pe.export.model.rebuild import float64_allowed
-from keras_pe.export.model.watch.keras_internals import all_layers
+from keras_pe.export.model.watch.keras_internals import all_layers, replaced_operations
 from keras_pe.export.model.watch.recording import altered_outputs, scaled_outputs, state_left_alone
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
@@ -21,6 +29,7 @@ from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 _SAMPLES = 3  # several, since one sample may be exact by luck
 _SAMPLES_BY_VALUE = 8  # more, since each value is measured separately
 _AT_ONCE = 2**22  # values to perturb at once, which takes several times their memory
+_MASKED = -3e4  # a score whose share is 0, in every float
 _MOST = 2**27  # weights to perturb; two more copies of a large model do not fit in memory, and these suffice
 
 
@@ -103,23 +112,68 @@ def _drift(
     return list(values.values()), scaled_outputs(model, factor)
 
 
-def _rounding_between_layers(
-    model: Any, rng: np.random.Generator, precision: str | None
-) -> contextlib.AbstractContextManager[None]:
-    """Returns a context that rounds the outputs of layers at random, as an artifact of an accepted precision does.
+@contextlib.contextmanager
+def _rounding_between_layers(model: Any, rng: np.random.Generator, precision: str | None) -> Iterator[None]:
+    """Rounds the results of layers at random, as an artifact of an accepted precision does.
 
     Without a precision, the context has no effect. A quantizer uses one scale for a tensor, which destroys the values
     of channels that are many times smaller than others. This loss does not count as rounding.
+
+    With integers, the results of a softmax are rounded to a grid instead. In a long sequence each weight of attention
+    is less than half a step. The errors of a file then have one sign, and random errors would cancel.
     """
     if precision is None:
-        return contextlib.nullcontext()
+        yield
+        return
 
     def round_output(array: Array) -> Array:
         is_plain = array.dtype.kind == "f" and np.isfinite(array).all()
         noise = rounding_noise(array, _computed_precision(precision), rng, by_channel=True) if is_plain else 0.0
         return array + noise
 
-    return altered_outputs(model, round_output)
+    shares = _rounded_attention(rng, round_output) if precision in ("int8", "int4") else contextlib.nullcontext()
+    with shares, altered_outputs(model, round_output):
+        yield
+
+
+def _rounded_attention(
+    rng: np.random.Generator, round_scores: Callable[[Array], Array]
+) -> contextlib.AbstractContextManager[None]:
+    """Returns a context in which each softmax has its results on a grid from 0 to 1, and attention rounded scores."""
+    from keras import ops
+
+    def round_shares(shares: Any) -> Any:
+        step = STEP_OF_SHARES * rng.uniform(0.5, 2.0)  # quantizers differ in their number of levels
+        return ops.round(shares / step) * step
+
+    def softmax(usual: Callable[..., Any], x: Any, axis: Any = -1) -> Any:
+        return round_shares(usual(x, axis))
+
+    def attention(
+        usual: Callable[..., Any],
+        query: Any,
+        key: Any,
+        value: Any,
+        bias: Any = None,
+        mask: Any = None,
+        scale: float | None = None,
+        is_causal: bool = False,
+        **others: Any,
+    ) -> Any:
+        if others.get("attn_logits_soft_cap") is not None:
+            return usual(query, key, value, bias, mask, scale, is_causal, **others)
+        query, key, value = map(ops.convert_to_tensor, (query, key, value))
+        key, value = (ops.repeat(each, query.shape[2] // each.shape[2], axis=2) for each in (key, value))
+        scores = ops.einsum("btnh,bsnh->bnts", query, key) * (query.shape[-1] ** -0.5 if scale is None else scale)
+        scores = ops.cast(ops.convert_to_tensor(round_scores(ops.convert_to_numpy(scores))), query.dtype)
+        scores = scores if bias is None else scores + bias
+        if is_causal:
+            is_seen = ops.tril(ops.ones(scores.shape[-2:], "bool"))
+            mask = is_seen if mask is None else ops.logical_and(mask, is_seen)
+        scores = scores if mask is None else ops.where(mask, scores, ops.cast(_MASKED, scores.dtype))
+        return ops.einsum("bnts,bsnh->btnh", ops.softmax(scores, axis=-1), value)
+
+    return replaced_operations(nn={"softmax": softmax, "dot_product_attention": attention})
 
 
 def _computed_precision(precision: str | None) -> str | None:

@@ -185,7 +185,7 @@ def replaced_operations(
     numpy: Mapping[str, Callable[..., Any]] | None = None,
     normalizations: Mapping[str, Callable[..., Any]] | None = None,
 ) -> contextlib.AbstractContextManager[None]:
-    """Gives `keras.ops` other implementations on TensorFlow, in this thread.
+    """Gives `keras.ops` other implementations on the active backend, in this thread.
 
     Args:
         core: Implementations of core operations, by name.
@@ -193,13 +193,11 @@ def replaced_operations(
         numpy: Implementations of operations that NumPy has too, by name.
         normalizations: Implementations of `layer_normalization` and `rms_normalization`, by name.
     """
-    from keras.src.backend.tensorflow import core as core_module
-    from keras.src.backend.tensorflow import nn as nn_module
-    from keras.src.backend.tensorflow import numpy as numpy_module
+    from keras.src import backend
     from keras.src.ops import nn as normalizations_module
 
     private = {f"_{name}": function for name, function in (normalizations or {}).items()}
-    owners = [(core_module, core), (nn_module, nn), (numpy_module, numpy), (normalizations_module, private)]
+    owners = [(backend.core, core), (backend.nn, nn), (backend.numpy, numpy), (normalizations_module, private)]
     return replaced_functions(
         (module, name, function) for module, functions in owners for name, function in (functions or {}).items()
     )

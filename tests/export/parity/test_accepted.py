@@ -202,6 +202,57 @@ def test_scores_that_one_scale_for_boxes_and_scores_rounds_away_fail(detector, f
     assert not check_parity(joined, path, precision="int8", **ONE).passed
 
 
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    """An encoder of texts of any length, and files of static int8: sound, and made of damaged models."""
+    folder = tmp_path_factory.mktemp("encoder")
+    keras.utils.set_random_seed(0)
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    x = keras.layers.Embedding(50, 32, name="table")(ids)
+    x = keras.layers.LayerNormalization(name="after")(x + keras.layers.MultiHeadAttention(4, 8, name="attention")(x, x))
+    x = keras.layers.GlobalAveragePooling1D(name="mean")(x)
+    model = keras.Model(ids, keras.layers.Dense(5, "softmax", name="classes")(x))
+    query, key = model.get_layer("attention").query_dense, model.get_layer("attention").key_dense
+    query.set_weights([3 * each for each in query.get_weights()])  # attention that tells keys apart
+    rng = np.random.default_rng(0)
+    batches = [{"ids": rng.integers(0, 50, (8, length), dtype=np.int32)} for length in (1, 2, 8, 24)]
+
+    class Batches(CalibrationDataReader):
+        def __init__(self):
+            self._batches = iter(batches)
+
+        def get_next(self):
+            return next(self._batches, None)
+
+    def write(name):
+        for form in (QuantFormat.QDQ, QuantFormat.QOperator):
+            float32 = export_onnx(model, folder / f"{name}.onnx").path
+            quantize_static(float32, folder / f"{name} {form}.onnx", Batches(), quant_format=form)
+
+    write("sound")
+    weights = model.get_weights()
+    one, other = query.get_weights(), key.get_weights()
+    query.set_weights(other)
+    key.set_weights(one)
+    write("exchanged")
+    model.set_weights(weights)
+    kernel, bias = model.get_layer("classes").get_weights()
+    model.get_layer("classes").set_weights([-kernel, bias])
+    write("negated")
+    model.set_weights(weights)
+    return model, folder
+
+
+@pytest.mark.parametrize("form", [QuantFormat.QDQ, QuantFormat.QOperator])
+def test_an_encoder_in_static_int8_passes_at_every_length_and_a_damaged_one_fails(encoder, form):
+    model, folder = encoder
+    passed = {
+        name: check_parity(model, folder / f"{name} {form}.onnx", precision="int8", **ONE).passed
+        for name in ("sound", "exchanged", "negated")
+    }
+    assert passed == {"sound": True, "exchanged": False, "negated": False}
+
+
 @pytest.mark.parametrize("accepted", [{"precision": "int8"}, {"atol": 10.0}, {"rtol": 1.0}])
 def test_a_bias_that_is_off_fails_and_is_named_whatever_is_accepted_of_the_outputs(detector, accepted):
     apart, _, folder = detector

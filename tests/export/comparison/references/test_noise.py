@@ -97,6 +97,23 @@ def test_a_model_that_cannot_be_rebuilt_is_nudged_in_place(factor, passes, tmp_p
     assert all(1e-5 <= tolerance <= 8 * rounding for tolerance in tolerances)
 
 
+def test_integers_round_the_small_weights_of_attention_over_a_long_sequence_alike():
+    """Each of 600 equal weights is less than half a step of 8 bits. A file rounds all of them to 0 or to a step."""
+    x = keras.Input((None, 4), name="x")
+    y = keras.layers.MultiHeadAttention(1, 4, use_bias=False, name="attention")(x, x)
+    model = keras.Model(x, {"y": y})
+    model.layers[1].set_weights([np.eye(4).reshape(each.shape) for each in model.get_weights()])
+    reference = KerasReference(model)
+    case = Case("long", {"x": np.ones((1, 600, 4), np.float32)}, "")
+
+    def floor_of(precision):
+        (floor,) = noise.measure_noise(model, None, [case], reference.predict, precision)
+        return floor["y"].max()
+
+    assert floor_of("int8") > 0.5  # all of the value 1, or more, is lost or added
+    assert floor_of("float16") < 0.05
+
+
 def _deep(depth, orthogonal_from=None):
     x = inputs = keras.Input((16,), name="x")
     for number in range(depth):
