@@ -12,7 +12,7 @@ from keras_pe.export.comparison.inputs.decision_points import dealt, wide_intege
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.law import is_float
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.sizes.dimensions import Dimension, Kind, all_dimensions, counted, sizes_in_words
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind, all_dimensions, sizes_from_counts, sizes_in_words
 from keras_pe.export.model.watch.known_values import draw_numbers, draw_texts, is_integer
 from keras_pe.export.results import HALF, Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
@@ -52,7 +52,9 @@ def sweep(
         known: Known dynamic dimensions, by name.
     """
     dimensions = all_dimensions([spec.shape for spec in inputs], known or {})
-    sizes = [(counted(dimensions, _counts(dimensions, row, turn)), why) for turn, (row, why) in enumerate(_SHAPES)]
+    sizes = [
+        (sizes_from_counts(dimensions, _counts(dimensions, row, turn)), why) for turn, (row, why) in enumerate(_SHAPES)
+    ]
     distinct = {tuple(size.items()): (size, why) for size, why in reversed(sizes)}  # a static model has one
     cases = []
     for number, (size, why) in enumerate(reversed(distinct.values())):

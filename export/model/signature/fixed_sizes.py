@@ -120,7 +120,7 @@ def fixed_between(free: Sequence[Shape], shapes: Sequence[Shape], origin: Origin
     for may_be, shape in zip(free, shapes, strict=True):
         for axis, (dim, size) in enumerate(zip(may_be, shape, strict=True)):
             if dim is None and isinstance(size, int):
-                kind = Kind.of_axis(may_be, axis) if axis else Kind.BATCH
+                kind = Kind.from_axis(may_be, axis) if axis else Kind.BATCH
                 same = [each for each in found if each.name.startswith(kind)]
                 if all(each.size != size for each in same):
                     name = f"{kind}_{len(same) + 1}" if same else kind.value
@@ -144,7 +144,7 @@ def fixed_as_given(
     alone = {name: own[0] for name, own in given.items() if len(own) == 1}
 
     def fix_axes(shape: Shape) -> Shape:
-        kinds = (dim or (Kind.of_axis(shape, axis) if axis else Kind.BATCH) for axis, dim in enumerate(shape))
+        kinds = (dim or (Kind.from_axis(shape, axis) if axis else Kind.BATCH) for axis, dim in enumerate(shape))
         return tuple(
             alone.get(kind, dim) if isinstance(kind, str) else dim for kind, dim in zip(kinds, shape, strict=True)
         )

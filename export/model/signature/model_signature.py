@@ -221,7 +221,7 @@ def _ways_out(
         if len(shape) == len(met):
             pairs = zip(shape, met, strict=True)
             sizes |= {dim: size for dim, size in pairs if isinstance(dim, str) and size is not None}
-    batches = {name for name in sizes if Kind.of_name(name, named) is Kind.BATCH}
+    batches = {name for name in sizes if Kind.from_name(name, named) is Kind.BATCH}
     lengths = {name: size for name, size in sizes.items() if name not in batches} or sizes
     sizes |= dict.fromkeys(batches, 2)
     static = [tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape) for shape in named]

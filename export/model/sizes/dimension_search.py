@@ -1,7 +1,7 @@
-"""Which dynamic dimensions of a model's inputs are the same, what each is called, and which sizes it takes.
+"""The search for the names of a model's dynamic dimensions, their equality and their valid sizes.
 
-Keras and TensorFlow know a dynamic dimension only as `None`. The search changes sizes alone and by pairs: dimensions
-that the model takes at other sizes only together have one name.
+Keras and TensorFlow describe every dynamic dimension by `None`. The search changes sizes separately and in pairs. If
+the model accepts other sizes of two dimensions only when both change, the dimensions have one name.
 """
 
 import functools
@@ -17,12 +17,12 @@ from keras_pe.export.model.watch.nesting import PartialShape, Shape, StaticShape
 Axis = tuple[int, int]  # the number of the input, the number of its axis
 Takes = Callable[[Sequence[PartialShape]], bool]
 
-# The first sizes: of short texts and small images, one that is odd, of encoders and their skip connections, of images
-# in patches, of short tables, and of frames of sound.
+# The first sizes suit, in turn: short texts and small images; odd sizes; encoders with skip connections; images in
+# patches; short tables; frames of sound.
 FIRST = (24, 67, 96, 224, 6, 4096)
-_BATCH = 5  # unlike every first size: else the two would be taken to agree
-_OTHER_BATCHES = (12, 1)  # for a model that takes pairs of rows, or groups, or one row alone
-_APART = ((True, True), (False, True), (False, False))  # whether batches are, and other dimensions
+_BATCH = 5  # differs from every first size: with equal sizes, the search could not distinguish the two dimensions
+_OTHER_BATCHES = (12, 1)  # for a model that accepts only pairs or groups of rows, or only one row
+_APART = ((True, True), (False, True), (False, False))  # whether batches, and other dimensions, are separate
 
 
 def find_dimensions(
@@ -37,21 +37,21 @@ def find_dimensions(
 ) -> Iterator[NamedShapes]:
     """Yields names and ranges: `batch`, `height`, `width`, `length`, `length_2`, ...
 
-    The freest come first, in which axes have a name of their own wherever they may: shapes of a loop do not show which
-    must agree. Then all batches are one, and then all other dimensions are as well.
+    First, as many axes as possible have separate names, since the shapes of a loop do not show which axes must agree.
+    Then all batches have one name, and at last all other dimensions have one name too.
 
     Args:
-        shapes: One an input; `None` where the dimension is dynamic, a name where the caller has given it one.
-        takes: Whether the model takes these shapes, in which `None` is a size that is not known.
-        given: The sizes that a dimension takes, by the name that it will have.
-        table_sizes: Returns the sizes of tables, such as those of positions, that may end. Called after `takes`.
-        examples: Shapes that the model is known to take, which come before the first sizes.
-        runs: Shapes at which the model runs, and whether it does at others: dimensions are then held to be independent
-            only if it runs with them apart.
-        weight_sizes: The sizes of the model's weights, which come after the first sizes and before those of tables.
+        shapes: The shape of each input, with `None` or the caller's name for a dynamic dimension.
+        takes: Returns whether the model accepts shapes. `None` is an unknown size.
+        given: The caller's sizes of each dimension, by its future name.
+        table_sizes: Returns the sizes of tables, such as position embeddings, that may end. Called after `takes`.
+        examples: Valid shapes, which the search tries before the first sizes.
+        runs: Shapes at which the model runs, and a function that returns whether the model runs at others. If passed,
+            dimensions are independent only if the model runs with different sizes of them.
+        weight_sizes: The sizes of the model's weights, which the search tries after the first sizes.
 
     Raises:
-        UnknownSizesError: If the model takes no sizes that were asked for.
+        UnknownSizesError: If the model refuses all tried sizes.
     """
     ranks = sorted({len(shape) for shape in shapes if shape and shape[0] is None})
     for least_rank in (0, *(rank + 1 for rank in ranks)):
@@ -94,7 +94,7 @@ class _Search:
         table_sizes: Callable[[], Sequence[int]],
         least_rank: int,
     ) -> None:
-        """Finds the first sizes. The first axis of an input of fewer axes than `least_rank` is no batch."""
+        """Finds the first sizes. An input with fewer axes than `least_rank` has no batch axis."""
         self._shapes, self._takes, self._given = shapes, takes, given
         self._batches: list[Axis] = []
         self._others: list[Axis] = []
@@ -116,16 +116,16 @@ class _Search:
         """Returns the kind of each dimension and its axes, by name."""
         groups = {name: (self._kind_of(name), axes) for name, axes in self._named.items()}
         for axes, are_apart in ((self._batches, batches_apart), (self._others, others_apart)):
-            for group in self._parted(axes) if are_apart else filter(None, [axes]):
+            for group in self._separate_groups(axes) if are_apart else filter(None, [axes]):
                 kind = Kind.BATCH if axes is self._batches else self._kind(group[0])
                 names = itertools.chain([kind.value], (f"{kind}_{count}" for count in itertools.count(2)))
                 groups[next(name for name in names if name not in groups)] = kind, group
         return dict(sorted(groups.items(), key=lambda item: min((axis != 0, i, axis) for i, axis in item[1][1])))
 
     def ranges(self, groups: Mapping[str, tuple[Kind, list[Axis]]], tables: Sequence[int]) -> dict[str, SizeRange]:
-        """Returns the sizes that each dimension takes."""
+        """Returns the valid sizes of each dimension."""
         ranges = {name: SizeRange(min(own), 0, given=tuple(own)) for name, own in self._given.items() if name in groups}
-        guess = SizeRange()  # what most take
+        guess = SizeRange()  # the most common range
         for name, (kind, axes) in groups.items():
             if name in ranges:
                 continue
@@ -150,7 +150,7 @@ class _Search:
         return False
 
     def _free(self, fixed: Collection[Axis]) -> list[Axis]:
-        """Returns the axes that are no batches and have no given size."""
+        """Returns the axes without a fixed size, except for batches."""
         return [axis for axis in self._axes if axis not in self._all_batches and axis not in fixed]
 
     def _first_taken(
@@ -166,14 +166,14 @@ class _Search:
         for base in self._bases(weight_sizes):
             if self._takes(self._static(base)):
                 return base
-        # A table may be shorter than every first size, and its last row may stand for all positions out of reach.
+        # A table may be shorter than every first size, and its last row may serve all positions beyond the table.
         for base in self._bases([size - short for size in table_sizes() for short in (0, 1)]):
             if self._takes(self._static(base)):
                 return base
         raise UnknownSizesError
 
     def _bases(self, more: Sequence[int]) -> Iterator[dict[Axis, int]]:
-        """Yields sizes to ask for, the first ones and more; all are equal but for batches."""
+        """Yields sizes to try: the first sizes and more. All sizes but those of batches are equal."""
         for fixed in self._given_sizes():
             batches = [axis for axis in self._axes if axis in self._all_batches and axis not in fixed]
             free = self._free(fixed)
@@ -184,9 +184,10 @@ class _Search:
                 yield dict.fromkeys(batches, batch) | dict.fromkeys(free, size) | fixed
 
     def _given_sizes(self) -> Iterator[dict[Axis, int]]:
-        """Yields the sizes of axes that the caller may have given: all of a kind have that of its first dimension.
+        """Yields the possible sizes of axes by the caller's sizes. The axes of a kind share the first size of the kind.
 
-        If the caller gave others of a kind too, each axis may have its own, in order, or none before it has a name.
+        If the caller passes sizes of several dimensions of a kind, sizes in the order of the axes come first. Then come
+        the shared sizes, and at last no sizes, since the axes have no names yet.
         """
         equal = {
             axis: self._given[name][0] for name, axes in self._named.items() for axis in axes if name in self._given
@@ -206,10 +207,10 @@ class _Search:
         return {(i, axis): static[i][axis] for i, axis in self._axes}
 
     def _kind(self, axis: Axis) -> Kind:
-        return Kind.of_axis(self._shapes[axis[0]], axis[1])
+        return Kind.from_axis(self._shapes[axis[0]], axis[1])
 
     def _kind_of(self, name: str) -> Kind:
-        return Kind.of_name(name, self._shapes)
+        return Kind.from_name(name, self._shapes)
 
     def _takes_size(self, axes: Sequence[Axis], size: int) -> bool:
         return self._takes(self._static(self._base | dict.fromkeys(axes, size)))
@@ -224,11 +225,11 @@ class _Search:
             for i, shape in enumerate(self._shapes)
         ]
 
-    def _parted(self, axes: Sequence[Axis]) -> Iterator[list[Axis]]:
-        """Yields the smallest sets of axes that may change together while the others stay: they have one size."""
+    def _separate_groups(self, axes: Sequence[Axis]) -> Iterator[list[Axis]]:
+        """Yields the smallest sets of axes that can change together while the other axes do not. A set has one size."""
         for known in dict.fromkeys(self._base[axis] for axis in axes):
             left = [axis for axis in axes if self._base[axis] == known]
-            if known == 1 and len(left) > 1:  # a size of 1 is broadcast to any other: it shows nothing
+            if known == 1 and len(left) > 1:  # a size of 1 is broadcast to any other size, and shows nothing
                 yield left
                 continue
             other = known
@@ -240,7 +241,7 @@ class _Search:
                 left = [axis for axis in left if axis not in group]
 
     def _smallest(self, axes: list[Axis], known: int, other: int) -> list[Axis]:
-        """Returns the smallest set with the first of some axes that may have another size while the rest stays."""
+        """Returns the smallest set with the first axis that can have another size while the rest does not change."""
         first, *others = axes
 
         def is_apart(group: Sequence[Axis]) -> bool:
@@ -250,14 +251,14 @@ class _Search:
         for group in ([first], *([first, axis] for axis in others)):
             if is_apart(group):
                 return group
-        tied = [first, *(axis for axis in others if not is_apart([axis]))]  # what changes alone is equal to nothing
+        tied = [first, *(axis for axis in others if not is_apart([axis]))]  # separate axes are not equal to any axis
         beside = {axis: size for axis, size in self._base.items() if axis not in axes} | {first: known}
         if self._takes(self._partial(beside)):  # the sizes of the others need not be known
             equal = [first, *(axis for axis in tied[1:] if not self._takes(self._partial(beside | {axis: other})))]
             if is_apart(equal):
                 return equal
-        # Other backends than TensorFlow put one size in the place of all that are not known. Equal inputs stand side by
-        # side, or there is one in each layer.
+        # Backends other than TensorFlow replace all unknown sizes by one size. Equal inputs are neighbors, or occur
+        # once in each layer.
         rows = (tied[:count] for count in range(3, len(tied)))
         steps = (tied[::step] for step in range(2, len(tied) // 2 + 1))
         return next(filter(is_apart, itertools.chain(rows, steps)), tied)

@@ -54,17 +54,17 @@ class SizeRange:
         return self.least + steps * self.step
 
     def nth(self, count: int) -> int:
-        """Returns the size that stands so far from the start, or one about as large if it would be too large."""
+        """Returns the size with this number, counted from the least one; a size near `count` if that is too large."""
         if self.given:
             return sorted(self.given)[(count - 1) % len(self.given)]
         size = self.least + (count - 1) * self.step
         return self.near(size if size <= LARGE_SIDE else max(count, self.least))
 
     def other(self, size: int) -> int | None:
-        """Returns a size of the range next to the given one, None if it has no other."""
+        """Returns another size of the range that is next to `size`; None if there is no other size."""
         return next((own for own in (self.near(size + 1), self.near(1)) if own != size), None)
 
-    def bounded(self, end: str, size: int) -> "SizeRange":
+    def with_end(self, end: str, size: int) -> "SizeRange":
         """Returns the range with another end, "least" or "most"."""
         return replace(self, least=size) if end == "least" else replace(self, most=size)
 
@@ -92,25 +92,25 @@ class Kind(enum.StrEnum):
     WIDTH = "width"
 
     @classmethod
-    def told_by(cls, name: str) -> "Kind | None":
+    def from_prefix(cls, name: str) -> "Kind | None":
         """Returns the kind that a name begins with; None without one."""
         return next((kind for kind in cls if name.startswith(kind)), None)
 
     @classmethod
-    def of_axis(cls, shape: Sequence[int | str | None], axis: int) -> "Kind":
+    def from_axis(cls, shape: Sequence[int | str | None], axis: int) -> "Kind":
         """Returns the kind of an unnamed axis other than the batch."""
         kinds = _OF_AXES.get(len(shape), (cls.LENGTH,) * len(shape))
         is_channels_first = len(shape) in _OF_AXES and not isinstance(shape[-1], int) and isinstance(shape[1], int)
         return kinds[axis - 1] if is_channels_first else kinds[axis]
 
     @classmethod
-    def of_name(cls, name: str, shapes: Iterable[Sequence[int | str | None]]) -> "Kind":
+    def from_name(cls, name: str, shapes: Iterable[Sequence[int | str | None]]) -> "Kind":
         """Returns the kind of a dimension that the caller or another exporter has named.
 
         A dimension that occurs after the first axis is not a batch, even if a file calls every dimension "?". Otherwise
         the name decides. Without a known name, the first axis of several is a batch, and any other axis is a length.
         """
-        told = cls.told_by(name)
+        told = cls.from_prefix(name)
         own = [shape for shape in shapes if name in shape]
         if any(name in shape[1:] for shape in own):
             return cls.LENGTH if told in (None, cls.BATCH) else told
@@ -143,7 +143,7 @@ class NamedShapes:
     """The shapes of a model's inputs.
 
     Attributes:
-        shapes: One an input, a name on each dynamic dimension.
+        shapes: The shape of each input, with a name for each dynamic dimension.
         dimensions: The dynamic dimensions, by name.
     """
 
@@ -159,7 +159,7 @@ class NamedShapes:
         return [tuple(sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in shape) for shape in self.shapes]
 
     def sizes_in(self, shapes: Sequence[StaticShape]) -> dict[str, int] | None:
-        """Returns the size of each name in static shapes; None if one has two, or the shapes are others."""
+        """Returns the size of each name in static shapes; None if the shapes contradict the names or fixed sizes."""
         sizes: dict[str, int] = {}
         for own, shape in zip(self.shapes, shapes, strict=True):
             for dim, size in zip(own, shape, strict=True):
@@ -169,41 +169,41 @@ class NamedShapes:
 
 
 def name_axes(shapes: Sequence[Shape]) -> list[tuple[int | str, ...]]:
-    """Returns the shapes with a name of its own on each dynamic axis that has none: `batch`, `length`, `length_2`, ...
+    """Returns the shapes with a separate name for each unnamed dynamic axis: `batch`, `length`, `length_2`, ...
 
-    A caller may give the size of an axis by this name. All batches are one.
+    A caller may pass the size of an axis by this name. All batches share one name.
     """
     counts = Counter[Kind]()
 
-    def named(shape: Shape, axis: int) -> int | str:
+    def axis_name(shape: Shape, axis: int) -> int | str:
         dim = shape[axis]
-        kind = Kind.of_axis(shape, axis) if axis else Kind.BATCH
+        kind = Kind.from_axis(shape, axis) if axis else Kind.BATCH
         counts[kind] += dim is None and bool(axis)
         return dim or (f"{kind}_{counts[kind]}" if counts[kind] > 1 else kind.value)
 
-    return [tuple(named(shape, axis) for axis in range(len(shape))) for shape in shapes]
+    return [tuple(axis_name(shape, axis) for axis in range(len(shape))) for shape in shapes]
 
 
 def all_dimensions(shapes: Iterable[Sequence[int | str]], known: Mapping[str, Dimension]) -> dict[str, Dimension]:
     """Returns the dynamic dimensions of inputs by name, in order.
 
     Args:
-        shapes: Of the inputs.
-        known: What is known of dimensions, by name.
+        shapes: The shapes of the inputs.
+        known: The known dimensions, by name.
     """
     shapes = [*shapes]
     names = dict.fromkeys(dim for shape in shapes for dim in shape if isinstance(dim, str))
-    return {name: known.get(name) or Dimension(Kind.of_name(name, shapes), name) for name in names}
+    return {name: known.get(name) or Dimension(Kind.from_name(name, shapes), name) for name in names}
 
 
 def spread(dimensions: Mapping[str, Dimension], batch: int, start: int, factor: int = 1) -> dict[str, int]:
     """Returns a size for each dimension, all different as far as their ranges allow.
 
     Args:
-        dimensions: By name.
-        batch: The size wanted of a batch.
-        start: The size wanted of the first other dimension; the next ones are a little larger.
-        factor: How many times the least size of its range a dimension is at least, batches aside.
+        dimensions: The dimensions, by name.
+        batch: The wanted size of a batch.
+        start: The wanted size of the first other dimension. The next sizes are slightly larger.
+        factor: The least ratio of a size to the least size of its range, except for batches.
     """
     wanted: dict[str, int] = {}
     length = start
@@ -211,11 +211,11 @@ def spread(dimensions: Mapping[str, Dimension], batch: int, start: int, factor: 
         is_batch = own.kind is Kind.BATCH
         wanted[name] = batch if is_batch else max(length, own.sizes.least * factor)
         length += 0 if is_batch else 2
-    return fitted(dimensions, wanted)
+    return fit_sizes(dimensions, wanted)
 
 
-def fitted(dimensions: Mapping[str, Dimension], wanted: Mapping[str, int]) -> dict[str, int]:
-    """Returns a size of each range, next to the one that is wanted and unlike the others as far as the ranges allow."""
+def fit_sizes(dimensions: Mapping[str, Dimension], wanted: Mapping[str, int]) -> dict[str, int]:
+    """Returns valid sizes near the wanted ones. The sizes differ from each other as far as the ranges allow."""
     sizes: dict[str, int] = {}
     for name, own in dimensions.items():
         size = own.sizes.near(wanted[name])
@@ -225,18 +225,18 @@ def fitted(dimensions: Mapping[str, Dimension], wanted: Mapping[str, int]) -> di
     return sizes
 
 
-def counted(dimensions: Mapping[str, Dimension], counts: Mapping[str, int]) -> dict[str, int]:
-    """Returns the size of each dimension that its count leads to, see `SizeRange.nth`, unlike the others."""
-    return fitted(dimensions, {name: own.sizes.nth(counts[name]) for name, own in dimensions.items()})
+def sizes_from_counts(dimensions: Mapping[str, Dimension], counts: Mapping[str, int]) -> dict[str, int]:
+    """Returns the size of each dimension by its count, see `SizeRange.nth`. The sizes differ if the ranges allow."""
+    return fit_sizes(dimensions, {name: own.sizes.nth(counts[name]) for name, own in dimensions.items()})
 
 
 def dimensions_to_json(dimensions: Mapping[str, Dimension]) -> str:
-    """Returns the dimensions as an artifact keeps them in its metadata."""
+    """Returns the record of the dimensions for the metadata of an artifact."""
     return json.dumps({name: {"kind": own.kind, **asdict(own.sizes)} for name, own in dimensions.items()})
 
 
 def dimensions_from_json(text: str) -> dict[str, Dimension]:
-    """Returns what `dimensions_to_json` wrote.
+    """Returns the dimensions that `dimensions_to_json` wrote.
 
     Raises:
         ValueError: If the text is something else.
@@ -252,13 +252,13 @@ def dimensions_from_json(text: str) -> dict[str, Dimension]:
 
 
 def sizes_in_words(sizes: Mapping[str, int]) -> str:
-    """Returns sizes as a sentence has them: "batch 2, length 7". A name without a letter, as "-1", is quoted."""
+    """Returns sizes as a part of a sentence: "batch 2, length 7". A name without a letter, such as "-1", is quoted."""
     names = {name: name if any(map(str.isalpha, name)) else repr(name) for name in sizes}
     return ", ".join(f"{names[name]} {size}" for name, size in sizes.items())
 
 
 def describe_dimensions(dimensions: Mapping[str, Dimension]) -> list[str]:
-    """Returns what is known of the dimensions: "height, width: multiples of 4, from 32"."""
+    """Returns the valid sizes of the dimensions in words: "height, width: multiples of 4, from 32"."""
     names: dict[str, list[str]] = {}
     for name, own in dimensions.items():
         names.setdefault(str(own.sizes), []).append(name)

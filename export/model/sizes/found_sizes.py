@@ -1,4 +1,4 @@
-"""Finds which sizes a model takes, what its dimensions are called, and what it returns for them."""
+"""Finds the valid sizes of a model, the names of its dimensions, and the shapes of its outputs."""
 
 import contextlib
 import hashlib
@@ -17,13 +17,13 @@ from keras_pe.export.model.sizes.oracle import Oracle, shapes_of
 from keras_pe.export.model.watch.known_values import Filling, KnownValues
 from keras_pe.export.model.watch.nesting import FlatModel, StaticShape, map_leaves
 
-_LARGEST, _MOST_SIZES = 4096, 64  # of the weights: larger ones and more are those of wide networks
+_LARGEST, _MOST_SIZES = 4096, 64  # limits of the weights' sizes to try: wide networks have larger sizes, and more
 
 
 class _Start(NamedTuple):
-    """The sizes of a call: of batches, of the first other dimension, and the end of its range that such a length is.
+    """The sizes of a call: the batch, the first other dimension, and the end of the range, if any, at this length.
 
-    A batch of 1 is then all that the model takes.
+    A batch of 1 is the only valid batch of the model if the call succeeds.
     """
 
     batch: int
@@ -31,23 +31,23 @@ class _Start(NamedTuple):
     bound: str | None = None
 
 
-# Kernels and layers may refuse sizes that shapes allow. One matrix of zeros is inverted, and three are not.
+# Kernels and layers may refuse sizes with valid shapes: one zero matrix is inverted, but three are not.
 _START, _START_ALONE = _Start(3, 11), _Start(1, 11)
 _STARTS = (_Start(3, 67, "least"), _Start(3, 2, "most"), _Start(3, 257, "least"), _Start(3, 4099, "least"))
-# Batch, length and multiple of the least length at which outputs are measured. What ends at a table is as long as the
-# table at both large lengths, and at the least length no more.
+# Each row has a batch, a length and a multiple of the least length, at which outputs are measured. An output that ends
+# with a table has the table's length at both large lengths, but not at the least length.
 _ROWS = ((5, 67, 3), (7, 211, 7), (2, 1, 1))
 
 
 @dataclass(frozen=True)
 class FoundSizes(NamedShapes):
-    """What is known of a model's sizes, after a call at some of them.
+    """The valid sizes of a model, and the results of a call.
 
     Attributes:
-        sizes: Sizes of its inputs' dimensions at which it was called.
-        results: The structure that it returned then, with a dtype at each leaf; a tensor while it is searched.
-        filling: What its inputs were filled with.
-        outputs: The shapes of its outputs, flat, see `name_outputs`.
+        sizes: The sizes of the inputs' dimensions in the call.
+        results: The structure of the results, with dtypes as leaves. During the search, the leaves are tensors.
+        filling: The filling of the inputs in the call.
+        outputs: The shapes of the outputs, flat, see `name_outputs`.
     """
 
     sizes: dict[str, int]
@@ -60,21 +60,21 @@ _HELD: WeakKeyDictionary[Any, dict[bytes, FoundSizes]] = WeakKeyDictionary()
 
 
 def find_sizes(model: FlatModel, values: KnownValues, given: Mapping[str, Sequence[int]]) -> FoundSizes:
-    """Returns the names and sizes of the dynamic dimensions, and what the model returns.
+    """Returns the names and sizes of the dynamic dimensions, and the outputs.
 
-    A model's answer is held as long as the model lives and the settings of its layers stay as they are, so that an
-    export and the checks of its artifact search once. Examples are arrays of the caller, and are never held.
+    The result is cached while the model exists and the settings of its layers do not change. Thus an export and the
+    checks of its artifact search once. Results for examples are not cached, since examples are arrays of the caller.
 
     Args:
         model: The model.
-        values: What is known of the values that it takes. If there are examples, it is called on these alone.
-        given: The sizes that a dimension takes, by its name.
+        values: The known constraints on its values. If there are examples, the model is called only on these.
+        given: The caller's sizes of each dimension, by name.
 
     Raises:
-        UnknownSizesError: If the model takes no sizes that were tried; the cause is its own error.
+        UnknownSizesError: If the model refuses all tried sizes. The cause is the model's own error.
     """
     if values.examples:
-        return _searched(model, values, given)
+        return _search_sizes(model, values, given)
     held = _HELD.setdefault(model.layers[0], {})
 
     def key() -> bytes:
@@ -83,12 +83,12 @@ def find_sizes(model: FlatModel, values: KnownValues, given: Mapping[str, Sequen
 
     before = key()
     if before not in held:
-        held[before] = _searched(model, values, given)
-        held[key()] = held[before]  # Keras notes some settings at the first call
+        held[before] = _search_sizes(model, values, given)
+        held[key()] = held[before]  # Keras sets some settings at the first call
     return held[before]
 
 
-def _searched(model: FlatModel, values: KnownValues, given: Mapping[str, Sequence[int]]) -> FoundSizes:
+def _search_sizes(model: FlatModel, values: KnownValues, given: Mapping[str, Sequence[int]]) -> FoundSizes:
     search = _Calls(Oracle(model, values), values, given)
     attempts = search.on_examples() if values.examples else search.on_fillings()
     for found in attempts:
@@ -105,14 +105,14 @@ def _dtype(tensor: Any) -> str:
 
 
 class _Calls:
-    """Calls of a model at some sizes, until it takes them."""
+    """Calls of a model at several sizes, until a call succeeds."""
 
     def __init__(self, oracle: Oracle, values: KnownValues, given: Mapping[str, Sequence[int]]) -> None:
         self.oracle, self._values, self._given = oracle, values, given
         self._examples = [[np.shape(each[name]) for name in oracle.model.names] for each in values.examples]
 
     def on_examples(self) -> Iterator[FoundSizes | None]:
-        """Yields the sizes of the first example and what the model returns for it; the ranges hold those of all."""
+        """Yields the sizes and the results for the first example. The ranges contain the sizes of all examples."""
         for named in self._candidates():
             rows = [named.sizes_in(example) for example in self._examples]
             sizes = [row for row in rows if row is not None]
@@ -128,10 +128,10 @@ class _Calls:
             yield FoundSizes(free.shapes, free.dimensions, first, results, Filling())
 
     def on_fillings(self) -> Iterator[FoundSizes | None]:
-        """Yields what calls of the model have come to: zeros of every size come before other values.
+        """Yields the result of each call, or None if the call fails. Zeros of every size come before other values.
 
-        After one that failed, sizes may be taken by chance, and those that agree need not: dimensions are taken apart
-        as far as calls allow, and the model is called at other sizes too.
+        After a failed call, the model may accept the next sizes by chance, and dimensions that agree need not do so.
+        Thus the search separates dimensions as far as calls succeed, and calls the model at other sizes too.
         """
         zeros, *others = self._values.fillings(self.oracle.specs(self.oracle.model.shapes))
         trials = [(zeros, start) for start in (_START, *_STARTS)]
@@ -143,16 +143,16 @@ class _Calls:
         for filling, start in trials:
             candidates, again = itertools.tee(candidates)
             for named in again:
-                called = self._called(named, start, filling)
-                yield called if is_first or not called else self._confirmed(called, start, filling)
+                called = self._call_model(named, start, filling)
+                yield called if is_first or not called else self._confirm_sizes(called, start, filling)
                 is_first = False
 
     def _candidates(self) -> Iterator[NamedShapes]:
-        """Yields what the dimensions may be, the freest first."""
+        """Yields possible dimensions. The dimensions with the fewest constraints come first."""
         shapes = self.oracle.model.shapes
         dynamic = [(axis, dim) for shape in shapes for axis, dim in enumerate(shape) if not isinstance(dim, int)]
         any_batch = None
-        if not dynamic or (dynamic == [(0, None)] and not self._given):  # most take any batch
+        if not dynamic or (dynamic == [(0, None)] and not self._given):  # most models accept any batch
             named = [tuple(Kind.BATCH.value if dim is None else dim for dim in shape) for shape in shapes]
             batch = {name: Dimension(Kind.BATCH, name) for name in (Kind.BATCH.value,) if dynamic}
             yield (any_batch := NamedShapes(named, batch))
@@ -171,8 +171,8 @@ class _Calls:
         with contextlib.suppress(UnknownSizesError):
             yield from (named for named in found if named != any_batch)
 
-    def _called(self, named: NamedShapes, start: _Start, filling: Filling) -> FoundSizes | None:
-        """Returns sizes at which the model does not raise, and what it returns; the ranges end there if need be."""
+    def _call_model(self, named: NamedShapes, start: _Start, filling: Filling) -> FoundSizes | None:
+        """Returns the sizes and results of a call, or None if it fails. The ranges end there if `start` has a bound."""
         dimensions = named.dimensions
         lengths = {name for name, own in dimensions.items() if own.kind is not Kind.BATCH and name not in self._given}
         if start.bound and (not lengths or (len(lengths) > 1 and start.length > LARGE_SIDE)):
@@ -187,15 +187,15 @@ class _Calls:
         bounded = {}
         for name, own in dimensions.items():
             if start.bound and name in lengths:
-                bounded[name] = replace(own, sizes=own.sizes.bounded(start.bound, sizes[name]))
+                bounded[name] = replace(own, sizes=own.sizes.with_end(start.bound, sizes[name]))
             elif start.batch == 1 and own.kind is Kind.BATCH and name not in self._given:
                 bounded[name] = replace(own, sizes=SizeRange(1, 0))
         return FoundSizes(named.shapes, dimensions | bounded, sizes, results, filling)
 
-    def _confirmed(self, called: FoundSizes, start: _Start, filling: Filling) -> FoundSizes | None:
-        """Returns what a call has come to, if the model takes other sizes next to those as well."""
+    def _confirm_sizes(self, called: FoundSizes, start: _Start, filling: Filling) -> FoundSizes | None:
+        """Returns the result of a call if the model accepts neighboring sizes too; None otherwise."""
         length = 1 if start.bound == "most" else start.length + 1
-        if not self._called(called, _Start(1 if start.batch == 1 else 5, length, start.bound), filling):
+        if not self._call_model(called, _Start(1 if start.batch == 1 else 5, length, start.bound), filling):
             return None
         runs = called.static(called.sizes), lambda asked: self.oracle.runs(asked, filling)
         try:
@@ -210,24 +210,24 @@ class _Calls:
             )
         except UnknownSizesError:
             return called
-        return self._called(apart, start, filling) or called
+        return self._call_model(apart, start, filling) or called
 
     def outputs(self, found: FoundSizes) -> list[tuple[int | str, ...]]:
         """Returns the shapes of the outputs, measured at several sizes."""
         rows = [(found.sizes, shapes_of(found.results))]
-        # Shapes that are inferred cost less than a call.
+        # Inferred shapes cost less than a call.
         wanted = _ROWS if self.oracle.infers else _ROWS[-1:] if found.dimensions else ()
         measured = [spread(found.dimensions, *row) for row in wanted]
-        for more in [*measured, *_varied(found, measured)]:
+        for more in [*measured, *_vary_sizes(found, measured)]:
             with contextlib.suppress(Exception):  # sizes that are valid one by one need not be valid together
-                rows.append((more, self.oracle.measured(found.static(more), found.filling)))
+                rows.append((more, self.oracle.output_shapes(found.static(more), found.filling)))
         return name_outputs(rows)
 
 
-def _varied(found: FoundSizes, measured: Sequence[Mapping[str, int]]) -> Iterator[dict[str, int]]:
-    """Yields the first sizes with another one of each dimension that is the same in all rows, or as far from another.
+def _vary_sizes(found: FoundSizes, measured: Sequence[Mapping[str, int]]) -> Iterator[dict[str, int]]:
+    """Yields the first sizes with one other size, for each dimension at a constant size, or distance from another one.
 
-    A size of an output that follows from such a dimension would look fixed, or would look like the other dimension.
+    Without these sizes, an output's size that follows from the dimension looks fixed, or like the other dimension.
     """
     rows = [found.sizes, *measured]
     columns = {name: [row[name] for row in rows] for name in found.dimensions}
@@ -244,7 +244,7 @@ def _varied(found: FoundSizes, measured: Sequence[Mapping[str, int]]) -> Iterato
 
 
 def _with_sizes_of(named: NamedShapes, examples: Sequence[Mapping[str, int]]) -> NamedShapes:
-    """Returns the shapes with ranges that hold the sizes of all examples, and numbers where that is the only one."""
+    """Returns the shapes with ranges that contain the sizes of all examples, and with a number for a fixed size."""
     known = {name: sorted({row[name] for row in examples}) for name in named.dimensions}
     dimensions = {
         name: own
@@ -257,10 +257,10 @@ def _with_sizes_of(named: NamedShapes, examples: Sequence[Mapping[str, int]]) ->
 
 
 def name_outputs(rows: Sequence[tuple[Mapping[str, int], Sequence[StaticShape]]]) -> list[tuple[int | str, ...]]:
-    """Returns the shapes of the outputs: a number where it stays, an input's dimension where it follows, else `axis_1`.
+    """Returns the shapes of the outputs, with fixed sizes, names of the inputs' dimensions, or names such as `axis_1`.
 
     Args:
-        rows: Sizes of the inputs' dimensions, and the outputs' shapes at these.
+        rows: The sizes of the inputs' dimensions and the outputs' shapes of each call.
     """
     shapes = []
     for output in zip(*(shapes for _, shapes in rows), strict=True):

@@ -1,4 +1,4 @@
-"""The oracle that says which shapes a model takes: its layers' shapes are inferred, or the model is called."""
+"""The oracle for the valid shapes of a model, which infers the shapes of the layers, or calls the model."""
 
 import contextlib
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from keras_pe.export.model.watch.known_values import Filling, KnownValues
 from keras_pe.export.model.watch.nesting import FlatModel, PartialShape, StaticShape, leaves
 from keras_pe.export.model.watch.recording import state_left_alone
 
-_POWERS = (4, 64, 4096)  # most models take one of these sizes
+_POWERS = (4, 64, 4096)  # most models accept one of these sizes
 
 
 class Oracle:
-    """A model and the shapes that it takes. Its state stays as it was.
+    """A model and its valid shapes. The state of the model does not change.
 
     Attributes:
         cause: The model's own error: of the first shapes whose inference failed, or of the last call that failed.
@@ -30,10 +30,10 @@ class Oracle:
         self.asks_for_a_value = False
 
     def takes(self, shapes: Sequence[PartialShape]) -> bool:
-        """Returns whether the layers take these shapes, as far as shapes show. `None` is a size that is not known.
+        """Returns whether the layers accept these shapes, by shape inference. `None` is an unknown size.
 
         Raises:
-            UnknownSizesError: If the layers need a number in a tensor, which no size gives.
+            UnknownSizesError: If the layers need the value of a tensor, which does not depend on sizes.
         """
         asked = tuple(shapes)
         if asked not in self._taken:
@@ -42,7 +42,7 @@ class Oracle:
                 self._taken[asked] = True
             except Exception as error:  # whatever the layers raise
                 self.cause = self.cause or error
-                if False not in self._taken.values():  # the first that is refused
+                if False not in self._taken.values():  # the first refused shapes
                     self.asks_for_a_value = self._takes_arrays_alone()
                 if self.asks_for_a_value:
                     raise UnknownSizesError(first_line(error), asks_for_a_value=True) from error
@@ -50,7 +50,7 @@ class Oracle:
         return self._taken[asked]
 
     def _takes_arrays_alone(self) -> bool:
-        """Whether the model takes zeros of sizes whose symbols it refuses, as it does where no graph can be traced."""
+        """Whether the model accepts zeros, but refuses symbolic tensors of equal shapes, as if it cannot be traced."""
         if not isinstance(self._inference, SymbolicShapes):
             return False
         tried = [
@@ -80,11 +80,11 @@ class Oracle:
         return SymbolicShapes(self.model)
 
     def table_sizes(self) -> tuple[int, ...]:
-        """Returns the sizes of the tables that the model reads, where these may end, as far as they are known."""
+        """Returns the known sizes of the tables that the model reads, at which a range may end."""
         return self._inference.table_sizes if self._inference is not None else ()
 
     def call(self, shapes: Sequence[StaticShape], filling: Filling) -> Any:
-        """Returns what the model returns for plain values of these shapes.
+        """Returns the results of the model for plain values of these shapes.
 
         Raises:
             Exception: Whatever the kernels raise.
@@ -107,14 +107,14 @@ class Oracle:
 
     @property
     def infers(self) -> bool:
-        """Whether shapes have been inferred before: another question then costs less than a call."""
+        """Whether shape inference is ready. Inference then costs less than a call."""
         return self._inference is not None
 
-    def measured(self, shapes: Sequence[StaticShape], filling: Filling) -> list[StaticShape]:
-        """Returns the shapes of the outputs: what cannot be inferred comes from a call.
+    def output_shapes(self, shapes: Sequence[StaticShape], filling: Filling) -> list[StaticShape]:
+        """Returns the shapes of the outputs, by inference, or by a call if inference leaves an unknown size.
 
-        Values differ then, so that what counts some of them is no dimension. Neither is what counts the words of a
-        text, which are more than any dimension has entries.
+        The values of the call vary, so that a count of some values does not equal a dimension. A text has more words
+        than any dimension has entries, so that a count of words does not equal a dimension either.
         """
         inferred = self._infer(shapes) if self._inference else [None]
         if all(shape is not None and None not in shape for shape in inferred):
@@ -124,20 +124,20 @@ class Oracle:
         values = replace(self._values, filling=filling)
         try:
             return shapes_of(run(list(values.varied_tensors(specs, words).values())))
-        except Exception:  # whatever the layers raise where they take none but certain values
+        except Exception:  # the layers may accept certain values only
             return shapes_of(run(list(values.plain_tensors(specs, words).values())))
 
 
 def shapes_of(results: Any) -> list[StaticShape]:
-    """Returns the shapes of what a model has returned.
+    """Returns the shapes of a model's results, flat.
 
     Raises:
-        ValueError: If that stays symbolic.
+        ValueError: If a result is symbolic.
     """
     if any(None in result.shape for _, result in leaves(results)):
         raise ValueError(
-            "`model` must return values where it takes values. Received: a model with an output that stays symbolic. "
-            "A function in it, such as one of `keras.ops.cond`, uses tensors of the model from outside of itself: put "
-            "it into the `call` of a layer."
+            "`model` must return values for values. Received: a model with an output that stays symbolic. "
+            "A function in the model, such as one for `keras.ops.cond`, uses tensors that are not its arguments. Put "
+            "the function into the `call` of a layer."
         )
     return [tuple(int(dim) for dim in result.shape) for _, result in leaves(results)]

@@ -6,8 +6,8 @@ from keras_pe.export.model.sizes.dimensions import SizeRange
 
 _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 56, 64, 96, 112, 128, 160, 256, 320, 512)
 _TELLING = (6720, 1, 2, 32, 512, -1)  # the first is a multiple of most steps
-_FAR = 210  # steps from a known size, where the search asks for an end
-_FARTHEST = 2**20  # the largest size at which the end of a table is looked for
+_FAR = 210  # steps from a known size at which the search tests for an end
+_FARTHEST = 2**20  # the largest size at which the search looks for the end of a table
 
 
 def find_range(
@@ -15,13 +15,14 @@ def find_range(
 ) -> SizeRange:
     """Returns the range of sizes around a known one.
 
-    If two sizes of equal remainder are taken, the range holds all between them. It has no end if none was met.
+    If two sizes with equal remainders are valid, all sizes with this remainder between them count as valid. The range
+    has no end if the search does not detect one.
 
     Args:
-        takes: Whether a size is taken.
-        known: A size that is taken.
-        guess: A likely range, which costs fewer questions to confirm.
-        tables: The sizes of tables, such as those of positions, that may end far beyond the known size; least first.
+        takes: Returns whether a size is valid.
+        known: A valid size.
+        guess: A likely range, which needs fewer trials to confirm.
+        tables: The sizes of tables, such as position embeddings, that may end far beyond the known size; least first.
     """
     if guess and guess.step and known in guess and _is_range(takes, known, guess, bool(tables)):
         return guess
@@ -31,7 +32,7 @@ def find_range(
     if not step:
         return SizeRange(known, 0)
     least = known - step * _last(lambda steps: takes(known - step * steps), (known - 1) // step)
-    if not takes(known + 2 * step):  # the end, or one was taken by chance, as a square may be next to a square
+    if not takes(known + 2 * step):  # the end, or a size that is valid by chance, such as a square next to a square
         return SizeRange(least, step, known + step if takes(known + step) else known)
     for size in tables:
         end = known + step * ((size - known) // step)
@@ -51,10 +52,11 @@ def find_range(
 
 
 def find_step(takes: Callable[[int], bool], known: int) -> int:
-    """Returns the step from a known size to the next that is taken: up if there is one, else down, else 0.
+    """Returns the step from a known size to the next valid size: up if possible, else down, else 0.
 
-    A step that can be taken twice comes first. One alone may be a chance: a model that rounds sizes up to multiples of
-    32 takes 96 and, 28 larger, 124, which counts as 128, but not 152.
+    A step that is valid twice has priority, since a single step may be valid by chance. For example, a model that
+    rounds sizes up to multiples of 32 accepts 96 and 124, which counts as 128. The next size by this step is 152, which
+    the model refuses.
     """
     once: list[int] = []
     for step in _STEPS:
@@ -62,7 +64,7 @@ def find_step(takes: Callable[[int], bool], known: int) -> int:
             if takes(known + 2 * step):
                 return step
             once.append(step)
-    # Sizes below count if the known size is the largest. A size of 1 is broadcast to any other: it shows nothing.
+    # Smaller sizes count if the known size is the largest. A size of 1 is broadcast to any other, and shows nothing.
     down = (-step for step in _STEPS if step < known - 1 and takes(known - step))
     return once[0] if once else next(down, 0)
 
@@ -76,12 +78,12 @@ def _is_range(takes: Callable[[int], bool], known: int, guess: SizeRange, has_ta
 
 
 def _farthest(step: int, has_tables: bool) -> int:
-    """Returns the number of steps from a known size at which the search asks for an end."""
+    """Returns the number of steps from a known size at which the search tests for an end."""
     return max(_FAR, _FARTHEST // step) if has_tables else _FAR
 
 
 def _last(holds: Callable[[int], bool], bound: int) -> int:
-    """Returns the largest count up to the bound for which something holds, which holds at 0 and ends once."""
+    """Returns the largest count up to the bound for which `holds` returns True. It does so up to one count from 0."""
     if bound == 0 or holds(bound):
         return bound
     low, high = 0, bound

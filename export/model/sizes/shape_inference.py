@@ -1,8 +1,8 @@
 """The shapes of a model's outputs for given shapes of its inputs, without running a kernel.
 
-Kernels may crash where a tensor is empty, and need memory where it is large; shapes are inferred in either case. Where
-a model reads a table at places that follow from sizes alone, as of positions, the table's end is theirs: TensorFlow
-infers the shape of what is read, and does not ask whether there is as much.
+Kernels may crash on empty tensors, and need memory for large ones. Shape inference works in both cases. If a model
+reads a table at indices that follow from sizes alone, such as positions, the size of the table limits these sizes.
+TensorFlow infers the shape of the result, but does not compare the indices with the size of the table.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from keras_pe.export.model.watch.nesting import FlatModel, PartialShape
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.model.watch.traceable import needed_nodes, operators_before, steps_as_rows, traced_flat
 
-# Operators that return the shape that their arguments have together, in their dtype.
+# Operators that return the broadcast shape and the dtype of their arguments.
 _ELEMENTWISE = """
     Abs Add AddV2 BiasAdd Div DivNoNan Elu Erf Exp Expm1 Floor Identity LeakyRelu Log Log1p LogicalAnd LogicalNot
     LogicalOr LogSoftmax Maximum Minimum Mul MulNoNan Neg Pow RealDiv Reciprocal Relu Relu6 Rsqrt Selu Sigmoid Softmax
@@ -23,14 +23,14 @@ _ELEMENTWISE = """
 """
 _KEEPING_SHAPE = frozenset(_ELEMENTWISE.split())
 
-_LARGE = 5040  # a size that most numbers divide
+_LARGE = 5040  # a multiple of most small numbers
 
 
 def shape_graph(graph: Any, inputs: Collection[str], kept: Collection[str]) -> Any:
-    """Returns a `GraphDef` with all that depends on the inputs, and what those shapes follow from.
+    """Returns a `GraphDef` with the operators that depend on the inputs, and the operators that determine their shapes.
 
-    Numbers that are computed of weights alone become placeholders, one of each shape: they say nothing about a size.
-    Equal constants become one. What has the shape of the one tensor that it is computed from, is that tensor.
+    Values that depend on weights only become placeholders, one for each shape, since they do not affect sizes. Equal
+    constants become one. A tensor that is computed from one tensor, with the shape of that tensor, is replaced by it.
 
     Args:
         graph: A `tf.Graph` in which weights are placeholders.
@@ -42,11 +42,11 @@ def shape_graph(graph: Any, inputs: Collection[str], kept: Collection[str]) -> A
     followers, weights = set(inputs), set[str]()
     shapes: dict[tuple[Any, ...], str] = {}
     merged: dict[str, str] = {}
-    for operator in graph.get_operations():  # in the order in which they were made: what is read comes before
+    for operator in graph.get_operations():  # in the order of creation: an operator's inputs come first
         name, sources = operator.name, {tensor.op.name for tensor in operator.inputs}
         if name in followers or not sources.isdisjoint(followers):
             followers.add(name)
-            if name not in kept and (source := _of_the_same_shape(operator, followers, merged)):
+            if name not in kept and (source := _find_same_shape(operator, followers, merged)):
                 merged[name] = source
         elif operator.type == "Placeholder" or not sources.isdisjoint(weights):
             weights.add(name)
@@ -72,7 +72,7 @@ def shape_graph(graph: Any, inputs: Collection[str], kept: Collection[str]) -> A
 
 
 def _part(definition: Any, names: Iterable[str]) -> Any:
-    """Returns a `GraphDef` of some operators and all that they are computed from."""
+    """Returns a `GraphDef` of operators and of all operators before them."""
     import tensorflow as tf
 
     needed = needed_nodes(definition.node, names)
@@ -80,19 +80,19 @@ def _part(definition: Any, names: Iterable[str]) -> Any:
     found.node.extend(node for node in definition.node if node.name in needed)
     for node in found.node:
         node.input[:] = [source for source in node.input if not source.startswith("^")]
-        node.attr.pop("_class", None)  # may name an operator that goes
+        node.attr.pop("_class", None)  # may name a removed operator
     return found
 
 
-def _of_the_same_shape(operator: Any, followers: Collection[str], merged: Mapping[str, str]) -> str | None:
-    """Returns the name of the tensor that an operator's result has the shape of, whatever the sizes; None for most.
+def _find_same_shape(operator: Any, followers: Collection[str], merged: Mapping[str, str]) -> str | None:
+    """Returns the name of an input whose shape equals the shape of the operator's result for all sizes, or None.
 
-    A result whose shape is known in full may hold sizes: it is left alone, since its numbers matter.
+    Returns None for a result with a fully known shape, since it may contain sizes, so that its values matter.
     """
     (result, *more) = operator.outputs or [None]
     if operator.type not in _KEEPING_SHAPE or more or result.shape.rank is None or result.shape.is_fully_defined():
         return None
-    names = {_named(x, merged): x for x in operator.inputs if x.op.name in followers}
+    names = {_source_name(x, merged): x for x in operator.inputs if x.op.name in followers}
     others = [x.shape for x in operator.inputs if x.op.name not in followers]
     ((name, source), *more) = names.items()
     if more or source.shape.rank is None or not all(_broadcasts_into(shape, source.shape) for shape in others):
@@ -100,13 +100,13 @@ def _of_the_same_shape(operator: Any, followers: Collection[str], merged: Mappin
     return name
 
 
-def _named(tensor: Any, merged: Mapping[str, str]) -> str:
+def _source_name(tensor: Any, merged: Mapping[str, str]) -> str:
     name = tensor.name.removesuffix(":0")
     return merged.get(name, name)
 
 
 def _broadcasts_into(shape: Any, other: Any) -> bool:
-    """Whether a shape, broadcast to another, is that one, whatever the sizes that are not known."""
+    """Whether a shape broadcast to another shape equals the other shape, for all unknown sizes."""
     if not shape.is_fully_defined() or shape.rank > other.rank:
         return False
     last = other.as_list()[other.rank - shape.rank :]
@@ -114,7 +114,7 @@ def _broadcasts_into(shape: Any, other: Any) -> bool:
 
 
 def _is_number_of_known_shape(tensors: Any) -> bool:
-    """Whether it is one tensor of floating-point numbers, no single one: that may be a scale of sizes."""
+    """Whether there is one tensor of floats with known sizes. A scalar does not count: it may be a scale of sizes."""
     return (
         len(tensors) == 1
         and tensors[0].dtype.is_floating
@@ -126,16 +126,16 @@ def _is_number_of_known_shape(tensors: Any) -> bool:
 class SymbolicShapes:
     """Calls the model on symbolic tensors of static shapes, on any backend."""
 
-    table_sizes: tuple[int, ...] = ()  # nothing tells where a table is read
+    table_sizes: tuple[int, ...] = ()  # symbolic tensors do not show reads of tables
 
     def __init__(self, model: FlatModel) -> None:
         self._model = model
 
     def __call__(self, shapes: Sequence[PartialShape]) -> list[PartialShape | None]:
-        """Returns the shapes of the outputs, `None` where a size is not known.
+        """Returns the shapes of the outputs, with `None` for unknown sizes.
 
         Raises:
-            Exception: Whatever the layers raise if they do not take these shapes.
+            Exception: Any error of the layers if they refuse these shapes.
         """
         import keras
 
@@ -150,17 +150,17 @@ class SymbolicShapes:
 
 
 class GraphShapes:
-    """Traces the model once with dynamic dimensions, and has TensorFlow infer the graph anew for each question.
+    """Traces the model once with dynamic dimensions. TensorFlow infers the shapes of the graph again for each call.
 
     Attributes:
-        table_sizes: Of the tables that it reads, where they may end; least first.
+        table_sizes: The sizes of the tables that the model reads, at which a range may end; least first.
     """
 
     def __init__(self, model: FlatModel) -> None:
-        """Traces the model, its variables as placeholders: a graph that is read back knows no shapes of variables.
+        """Traces the model with placeholders for variables, since an imported graph has no shapes of variables.
 
         Raises:
-            Exception: Whatever the layers raise where a size is not known.
+            Exception: Any error of the layers, for example because of an unknown size.
         """
         import tensorflow as tf
 
@@ -179,18 +179,18 @@ class GraphShapes:
         sizes = {size for operator, _ in reads for size in operator.inputs[0].shape.as_list() if size is not None}
         self.table_sizes = tuple(sorted(sizes))
         self._excesses = _add_excesses(graph, reads)
-        # Of what excesses are computed from the numbers matter, not only the shapes.
+        # The operators that compute excesses stay, since their values matter, not only their shapes.
         counting = operators_before(map(graph.get_tensor_by_name, self._excesses), _SIZES)
         kept = {name.partition(":")[0] for name in self._outputs} | {each.name for each in counting if each.inputs}
         self._definition = shape_graph(graph, self._inputs, kept)
 
     def __call__(self, shapes: Sequence[PartialShape]) -> list[PartialShape | None]:
-        """Returns the shapes of the outputs, `None` where a size or the number of dimensions is not known.
+        """Returns the shapes of the outputs, with `None` for an unknown size, or for a whole shape of unknown rank.
 
         Raises:
-            ValueError: If the shapes do not go together, leave nothing of a tensor, or ask more of a table than it has.
+            ValueError: If the shapes do not match, a tensor becomes empty, or a read exceeds its table.
         """
-        graph = self._imported(shapes)
+        graph = self._import_graph(shapes)
         for name, reader in self._excesses.items():
             if graph.get_tensor_by_name(name).shape.num_elements():
                 raise ValueError(f"{reader!r} reads past the end of its table")
@@ -200,8 +200,8 @@ class GraphShapes:
         found = (graph.get_tensor_by_name(name).shape for name in self._outputs)
         return [None if shape.rank is None else tuple(shape.as_list()) for shape in found]
 
-    def _imported(self, shapes: Sequence[PartialShape]) -> Any:
-        """Returns the graph with these shapes of the inputs, as far as it has them, and all others inferred."""
+    def _import_graph(self, shapes: Sequence[PartialShape]) -> Any:
+        """Returns the graph with these shapes for the inputs that it contains. TensorFlow infers all other shapes."""
         import tensorflow as tf
 
         asked = dict(zip(self._inputs, shapes, strict=True))
@@ -214,25 +214,25 @@ class GraphShapes:
 
     @cached_property
     def _always_empty(self) -> set[str]:
-        """The names of the tensors without an element whatever the sizes: there is none at large sizes either."""
+        """The names of the tensors that are empty for all sizes: they are empty at large sizes too."""
         dynamic = (self._function.graph.get_tensor_by_name(f"{name}:0").shape.as_list() for name in self._inputs)
         shapes = [tuple(_LARGE if size is None else size for size in shape) for shape in dynamic]
         known = set(_empty_tensors(self._function.graph))
         with contextlib.suppress(ValueError):  # sizes that must differ, or end
-            known |= set(_empty_tensors(self._imported(shapes)))
+            known |= set(_empty_tensors(self._import_graph(shapes)))
         return known
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """Returns the outputs, flat: a loop over many steps takes a fraction of the time that it takes eagerly.
+        """Returns the outputs, flat. A loop over many steps is much faster in the graph than eagerly.
 
         Raises:
-            Exception: Whatever the kernels raise.
+            Exception: Any error of the kernels.
         """
         return list(self._function(*arrays, *(variable.value for variable in self._variables)))
 
 
 def _empty_tensors(graph: Any) -> Iterator[str]:
-    """Yields the names of the tensors without an element, of which there may be some whatever the sizes."""
+    """Yields the names of the empty tensors of floats. Some may be empty for all sizes."""
     for operator in graph.get_operations():
         for tensor in operator.outputs:
             if tensor.dtype.is_floating and tensor.shape.rank and 0 in tensor.shape.as_list():
@@ -240,11 +240,11 @@ def _empty_tensors(graph: Any) -> Iterator[str]:
 
 
 _SIZES = ("Shape", "ShapeN", "Size", "Rank")  # operators whose results follow from sizes
-_ANY = 2**31 - 1  # in the place of a size that is not known
+_ANY = 2**31 - 1  # replaces an unknown size
 
 
 def _table_reads(graph: Any) -> list[tuple[Any, Sequence[Any]]]:
-    """Returns what reads or cuts a tensor where sizes say, and the tensors that say where."""
+    """Returns the operators that read or cut a tensor at indices computed from sizes, and the index tensors."""
     found = []
     for operator in graph.get_operations():
         if operator.type in ("Slice", "StridedSlice", "GatherV2") and operator.inputs[0].shape.rank is not None:
@@ -255,11 +255,11 @@ def _table_reads(graph: Any) -> list[tuple[Any, Sequence[Any]]]:
 
 
 def _add_excesses(graph: Any, reads: Iterable[tuple[Any, Sequence[Any]]]) -> dict[str, str]:
-    """Adds to a `tf.Graph` what tells how much more is read of its tables than they have.
+    """Adds tensors to a `tf.Graph` whose lengths are the numbers of entries that are read past the end of a table.
 
     Returns:
-        The names of new tensors, and of the operator that reads for each: one that has an element reads past the end.
-        Their shapes say so where those of the inputs are known.
+        The name of each new tensor, with the name of the operator that reads. The tensor is not empty if the operator
+        reads past the end. Its shape can be inferred from the shapes of the inputs.
     """
     import tensorflow as tf
 
@@ -268,13 +268,13 @@ def _add_excesses(graph: Any, reads: Iterable[tuple[Any, Sequence[Any]]]) -> dic
         sizes: list[int | None] = operator.inputs[0].shape.as_list()
         if operator.type == "GatherV2":
             indices, axis = places[0], tf.get_static_value(places[1])
-            # Two dynamic sizes make a matrix of distances between positions, which is computed at some expense.
+            # Indices with two dynamic sizes are a matrix, such as distances of positions, which is slow to compute.
             is_row = indices.shape.rank is not None and indices.shape.as_list().count(None) < 2
             sizes = [sizes[int(axis)] if is_row and axis is not None else None]
         if operator.type == "StridedSlice" or all(size is None for size in sizes):
             continue
         with graph.as_default():
-            # TensorFlow computes numbers that follow from sizes where a shape depends on them: here that of zeros.
+            # TensorFlow computes values that follow from sizes if a shape depends on them: here the shape of zeros.
             ends = sum(places) if operator.type == "Slice" else tf.maximum(tf.reduce_max(places[0]), 0) + 1
             known = tf.constant([_ANY if size is None else size for size in sizes], ends.dtype)
             excess = tf.reduce_max(tf.maximum(tf.reshape(ends, [-1]) - known, 0))

@@ -8,18 +8,18 @@ from keras_pe.export.model.sizes.dimensions import (
     SizeRange,
     all_dimensions,
     checked_sizes,
-    counted,
     describe_dimensions,
     dimensions_from_json,
     dimensions_to_json,
-    fitted,
+    fit_sizes,
+    sizes_from_counts,
     sizes_in_words,
     spread,
 )
 
 
 def lengths(**ranges: SizeRange) -> dict[str, Dimension]:
-    return {name: Dimension(Kind.told_by(name) or Kind.LENGTH, name, own) for name, own in ranges.items()}
+    return {name: Dimension(Kind.from_prefix(name) or Kind.LENGTH, name, own) for name, own in ranges.items()}
 
 
 def test_sizes_are_unlike_each_other_and_far_apart() -> None:
@@ -27,8 +27,8 @@ def test_sizes_are_unlike_each_other_and_far_apart() -> None:
     assert spread(known, 3, 11) == {"batch": 3, "height": 32, "width": 64}
     assert spread(known, 5, 67, 3) == {"batch": 5, "height": 96, "width": 128}
     short = lengths(length=SizeRange(1, 1, 2), other=SizeRange(1, 1, 2))
-    assert fitted(short, {"length": 9, "other": 9}) == {"length": 2, "other": 2}
-    assert counted(lengths(rows=SizeRange(8, 8)), {"rows": 3}) == {"rows": 24}
+    assert fit_sizes(short, {"length": 9, "other": 9}) == {"length": 2, "other": 2}
+    assert sizes_from_counts(lengths(rows=SizeRange(8, 8)), {"rows": 3}) == {"rows": 24}
 
 
 def test_a_batch_is_one_whatever_it_is_called() -> None:

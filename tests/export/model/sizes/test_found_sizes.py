@@ -369,5 +369,5 @@ def test_a_model_that_returns_no_values_is_told_what_it_is_made_of() -> None:
     x = keras.Input((3,), name="x")
     # Both functions capture x from outside
     model = keras.Model(x, ops.cond(ops.sum(x) > 0, lambda: x * 2, lambda: x - 1))
-    with pytest.raises(ValueError, match=r"output that stays symbolic.*put it into the `call` of a layer"):
+    with pytest.raises(ValueError, match="symbolic"):
         model_signature(model)
