@@ -17,7 +17,7 @@ from keras_pe.export.graph.tensorflow_internals import optimize_graph, with_cons
 from keras_pe.export.graph.tracing import Trace
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.onnx.handlers import all_handlers, opsets
-from keras_pe.export.onnx.precomputed import with_values
+from keras_pe.export.onnx.precomputed import precompute_nodes
 from keras_pe.export.onnx.tf2onnx_door import (
     FailedError,
     convert_graph,
@@ -51,8 +51,8 @@ def convert(trace: Trace, opset: int, model: Any) -> Any:
         handlers={**all_handlers(opset), **lookup_handlers(trace)},
     )
     try:
-        proto = _written(write, inline(trace), trace)
-        return proto if opset in opsets.WRITTEN else _at_version(proto, opset)
+        proto = _convert_or_precompute(write, inline(trace), trace)
+        return proto if opset in opsets.WRITTEN else _convert_version(proto, opset)
     except FailedError as error:
         raise unsupported_error(error.failures, trace, model) from error
     except Exception as error:  # the libraries may raise any error
@@ -70,7 +70,7 @@ def _refuse_float8(model: Any) -> None:
             raise UnsupportedError(Format.ONNX, model.name, reason, layer=layer.name)
 
 
-def _written(write: Callable[[Any], Any], definition: Any, trace: Trace) -> Any:
+def _convert_or_precompute(write: Callable[[Any], Any], definition: Any, trace: Trace) -> Any:
     """Returns the ONNX model. Operators without an ONNX form are computed in advance if they depend only on weights.
 
     Raises:
@@ -80,13 +80,13 @@ def _written(write: Callable[[Any], Any], definition: Any, trace: Trace) -> Any:
         try:
             return write(definition)
         except FailedError as error:
-            changed = with_values(definition, trace.weights, [failure.node for failure in error.failures])
+            changed = precompute_nodes(definition, trace.weights, [failure.node for failure in error.failures])
             if changed is None:
                 raise
             definition = changed
 
 
-def _at_version(proto: Any, opset: int) -> Any:
+def _convert_version(proto: Any, opset: int) -> Any:
     """Converts the model to an opset that tf2onnx cannot write, in which the later operators belong to ONNX."""
     import onnx.version_converter
 
@@ -128,7 +128,7 @@ _CONTROL_FLOW = ("While", "StatelessWhile", "If", "StatelessIf")
 
 def inline(trace: Trace) -> Any:
     """Returns a `GraphDef` for the outputs of a trace. Loops and branches stay operators with bodies."""
-    definition = _frozen(trace)
+    definition = _freeze_variables(trace)
     _keep_shapes_of_lookups(definition, trace.function.graph)
     for nodes in [definition.node, *(function.node_def for function in definition.library.function)]:
         for node in nodes:
@@ -147,7 +147,7 @@ def inline(trace: Trace) -> Any:
     return definition
 
 
-def _frozen(trace: Trace) -> Any:
+def _freeze_variables(trace: Trace) -> Any:
     """Returns the `GraphDef` of the function, with constants for the variables that are not weights of the trace."""
     import tensorflow as tf
 

@@ -131,7 +131,7 @@ def _declare_weights_as_inputs(graph: Any) -> None:
     graph.initializer.extend(stored)
 
 
-def _without_kernel(operator: str, node: str, layers: Sequence[Any]) -> UnsupportedError:
+def _missing_kernel_error(operator: str, node: str, layers: Sequence[Any]) -> UnsupportedError:
     """Returns the error for a valid file with an operator that ONNX Runtime has no kernel for."""
     dtypes = sorted({str(layer.compute_dtype) for layer in layers if layer.compute_dtype} - {"float32"})
     reason = f"ONNX Runtime has no kernel of operator {operator!r} for the number type of node {node!r}."
@@ -172,7 +172,7 @@ def check_file(layers: Sequence[Any], file: Path, runner: Worker, reference: Ker
     except (DisagreementError, InvalidArtifactError) as error:
         missing = _NO_KERNEL.search(error.reason)
         if missing:
-            raise _without_kernel(missing[1], missing[2], layers) from error
+            raise _missing_kernel_error(missing[1], missing[2], layers) from error
         found = _optimization_at_fault(mapped, reference)
         if found is None:
             raise

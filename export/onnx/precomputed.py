@@ -10,7 +10,7 @@ from keras_pe.export.graph.tracing import Weight
 from keras_pe.export.model.watch.traceable import needed_nodes
 
 
-def with_values(definition: Any, weights: Iterable[Weight], names: Iterable[str]) -> Any | None:
+def precompute_nodes(definition: Any, weights: Iterable[Weight], names: Iterable[str]) -> Any | None:
     """Returns a graph in which tensors that depend only on weights are constants; None if there are no such tensors.
 
     Args:
@@ -28,7 +28,7 @@ def with_values(definition: Any, weights: Iterable[Weight], names: Iterable[str]
         sources = (name for name in needed_nodes(definition.node, [tensor]) if nodes[name].op == "Placeholder")
         return all(name in arguments for name in sources)
 
-    named = _in_graph(definition, set(names))
+    named = _find_graph_nodes(definition, set(names))
     dropped = set(filter(is_known, named))
     wanted = {
         _full(tensor): None
@@ -60,7 +60,7 @@ def with_values(definition: Any, weights: Iterable[Weight], names: Iterable[str]
     return changed
 
 
-def _in_graph(definition: Any, names: Collection[str]) -> set[str]:
+def _find_graph_nodes(definition: Any, names: Collection[str]) -> set[str]:
     """Returns the names of nodes in the graph. A node in a body is replaced by the loop or branch of the body."""
     return {
         node.name

@@ -78,7 +78,7 @@ def convert_graph(
     import tensorflow as tf
     from tf2onnx import tfonnx
 
-    with _LOCK, repaired(handlers), _collected_failures() as failures:
+    with _LOCK, repaired(handlers), _collect_failures() as failures:
         try:
             with tf.device("/cpu:0"), tf.Graph().as_default() as graph:
                 tf.import_graph_def(definition, name="")
@@ -97,7 +97,7 @@ def convert_graph(
                 converted.topological_sort(converted.get_nodes())
                 return converted.make_model("")
         except Exception as error:
-            raise FailedError(failures or [_at_fault(error) or _failure_of_graph(error)]) from error
+            raise FailedError(failures or [_find_failed_operator(error) or _failure_of_graph(error)]) from error
         raise FailedError(failures)
 
 
@@ -126,7 +126,7 @@ def _mark(graph: Any, nodes: list[Any]) -> list[Any]:
     return nodes
 
 
-def _at_fault(error: BaseException) -> Failure | None:
+def _find_failed_operator(error: BaseException) -> Failure | None:
     """Returns the operator that tf2onnx was converting when it raised an error; None if the operator is unknown.
 
     The operator is the first TensorFlow operation or tf2onnx node in the frames of the traceback, innermost first. A
@@ -154,7 +154,7 @@ def _failure_of_graph(error: BaseException) -> Failure:
 
 
 @contextlib.contextmanager
-def _collected_failures() -> Iterator[list[Failure]]:
+def _collect_failures() -> Iterator[list[Failure]]:
     """Collects the failures that tf2onnx logs, and silences its log."""
     failures: list[Failure] = []
     thread = threading.get_ident()
@@ -171,7 +171,7 @@ def _collected_failures() -> Iterator[list[Failure]]:
                 cause = record.exc_info[1] if record.exc_info else None
                 failures.append(Failure(str(arguments[0]), op_type, f" in this use: {first_line(cause)}"))
             elif record.msg.startswith("rewriter") and (error := sys.exc_info()[1]) is not None:
-                failures.append(_at_fault(error) or _failure_of_graph(error))
+                failures.append(_find_failed_operator(error) or _failure_of_graph(error))
 
     logger = logging.getLogger("tf2onnx")
     before = logger.handlers, logger.propagate, logger.level

@@ -26,7 +26,7 @@ def transpose(ctx: Replacement, pairs: str, order: str) -> str:
 def concatenate(ctx: Replacement, *inputs: str) -> str:
     """Concatenates along an axis, counted from the first."""
     *pairs, axis = inputs
-    return ctx.emit("Concat", *pairs, axis=_from_beginning(ctx, axis, ctx.rank(ctx.outputs[0])))
+    return ctx.emit("Concat", *pairs, axis=_positive_axis(ctx, axis, ctx.rank(ctx.outputs[0])))
 
 
 @complex_handler("Pack")
@@ -39,7 +39,7 @@ def stack(ctx: Replacement, *pairs: str) -> str:
 @complex_handler("ExpandDims")
 def expand(ctx: Replacement, pairs: str, axis: str) -> str:
     """Inserts an axis, counted from the first."""
-    return ctx.emit("Unsqueeze", pairs, [_from_beginning(ctx, axis, ctx.rank(ctx.outputs[0]))])
+    return ctx.emit("Unsqueeze", pairs, [_positive_axis(ctx, axis, ctx.rank(ctx.outputs[0]))])
 
 
 @complex_handler("Squeeze")
@@ -68,8 +68,8 @@ def strided_slice(ctx: Replacement, pairs: str, begin: str, end: str, strides: s
     axes = kept + behind * (ctx.rank(pairs) - 1 - steps.size)
     steps, first, last, single = (each[kept] for each in (steps, *masks[:-1]))
     begin, end = (ctx.emit("Gather", ctx.cast(name, "int64"), kept) for name in (begin, end))
-    start = _unless(ctx, first, np.where(steps > 0, 0, _END), begin)
-    stop = _unless(ctx, last, np.where(steps > 0, _END, -_END), end)
+    start = _select_constant(ctx, first, np.where(steps > 0, 0, _END), begin)
+    stop = _select_constant(ctx, last, np.where(steps > 0, _END, -_END), end)
     next_one = ctx.emit("Add", start, np.ones_like(steps))
     is_last = ctx.emit("Equal", start, -np.ones_like(steps))
     after = ctx.emit("Where", is_last, np.full_like(steps, _END), next_one)
@@ -84,7 +84,7 @@ def gather(ctx: Replacement, pairs: str, indices: str, axis: str) -> str:
     """Gathers entries along an axis, counted from the first."""
     if ctx.attribute("batch_dims", 0):
         raise ValueError("A gather with batch_dims has no ONNX form for complex numbers.")
-    place = _from_beginning(ctx, axis, ctx.rank(pairs) - 1)
+    place = _positive_axis(ctx, axis, ctx.rank(pairs) - 1)
     return ctx.emit("Gather", pairs, ctx.cast(indices, "int64"), axis=place)
 
 
@@ -103,11 +103,11 @@ def select(ctx: Replacement, condition: str, *both: str) -> str:
     return ctx.emit("Where", last, *both)
 
 
-def _unless(ctx: Replacement, mask: np.ndarray, value: np.ndarray, otherwise: str) -> str:
+def _select_constant(ctx: Replacement, mask: np.ndarray, value: np.ndarray, otherwise: str) -> str:
     """Writes the value where the mask is true, and the other tensor elsewhere."""
     return ctx.emit("Where", ctx.constant(mask, "bool"), value, otherwise)
 
 
-def _from_beginning(ctx: Replacement, axis: str, rank: int) -> int:
+def _positive_axis(ctx: Replacement, axis: str, rank: int) -> int:
     """Returns an axis counted from the first. The rank does not count the axis of pairs."""
     return int(ctx.constant_value(axis).item()) % rank

@@ -26,7 +26,7 @@ def complex_handler(*operators: str) -> Callable[[Handler], Handler]:
 
     def register(function: Handler) -> Handler:
         def handle_pairs(ctx: Replacement, *inputs: str) -> str | Sequence[str] | None:
-            result, (output,) = function(ctx, *(_as_pairs(ctx, name) for name in inputs)), ctx.outputs
+            result, (output,) = function(ctx, *(_convert_to_pairs(ctx, name) for name in inputs)), ctx.outputs
             if (kind := ctx.onnx_dtype(output)) in _PARTS:
                 shape = ctx.shape(output)
                 ctx.declare(output, None if shape is None else [*shape, 2], _PARTS[kind])
@@ -38,7 +38,7 @@ def complex_handler(*operators: str) -> Callable[[Handler], Handler]:
     return register
 
 
-def _as_pairs(ctx: Replacement, name: str) -> str:
+def _convert_to_pairs(ctx: Replacement, name: str) -> str:
     """Returns an input as pairs; a complex constant is not pairs yet."""
     value = ctx.value(name)
     if value is None or value.dtype.kind != "c":

@@ -45,7 +45,7 @@ def gradient(ctx: Replacement, sizes: str, kernel: str, images: str, *bias: str)
     result = _cut(ctx, whole, wanted, axes, is_same)
     for each in bias:  # the padded zeros get the bias too
         result = ctx.emit("Add", result, ctx.emit("Unsqueeze", each, range(1, rank + 1)))
-    return _as_given(ctx, result, rank, is_last)
+    return _restore_layout(ctx, result, rank, is_last)
 
 
 def transposed_convolution(
@@ -79,7 +79,7 @@ def transposed_convolution(
     cut = {"pads": [*before, *after], "output_padding": added}
     inputs = [*_channels_first(ctx, images, kernel, is_last), *bias]
     result = ctx.emit("ConvTranspose", *inputs, strides=strides, dilations=dilations, **cut)
-    return _as_given(ctx, result, len(axes), is_last)
+    return _restore_layout(ctx, result, len(axes), is_last)
 
 
 def _axes(ctx: Replacement, kernel: str, strides: list[int], dilations: list[int]) -> list[_Axis]:
@@ -94,7 +94,7 @@ def _channels_first(ctx: Replacement, images: str, kernel: str, is_last: bool) -
     return ctx.emit("Transpose", images, perm=[0, rank + 1, *range(1, rank + 1)]) if is_last else images, kernel
 
 
-def _as_given(ctx: Replacement, images: str, rank: int, is_last: bool) -> str:
+def _restore_layout(ctx: Replacement, images: str, rank: int, is_last: bool) -> str:
     return ctx.emit("Transpose", images, perm=[0, *range(2, rank + 2), 1]) if is_last else images
 
 

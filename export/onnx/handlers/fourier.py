@@ -89,7 +89,7 @@ class _Transform:
         return self.ctx.emit("DFT", x, _scalar(self.ctx, size), axis=self.rank, inverse=int(is_inverse))
 
     def _first_sums(self, sums: str) -> str:
-        return _first(self.ctx, sums, self.count, self.rank)
+        return _slice_first(self.ctx, sums, self.count, self.rank)
 
     def _chirp(self, x: str) -> str:
         """Writes Bluestein's algorithm: 2jk is j**2 + k**2 - (k - j)**2, so the sums are a convolution with a chirp.
@@ -137,7 +137,7 @@ def _scalar(ctx: Replacement, size: _Size) -> str:
     return ctx.constant(size, "int64") if isinstance(size, int) else size
 
 
-def _first(ctx: Replacement, x: str, count: _Size, axis: int) -> str:
+def _slice_first(ctx: Replacement, x: str, count: _Size, axis: int) -> str:
     """Writes the first entries along an axis."""
     shape = ctx.shape(x)
     if shape is not None and shape[axis] == count:
@@ -149,7 +149,7 @@ def _first(ctx: Replacement, x: str, count: _Size, axis: int) -> str:
 @complex_handler("FFT", "IFFT")
 def fft(ctx: Replacement, pairs: str) -> str:
     """Writes the transform of the last axis."""
-    return _along(ctx, pairs, -1)
+    return _transform_axis(ctx, pairs, -1)
 
 
 @complex_handler("FFT2D", "IFFT2D")
@@ -157,8 +157,8 @@ def fft2(ctx: Replacement, pairs: str) -> str:
     """Writes the transform of the last axis, then of the axis before."""
     rank = ctx.rank(ctx.outputs[0])
     swap = [*range(rank - 2), rank - 1, rank - 2, rank]
-    rows = _along(ctx, pairs, -1)
-    columns = _along(ctx, ctx.emit("Transpose", rows, perm=swap), -2)
+    rows = _transform_axis(ctx, pairs, -1)
+    columns = _transform_axis(ctx, ctx.emit("Transpose", rows, perm=swap), -2)
     return ctx.emit("Transpose", columns, perm=swap)
 
 
@@ -167,7 +167,7 @@ def rfft(ctx: Replacement, signal: str, fft_length: str) -> str:
     """Writes the transform of a real signal without the mirrored half."""
     rank, length = ctx.rank(ctx.outputs[0]), _length(ctx, fft_length)
     transform = _Transform(ctx, rank, length, length, _bins(ctx, length), is_of_reals=True)
-    return transform.write(_first(ctx, signal, length, rank - 1))
+    return transform.write(_slice_first(ctx, signal, length, rank - 1))
 
 
 @complex_handler("IRFFT")
@@ -175,7 +175,7 @@ def irfft(ctx: Replacement, pairs: str, fft_length: str) -> str:
     """Writes the real signal of half a spectrum; a bin with a mirror image counts twice."""
     rank, length = ctx.rank(ctx.outputs[0]), _length(ctx, fft_length)
     bins = _bins(ctx, length)
-    spectrum = _first(ctx, pairs, bins, rank - 1)
+    spectrum = _slice_first(ctx, pairs, bins, rank - 1)
     place = ctx.emit("Range", 0, _scalar(ctx, bins), 1)
     middle = ctx.emit("Equal", ctx.emit("Mul", place, 2), length)
     mirrors_itself = ctx.emit("Or", ctx.emit("Equal", place, 0), middle)
@@ -184,7 +184,7 @@ def irfft(ctx: Replacement, pairs: str, fft_length: str) -> str:
     return _Transform(ctx, rank, length, bins, length, is_inverse=True, is_real=True).write(weighted)
 
 
-def _along(ctx: Replacement, pairs: str, axis: int) -> str:
+def _transform_axis(ctx: Replacement, pairs: str, axis: int) -> str:
     """Writes the transform of the last axis of pairs; its size is the size of an axis of the output."""
     output = ctx.outputs[0]
     size: _Size = int(ctx.known_shape(output)[axis])

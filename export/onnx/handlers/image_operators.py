@@ -188,7 +188,7 @@ def bicubic(ctx: Replacement, images: str, size: str) -> str:
         step = ctx.emit("Round", ctx.emit("Mul", ctx.emit("Sub", place, below), _STEPS))
         weights = ctx.emit("Gather", ctx.constant(_cubic_table(), "float32"), ctx.cast(step, "int64"))
         taps = ctx.emit("Add", _column(ctx, below), ctx.constant(_AROUND, "float32"))
-        indices = _between(ctx, taps, 0, ctx.emit("Sub", old, 1))
+        indices = _clip(ctx, taps, 0, ctx.emit("Sub", old, 1))
         # Pixels outside the image have no weight. The weights of the others are normalized.
         weights = ctx.emit("Where", ctx.emit("Equal", indices, taps), weights, 0)
         images = _weighted_mean(ctx, images, indices, weights, axis)
@@ -237,16 +237,14 @@ def scale_and_translate(ctx: Replacement, images: str, size: str, scale: str, tr
         reach = ctx.emit("Mul", stretch, _RADIUS[kernel])
         first = ctx.emit("Ceil", ctx.emit("Sub", ctx.emit("Sub", place, reach), 0.5))
         most = ctx.emit("Add", ctx.emit("Mul", ctx.emit("Ceil", reach), 2), 1)
-        taps = ctx.emit(
-            "Add", _column(ctx, _between(ctx, first, 0, last_pixel)), _count(ctx, ctx.emit("Min", most, old))
-        )
+        taps = ctx.emit("Add", _column(ctx, _clip(ctx, first, 0, last_pixel)), _count(ctx, ctx.emit("Min", most, old)))
         indices = ctx.emit("Min", taps, last_pixel)
         distance = ctx.emit("Abs", ctx.emit("Sub", ctx.emit("Add", taps, 0.5), _column(ctx, place)))
         weights = _kernel(ctx, kernel, ctx.emit("Div", distance, stretch))
         weights = ctx.emit("Where", ctx.emit("Equal", indices, taps), weights, 0)
         images = _weighted_mean(ctx, images, indices, weights, axis)
         # A position outside the old image is black.
-        inside = ctx.emit("Equal", place, _between(ctx, place, 0, old))
+        inside = ctx.emit("Equal", place, _clip(ctx, place, 0, old))
         inside = ctx.emit("Unsqueeze", inside, range(1, 4 - axis))
         images = ctx.emit("Where", inside, images, 0)
     return images
@@ -256,7 +254,7 @@ def _column(ctx: Replacement, vector: str) -> str:
     return ctx.emit("Unsqueeze", vector, [1])
 
 
-def _between(ctx: Replacement, x: str, lowest: Operand, highest: Operand) -> str:
+def _clip(ctx: Replacement, x: str, lowest: Operand, highest: Operand) -> str:
     return ctx.emit("Min", ctx.emit("Max", x, lowest), highest)
 
 

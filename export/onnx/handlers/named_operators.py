@@ -86,7 +86,7 @@ def resize(ctx: Replacement, images: str, times: list[int], is_last: bool, is_sm
     return ctx.emit("Transpose", images, perm=[0, 2, 3, 1]) if is_last else images
 
 
-def _as_named(operator: str, ctx: Replacement, x: str, **attributes: Any) -> str:
+def _emit_operator(operator: str, ctx: Replacement, x: str, **attributes: Any) -> str:
     return ctx.emit(operator, x, **attributes)
 
 
@@ -98,7 +98,7 @@ FORMS: dict[str, Callable[..., str | list[str]]] = {
     "GroupNormalization": group_normalization,
     "Gelu": gelu,
     "ConvTranspose": transposed_convolution,
-    **{operator: partial(_as_named, operator) for operator in ("Celu", "HardSigmoid", "HardSwish", "Shrink")},
+    **{operator: partial(_emit_operator, operator) for operator in ("Celu", "HardSigmoid", "HardSwish", "Shrink")},
     "Resize": resize,
     "RotaryEmbedding": lambda ctx, *inputs, **attributes: ctx.emit_later("RotaryEmbedding", *inputs, **attributes),
 }
