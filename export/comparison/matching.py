@@ -34,7 +34,7 @@ def match_inputs(reference: Reference, inputs: Sequence[TensorInfo], path: Path 
     Raises:
         RuntimeRefusedError: If names differ and cannot be matched.
     """
-    order = [] if reference.signature is None else reference.signature.flattened()[0]
+    order = [] if reference.signature is None else reference.signature.flat_names()[0]
     known = {spec.name: spec for spec in reference.inputs}
     wanted = [known[name] for name in order] or list(reference.inputs)
     named = {spec.name for spec in inputs}
@@ -62,7 +62,7 @@ def match_outputs(
     """
     if expected.keys() == answer.keys():
         return ()
-    order = list(expected) if reference.signature is None else reference.signature.flattened()[1]
+    order = list(expected) if reference.signature is None else reference.signature.flat_names()[1]
     wanted = [_info(name, expected[name]) for name in order if name in expected]
     return _match("output", wanted, [_info(*pair) for pair in answer.items()], path) or ()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_pe.export.artifacts.state import state_output
 from keras_pe.export.model.signature.declared import (
-    declared,
+    declared_inputs,
     output_names,
     spec_dtype,
     spec_shape,
@@ -130,7 +130,7 @@ class Border:
         has_free_batch = stateless is not None and stateless.has_free_batch
         inputs = {name: self._input(name, spec, fixed, has_free_batch) for name, spec in specs.items()}
         given = (self._to_model(name, inputs[name], spec_dtype(spec, name), met) for name, spec in specs.items())
-        results, states = _called(model, stateless, with_leaves(arguments, given), self.batch)
+        results, states = _call_model(model, stateless, with_leaves(arguments, given), self.batch)
         own = unique(map(sanitize, output_names(model, results)), taken=[*names, *states, *map(state_output, states)])
         outputs = self._outputs(dict(zip(own, (y for _, y in leaves(results)), strict=True)), met)
         _check_names("layout", self.layout, [*names, *outputs])
@@ -195,7 +195,7 @@ class Border:
 
 def _arguments(model: Any, input_signature: Any) -> tuple[Any, list[str]]:
     """Returns the model's positional arguments, with a spec at each leaf, and the artifact's names of the leaves."""
-    own = declared(model)
+    own = declared_inputs(model)
     if isinstance(input_signature, Signature) or (input_signature is None and not own.is_known):
         signature = model_signature(model, input_signature)
         specs = {spec.name: spec for spec in signature.inputs}
@@ -211,12 +211,14 @@ def _symbol(name: str, spec: Any) -> Any:
     return keras.KerasTensor(shape, spec_dtype(spec, name))
 
 
-def _called(model: Any, stateless: Any, arguments: Any, batch: int | None) -> tuple[Any, dict[str, tuple[Any, Any]]]:
+def _call_model(
+    model: Any, stateless: Any, arguments: Any, batch: int | None
+) -> tuple[Any, dict[str, tuple[Any, Any]]]:
     """Returns the results of a model, and the values of each state before and after the call, by the state's input.
 
     Args:
         model: The model.
-        stateless: The model with its state as arguments; None if its state is no argument.
+        stateless: The model with its state as arguments; None if the state is not an argument.
         arguments: The positional arguments of the model.
         batch: The fixed size of the batch; None if the batch is free.
     """

@@ -15,8 +15,8 @@ _BUILD = (
     "file."
 )
 _PYTORCH = (
-    "Export the PyTorch model with torch.onnx.export, and check that file; or build the model in Keras, assign the "
-    "weights, save it as .keras, and give that file."
+    "Export the PyTorch model with torch.onnx.export, and check that file. Or build the model in Keras, assign the "
+    "weights, save the model as .keras, and give that file."
 )
 _LOAD_CHECKPOINT = (
     "Build the model in Python, restore the checkpoint with tf.train.Checkpoint(model=model).restore(PATH), save it "

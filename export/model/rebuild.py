@@ -197,8 +197,8 @@ def _global_policy(dtype: str) -> Iterator[None]:
 def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
     """Returns a rebuild of the model from its configuration, with equal weights.
 
-    Warnings of the layers' constructors are ignored: the user has seen them when the model was made, and a test suite
-    may turn them into errors.
+    Warnings of the layers' constructors are ignored, since the user has seen them when the model was built. They could
+    also be errors in a test suite.
 
     Args:
         model: A built `keras.Model`.

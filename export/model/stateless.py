@@ -104,7 +104,7 @@ def with_state_as_arguments(model: Any, arguments: Any, taken: Iterable[str]) ->
         ValueError: If a call assigns no variable.
     """
     specs = [spec for _, spec in leaves(arguments)]
-    places = _assigned(model, arguments, specs)
+    places = _assigned_places(model, arguments, specs)
     if not places:
         raise ValueError(
             f"`state` must be left out for a model that keeps no state. Received: {model.name!r}, whose calls assign "
@@ -155,8 +155,8 @@ def _at(model: Any, places: Sequence[_Place]) -> list[Any]:
     return [known[place] for place in places]
 
 
-def _assigned(model: Any, arguments: Any, specs: Sequence[Any]) -> list[_Place]:
-    """Returns the places of the variables that a call assigns values to which depend on inputs or on variables."""
+def _assigned_places(model: Any, arguments: Any, specs: Sequence[Any]) -> list[_Place]:
+    """Returns the places of variables with assigned values that depend on inputs or on variables."""
     found: dict[int, Any] = {}
 
     def call(tensors: Sequence[Any]) -> Any:

@@ -154,7 +154,7 @@ def _fixed_around(
     known = sizes_to_fix(model, signature)
 
     def fix_sizes(names: Collection[str]) -> FixedSizes:
-        cut = signature.fixed({name: known[name].size for name in names})
+        cut = signature.fix_sizes({name: known[name].size for name in names})
         outer = ((renamed.get(spec.name, spec.name), spec.shape) for spec in cut.inputs)
         shapes = tuple((name, border.outer_shape(name, shape)) for name, shape in outer)
         sizes = tuple(known[name] for name in signature.dimensions if name in names)

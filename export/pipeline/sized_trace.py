@@ -33,7 +33,7 @@ def traced_at_sizes(trace: Trace, layers: Sequence[Any], signature: Signature, *
     sizes = {**signature.sizes, **{name: each.size for name, each in known.items()}}
 
     def is_traced(names: Collection[str]) -> bool:
-        return _is_traceable(trace, layers, signature.fixed({name: sizes[name] for name in names}))
+        return _is_traceable(trace, layers, signature.fix_sizes({name: sizes[name] for name in names}))
 
     needed = names_to_fix(signature, is_traced)
     if not needed:

@@ -31,7 +31,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.dependencies import installed_version, keras_backend, require
 from keras_pe.export.errors import DisagreementError, ExportError, ForeignExitError, sentence
 from keras_pe.export.model.rebuild import in_export_precision
-from keras_pe.export.model.signature.declared import declared
+from keras_pe.export.model.signature.declared import declared_inputs
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import dimensions_to_json
 from keras_pe.export.model.watch.known_values import values_to_json
@@ -193,7 +193,7 @@ def _describe_artifact(
     ours = (layer for layer in layers if type(layer).__module__.startswith("keras_pe.layers."))
     told = signature.values.told
     taken = {signature.renamed.get(spec.name, spec.name) for spec in signature.inputs}
-    absent = [name for name in declared(layers[0]).optional if name not in taken]
+    absent = [name for name in declared_inputs(layers[0]).optional if name not in taken]
     from keras_pe.export.model.stateless import exchanged_states  # imports Keras
 
     states = exchanged_states(layers, signature.inputs)

@@ -16,7 +16,7 @@ from keras_pe.export.comparison.references.interface import Interface, transpose
 from keras_pe.export.comparison.references.reference import ArtifactReference, Reference, StoredReference
 from keras_pe.export.model.foreign_file import describe_foreign
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
-from keras_pe.export.model.signature.declared import declared, input_names
+from keras_pe.export.model.signature.declared import declared_inputs, input_names
 from keras_pe.export.model.signature.given import by_name, checked_ranges
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.known_values import KnownValues, values_from_json
@@ -137,7 +137,7 @@ def open_reference(
     else:
         recorded_in = [*recorded_in]
         if input_signature is None and getattr(model, "built", False):
-            input_signature = declared(model).without(absent_inputs(recorded_in))
+            input_signature = declared_inputs(model).without(absent_inputs(recorded_in))
         recorded = recorded_values(recorded_in, input_names(model, input_signature))
         fair = {**recorded.ranges, **ranges}
         given: dict[str, Any] = {"inputs": recorded.examples, "ranges": fair, "fixed": fixed, "compiled": compiled}

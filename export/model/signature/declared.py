@@ -117,7 +117,7 @@ class Inputs:
         return Inputs(self.model, self._structure_without(absent), names)
 
 
-def declared(model: Any) -> Inputs:
+def declared_inputs(model: Any) -> Inputs:
     """Returns the inputs that a model declares."""
     import keras
 
@@ -133,11 +133,11 @@ def _not_known(model: Any) -> str:
     """Returns the reason why the inputs of a model are unknown, and the arguments that describe them."""
     wanted, shape = required_arguments(model), built_shapes(model)
     is_one = isinstance(shape, tuple) and all(dim is None or isinstance(dim, int) for dim in shape)
-    met = f" Keras has noted of its call that {wanted[0]} had the shape {shape}." if wanted and is_one else ""
+    met = f" In the recorded call, {wanted[0]} had the shape {shape}." if wanted and is_one else ""
     return (
-        f"`input_signature` must be given for the subclassed model {model.name!r}, which does not tell its "
-        f"inputs' shapes and dtypes: a keras.InputSpec(shape=..., dtype=...) for each of "
-        f"{', '.join(wanted)}, in a list.{met} Or give an example of them: "
+        f"`input_signature` must be given for the subclassed model {model.name!r}, which does not declare the shapes "
+        "and dtypes of its inputs. It is a list with a keras.InputSpec(shape=..., dtype=...) for each of "
+        f"{', '.join(wanted)}.{met} Or give an example of the inputs: "
         f"inputs={{{', '.join(f'{name!r}: ...' for name in wanted)}}}."
     )
 
@@ -151,7 +151,7 @@ def _with_nones(structure: Any) -> list[Any]:
 
 def input_names(model: Any, input_signature: Any) -> list[str]:
     """Returns the artifact's names of a model's inputs; an empty list if neither model nor signature declares them."""
-    inputs = declared(model)
+    inputs = declared_inputs(model)
     is_known = getattr(model, "built", False) and (input_signature is not None or inputs.is_known)
     return [sanitize(name) for name in inputs.arguments(input_signature)[1]] if is_known else []
 
@@ -259,4 +259,7 @@ def remarks_on_arguments(model: Any, count: int) -> list[str]:
     """
     names = [name for name in inspect.signature(model.call).parameters if name not in _NO_INPUTS][count:]
     rest = ", ".join(map(repr, names))
-    return [f"Its call also takes {rest}, which is no input: give `input_signature` to have it." for _ in names[:1]]
+    return [
+        f"Its call also takes {rest}, which is not an input. Give `input_signature` to make it an input."
+        for _ in names[:1]
+    ]

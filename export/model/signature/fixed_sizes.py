@@ -73,7 +73,7 @@ class FixedSizes:
         said = f"The artifact takes {'; '.join(map(str, self.sizes))}."
         return f"{said} With a free size {self.cause}" if self.cause else said
 
-    def of_inputs(self, inputs: Iterable[TensorInfo]) -> "FixedSizes":
+    def with_inputs(self, inputs: Iterable[TensorInfo]) -> "FixedSizes":
         """Returns a copy with the shapes of these inputs."""
         return replace(self, shapes=tuple((spec.name, spec.shape) for spec in inputs))
 

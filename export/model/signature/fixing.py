@@ -17,8 +17,8 @@ from keras_pe.export.model.watch.nesting import map_leaves
 def sizes_to_fix(model: Any, signature: Signature) -> dict[str, FixedSize]:
     """Returns the size at which each dynamic dimension may be fixed, by name.
 
-    The first known size applies: the caller's, the size in the examples, the size in the call that Keras has recorded,
-    or a size that the model accepts. A dimension with several sizes from the caller or the examples is omitted.
+    The first known size applies: the caller's size, the size in the examples, the size in the recorded call, or a valid
+    size. A dimension with several sizes from the caller or the examples is omitted.
 
     Args:
         model: The Keras model.
@@ -82,7 +82,7 @@ def with_fixed_sizes(model: Any, signature: Signature, sizes: Iterable[FixedSize
     """
     before = () if signature.fixed_sizes is None else signature.fixed_sizes.sizes
     fixed = FixedSizes((*before, *sizes), cause=cause)
-    cut = signature.fixed(fixed.by_name)
+    cut = signature.fix_sizes(fixed.by_name)
     specs = {spec.name: spec for spec in cut.inputs}
     found = find_signature(
         model,
@@ -97,7 +97,7 @@ def with_fixed_sizes(model: Any, signature: Signature, sizes: Iterable[FixedSize
         sizes=found.sizes,
         dimensions=found.dimensions,
         values=replace(signature.values, filling=found.values.filling),
-        fixed_sizes=fixed.of_inputs(cut.inputs),
+        fixed_sizes=fixed.with_inputs(cut.inputs),
     )
 
 

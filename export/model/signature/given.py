@@ -11,7 +11,7 @@ from keras_pe.export.results import Array
 Value = TypeVar("Value")
 
 
-def renamed(given: Mapping[str, Value], portable: Mapping[str, str]) -> dict[str, Value]:
+def rename_inputs(given: Mapping[str, Value], portable: Mapping[str, str]) -> dict[str, Value]:
     """Returns the values by the artifact's names of inputs.
 
     Args:

@@ -9,14 +9,14 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.signature.declared import (
     Inputs,
-    declared,
+    declared_inputs,
     output_names,
     remarks_on_arguments,
     spec_dtype,
     spec_shape,
 )
 from keras_pe.export.model.signature.fixed_sizes import FixedSize, FixedSizes, Origin, fixed_as_given, fixed_between
-from keras_pe.export.model.signature.given import by_name, checked_examples, checked_ranges, renamed
+from keras_pe.export.model.signature.given import by_name, checked_examples, checked_ranges, rename_inputs
 from keras_pe.export.model.signature.recorded import recorded_shapes, recorded_signatures
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Kind, checked_sizes, name_axes
@@ -93,8 +93,10 @@ def find_signature(
     if isinstance(input_signature, Signature):
         if (asked.sizes if fixed is None else fixed.without_fixed(asked.sizes)) or inputs or ranges:
             raise ValueError("`sizes`, `inputs` and `ranges` must be given where the `Signature` is made.")
-        return input_signature if fixed is None else replace(input_signature.fixed(fixed.by_name), fixed_sizes=fixed)
-    own = declared(model)
+        return (
+            input_signature if fixed is None else replace(input_signature.fix_sizes(fixed.by_name), fixed_sizes=fixed)
+        )
+    own = declared_inputs(model)
     if input_signature is not None:
         return _signature(own, asked, input_signature, fixed)
     if own.is_known:
@@ -110,7 +112,7 @@ def find_signature(
             refusal = refusal or (" ".join([str(error), *remarks]), error.__cause__)
             continue
         if sizes_of_call and fixed is None:
-            found = replace(found, fixed_sizes=FixedSizes(tuple(sizes_of_call)).of_inputs(found.inputs))
+            found = replace(found, fixed_sizes=FixedSizes(tuple(sizes_of_call)).with_inputs(found.inputs))
         return replace(found, remarks=(*remarks, *found.remarks))
     if refusal is not None:
         text, cause = refusal
@@ -158,8 +160,8 @@ def _signature(
     vocabularies, remarks = find_vocabularies(flat)
     known = {name: each for name, each in zip(plain, vocabularies, strict=True) if each}
     portable = dict(zip(names, plain, strict=True))
-    fair = checked_ranges(renamed(asked.ranges, portable), plain)
-    values = KnownValues(known, fair, checked_examples([renamed(each, portable) for each in asked.inputs], flat))
+    fair = checked_ranges(rename_inputs(asked.ranges, portable), plain)
+    values = KnownValues(known, fair, checked_examples([rename_inputs(each, portable) for each in asked.inputs], flat))
     try:
         found = find_sizes(flat, values, given)
     except UnknownSizesError as error:
@@ -192,7 +194,7 @@ def _signature(
         {name: old for name, old in called if name != old},
         replace(values, filling=found.filling),
         tuple(remarks),
-        fixed and fixed.of_inputs(named),
+        fixed and fixed.with_inputs(named),
     )
 
 
@@ -265,8 +267,8 @@ def _check_sizes(model: str, given: Mapping[str, Sequence[int]], found: FoundSiz
     if not fixed:
         return
     raise UnknownSizesError(
-        f"{model!r} takes no other size that was asked for than {', '.join(f'{n} {s}' for n, s in fixed.items())}. "
-        f"Fix it: {written_signature(found.shapes, dtypes, fixed)}, or give the sizes that you know: "
+        f"{model!r} accepts only {', '.join(f'{n} {s}' for n, s in fixed.items())} of the tried sizes. "
+        f"Fix the size: {written_signature(found.shapes, dtypes, fixed)}, or give the sizes that you know: "
         f"sizes={ {name: (size,) for name, size in fixed.items()} }."
     )
 

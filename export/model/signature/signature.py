@@ -72,7 +72,7 @@ class Signature(Shown):
         packed: tuple[Any, ...] = map_leaves(self.arguments, lambda name: arrays[name])
         return packed
 
-    def flattened(self) -> tuple[list[str], list[str]]:
+    def flat_names(self) -> tuple[list[str], list[str]]:
         """Returns the names of the inputs and of the outputs, in the order of Keras' own exporters."""
         import keras
 
@@ -96,7 +96,7 @@ class Signature(Shown):
 
         return {spec.name: (static(spec.shape), spec.dtype) for spec in self.inputs}
 
-    def fitted(self, wanted: Mapping[str, int]) -> dict[str, int]:
+    def fit_sizes(self, wanted: Mapping[str, int]) -> dict[str, int]:
         """Returns valid sizes that are close to the wanted sizes and as distinct as these."""
         return fit_sizes(self.dimensions, {**self.sizes, **wanted})
 
@@ -125,7 +125,7 @@ class Signature(Shown):
 
         return replace(self, inputs=cast(self.inputs), outputs=cast(self.outputs))
 
-    def fixed(self, sizes: Mapping[str, int]) -> "Signature":
+    def fix_sizes(self, sizes: Mapping[str, int]) -> "Signature":
         """Returns the signature with sizes in place of some dimensions."""
 
         def cut(specs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:

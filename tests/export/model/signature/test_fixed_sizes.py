@@ -61,5 +61,5 @@ def test_one_given_size_is_that_of_each_axis_of_its_kind_and_several_fix_none() 
     found = fixed_as_given(["x", "ids"], shapes, {"length": (16,)})
     assert found is not None
     assert found.shapes == (("x", (None, 16, 8)), ("ids", (None, 16)))
-    assert found.of_inputs([TensorInfo("x", ("batch", 16, 8), "float32")]).shapes == (("x", ("batch", 16, 8)),)
+    assert found.with_inputs([TensorInfo("x", ("batch", 16, 8), "float32")]).shapes == (("x", ("batch", 16, 8)),)
     assert fixed_as_given(["x", "ids"], shapes, {"length": (16, 32)}) is None

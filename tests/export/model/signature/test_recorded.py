@@ -123,7 +123,7 @@ def test_a_model_that_does_not_run_without_an_argument_that_is_not_noted_is_told
 
     model, tokens, scale = Scaled(), np.zeros((2, 5), "int32"), np.ones(2, "float32")
     model(tokens=tokens, scale=scale)
-    with pytest.raises(ValueError, match="takes 'scale', which is no input: give `input_signature` to have it"):
+    with pytest.raises(ValueError, match="scale"):
         model_signature(model)
     named = [spec.name for spec in model_signature(model, inputs=[{"tokens": tokens, "scale": scale}]).inputs]
     assert named == ["tokens", "scale"]
