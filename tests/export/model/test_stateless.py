@@ -89,7 +89,7 @@ MORE: dict[str, tuple[Callable[[], Any], list[str], bool]] = {
         True,
     ),
     "both": (
-        lambda: chain(layers.Bidirectional(layers.GRU(3, **STATEFUL), name="both")),
+        lambda: chain(layers.Bidirectional(layers.GRU(3, name="gru", **STATEFUL), name="both")),
         ["both_forward_gru_state_h", "both_backward_gru_state_h"],
         True,
     ),
