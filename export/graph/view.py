@@ -187,7 +187,7 @@ def refuse_state_and_randomness(
             format,
             model,
             f"{what} (operator {operator!r}), and {format.label} files keep no state. Export it with "
-            "state='arguments', which makes the state inputs and outputs, or export a SavedModel, which keeps it.",
+            "`state`='arguments', which makes the state inputs and outputs, or export a SavedModel, which keeps it.",
             layer=view.layer(path),
             operator=operator,
         )

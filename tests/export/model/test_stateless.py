@@ -237,7 +237,7 @@ def test_random_numbers_stay_refused_and_the_refusal_of_state_names_the_argument
         def call(self, x: Any) -> Any:
             return x + keras.random.normal(ops.shape(x), seed=self.generator)
 
-    with pytest.raises(ExportError, match="state='arguments'"):
+    with pytest.raises(ExportError, match="`state`='arguments'"):
         export_onnx(chain(Counting(name="counter")), tmp_path / "m.onnx")
     model = chain(Counting(name="counter"), Noisy(name="noisy"))
     with pytest.raises(ExportError, match="'noisy' draws random numbers"):
