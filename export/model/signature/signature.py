@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
-from keras_pe.export.model.sizes.dimensions import Dimension, describe_dimensions, fit_sizes, spread
+from keras_pe.export.model.sizes.dimensions import Dimension, describe_dimensions, spread
 from keras_pe.export.model.watch.known_values import KnownValues, Vocabulary
 from keras_pe.export.model.watch.nesting import StaticShape, align, map_leaves
 from keras_pe.export.results import Array
@@ -95,10 +95,6 @@ class Signature(Shown):
             return tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape)
 
         return {spec.name: (static(spec.shape), spec.dtype) for spec in self.inputs}
-
-    def fit_sizes(self, wanted: Mapping[str, int]) -> dict[str, int]:
-        """Returns valid sizes that are close to the wanted sizes and as distinct as these."""
-        return fit_sizes(self.dimensions, {**self.sizes, **wanted})
 
     def other_sizes(self) -> dict[str, int]:
         """Returns valid sizes that all differ from `sizes` of the signature, if the ranges allow."""
