@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_pe.export.artifacts.quantization import read_quantization
-from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.compare import absolute_difference, compare_outputs, may_be_rounding
 from keras_pe.export.comparison.declarations import Declarations, FalseDeclaration
 from keras_pe.export.comparison.inputs.cases import Case, cast_where_exact
@@ -33,7 +31,6 @@ from keras_pe.export.results import (
     CaseResult,
     CaseStatus,
     ErrorProfile,
-    QuantizedTensor,
     Recording,
     RunStatus,
     RuntimeResult,
@@ -119,19 +116,11 @@ def run_cases(
     measured = tuple(_with_broken(case, found) for case, found in zip(measured, broken, strict=True))
     passed = failed.status is RunStatus.COMPARED and have_passed(measured)
     result = replace(failed, passed=passed, cases=measured, version=runner.version, seconds=runner.seconds)
-    result = replace(result, names=names, providers=dict(runner.providers), quantized=_read_quantization(path))
+    result = replace(result, names=names, providers=dict(runner.providers))
     result = replace(result, profile=profile_longest(result, expectations, answers))
     recording = None if passed else _record(result, expectations, answers)
     false = {each.declared.name: each for found in broken for each in found}
     return Run(replace(result, recording=recording), expectations, answers, (*false.values(),))
-
-
-def _read_quantization(path: Path | None) -> tuple[QuantizedTensor, ...]:
-    """Returns the tensors of an artifact that are integers with a scale; none if its contents cannot be read."""
-    try:
-        return () if path is None else read_quantization(read_artifact(path))
-    except (ImportError, ValueError):
-        return ()
 
 
 def _with_broken(case: CaseResult, broken: Sequence[FalseDeclaration]) -> CaseResult:

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import keras_pe
-from keras_pe.export.artifacts.reading import hash_artifacts
+from keras_pe.export.artifacts.quantization import read_quantization
+from keras_pe.export.artifacts.reading import hash_artifacts, read_artifact
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.parity.presentation.figures import (
     OUTCOMES,
@@ -37,6 +38,7 @@ from keras_pe.export.results import (
     CaseResult,
     CheckResults,
     Coverage,
+    QuantizedTensor,
     RuntimeResult,
     SkippedRuntime,
 )
@@ -102,12 +104,13 @@ def make_report(
     """
     skipped = not_installed(jobs)
     places = [*(result.artifact for result in results), *(each.artifact for each in skipped)]
+    quantized = {path: _read_quantization(path) for path in {result.artifact for result in results} if path}
     return ParityReport(
         model=model,
         reference=reference,
         allowance=allowance,
         cases=tuple(map(_case_info, expectations)),
-        results=tuple(results),
+        results=tuple(replace(each, quantized=quantized.get(each.artifact, ())) for each in results),
         skipped=skipped,
         seed=seed,
         versions=versions_of([version, *(result.version for result in results)]),
@@ -117,6 +120,14 @@ def make_report(
         date=date(),
         files=hash_artifacts([Path(place) for place in places if place]),
     )
+
+
+def _read_quantization(path: str) -> tuple[QuantizedTensor, ...]:
+    """Returns the tensors of an artifact that are integers with a scale; none if its contents cannot be read."""
+    try:
+        return read_quantization(read_artifact(path))
+    except (ImportError, OSError, ValueError):
+        return ()
 
 
 def untaken(format: str) -> str:

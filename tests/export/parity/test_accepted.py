@@ -174,6 +174,7 @@ def test_a_sound_file_of_every_format_passes_with_every_weight_compared(detector
     (result,) = check_parity(apart, path, precision=form.partition(" ")[0], **ONE).results
     assert (result.passed, result.is_accepted) == (True, True), result
     assert result.weights.compared == result.weights.count
+    assert bool(result.quantized) == ("int" in form)
 
 
 @pytest.mark.slow_rows(1)
