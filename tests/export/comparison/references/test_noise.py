@@ -114,6 +114,25 @@ def test_integers_round_the_small_weights_of_attention_over_a_long_sequence_alik
     assert floor_of("float16") < 0.05
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"scale": 0.3}, {"is_causal": True}, {"mask": True}, {"mask": True, "is_causal": True}, {"bias": True}],
+    ids=str,
+)
+@pytest.mark.parametrize("heads", [4, 2])
+def test_attention_in_steps_is_attention_but_for_the_rounding(options, heads, monkeypatch):
+    monkeypatch.setattr(noise, "STEP_OF_SHARES", 1e-9)  # less than float32 resolves
+    rng = np.random.default_rng(0)
+    query = rng.normal(size=(2, 5, 4, 8)).astype(np.float32)
+    key, value = (rng.normal(size=(2, 5, heads, 8)).astype(np.float32) for _ in range(2))
+    arrays = {"mask": np.tri(5, dtype=bool)[None, None, ::-1], "bias": rng.normal(size=(2, 4, 5, 5)).astype(np.float32)}
+    options = {name: arrays.get(name, option) for name, option in options.items()}
+    expected = keras.ops.dot_product_attention(query, key, value, **options)
+    with noise._rounded_attention(rng, lambda scores: scores):
+        found = keras.ops.dot_product_attention(query, key, value, **options)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=40 * 2.0**-23)  # sums of 8 and of 5 terms of about 3
+
+
 def _deep(depth, orthogonal_from=None):
     x = inputs = keras.Input((16,), name="x")
     for number in range(depth):
