@@ -38,7 +38,7 @@ class FailingPart:
 
 
 def find_failing_part(result: RuntimeResult, recording: Recording, spec: RuntimeSpec | None) -> FailingPart | str:
-    """Returns the smallest failing part of an ONNX file that is found within a minute, or the reason if there is none.
+    """Returns the smallest failing part of an ONNX file that a search of a minute finds, or the reason for no part.
 
     A part ends at the tensor of the first layer at fault, and begins at the last tensors that agree. If it passes
     alone, an earlier beginning is tried. If the optimizations of the runtime are at fault, each layer's tensor is

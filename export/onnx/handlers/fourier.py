@@ -14,8 +14,8 @@ from keras_pe.export.onnx.handlers.replacement import Replacement
 
 _Size = int | str  # an integer, or the name of an int64 scalar
 
-# Entries of the largest matrix, which transforms real frames of 2048 and takes 16 MiB in the file. The limit is lower
-# where DFT is an alternative.
+# Entries of the largest matrix, which transforms real frames of 2048 and takes 16 MiB in the file. The second limit is
+# lower, since DFT is an alternative.
 _LARGEST_MATRIX = 2048 * 2050
 _LARGEST_MATRIX_BESIDE_DFT = 2**21
 

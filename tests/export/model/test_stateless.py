@@ -101,7 +101,7 @@ MORE: dict[str, tuple[Callable[[], Any], list[str], bool]] = {
 }
 
 
-def in_chunks(
+def run_chunks(
     run: Callable[[dict[str, Any]], dict[str, Any]], x: Any, state: dict[str, Any], chunks: Sequence[int]
 ) -> tuple[Any, dict[str, Any]]:
     """Returns the outputs of all chunks of a sequence as one array, and the state after the last chunk."""
@@ -128,7 +128,7 @@ def test_a_model_called_with_its_state_goes_on_as_the_model_does(name: str) -> N
     start = {each.name: np.zeros([len(x) if d is None else d for d in each.shape], each.dtype) for each in outer.inputs}
     state = {key: start[key] for key in names}
     chunks = (2, 1, 4)
-    found, state = in_chunks(lambda arrays: outer(arrays), x, state, chunks)
+    found, state = run_chunks(lambda arrays: outer(arrays), x, state, chunks)
     wanted = [np.asarray(model(part)) for part in np.split(x, np.cumsum(chunks)[:-1], axis=1)]
     np.testing.assert_allclose(found, np.concatenate(wanted, axis=1), rtol=1e-5, atol=1e-6)
     assert any(each.any() for each in state.values())
@@ -166,12 +166,12 @@ def test_every_format_returns_the_sequence_in_any_chunks(tmp_path: Path, name: s
         with Worker(find_runtimes([runtime])[0], 60.0) as runner:
             run = run_in(artifact, runner)
             for chunks in ([1] * 8, [5, 1, 2]):
-                found = in_chunks(run, x, artifact.initial_state(batch), chunks)
-                wanted = in_chunks(lambda arrays: outer(arrays), x, artifact.initial_state(batch), chunks)
+                found = run_chunks(run, x, artifact.initial_state(batch), chunks)
+                wanted = run_chunks(lambda arrays: outer(arrays), x, artifact.initial_state(batch), chunks)
                 for one, other in zip((found[0], *found[1].values()), (wanted[0], *wanted[1].values()), strict=True):
                     np.testing.assert_allclose(one, other, rtol=1e-5, atol=2e-6)
                 if name not in ("both", "blending"):  # these depend on the chunks in Keras too
-                    whole = in_chunks(run, x, artifact.initial_state(batch), [8])
+                    whole = run_chunks(run, x, artifact.initial_state(batch), [8])
                     np.testing.assert_allclose(found[0], whole[0], rtol=1e-5, atol=2e-6)
 
 
@@ -215,15 +215,15 @@ def test_an_lstm_over_10_000_steps_stays_as_close_as_keras_itself(tmp_path: Path
     names = [each.name for each in session.get_outputs()]
     x = RNG.normal(size=(1, 10_000, 4)).astype("float32")
     run = lambda arrays: dict(zip(names, session.run(None, arrays), strict=True))  # noqa: E731
-    found, _ = in_chunks(run, x, artifact.initial_state(), [1] * 10_000)
+    found, _ = run_chunks(run, x, artifact.initial_state(), [1] * 10_000)
     whole = np.asarray(model(x))
-    wide = keras.models.clone_model(model, clone_function=_in_float64)
+    wide = keras.models.clone_model(model, clone_function=_float64_copy)
     wide.set_weights(model.get_weights())
     truth = np.asarray(wide(x.astype("float64")))
     assert np.abs(found - truth).max() <= 8 * np.abs(whole - truth).max()
 
 
-def _in_float64(layer: Any) -> Any:
+def _float64_copy(layer: Any) -> Any:
     return type(layer).from_config({**layer.get_config(), "dtype": "float64"})
 
 
