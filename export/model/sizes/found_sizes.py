@@ -175,7 +175,8 @@ class _Calls:
         """Returns the sizes and results of a call, or None if it fails. The ranges end there if `start` has a bound."""
         dimensions = named.dimensions
         lengths = {name for name, own in dimensions.items() if own.kind is not Kind.BATCH and name not in self._given}
-        if start.bound and (not lengths or (len(lengths) > 1 and start.length > LARGE_SIDE)):
+        has_area = len(lengths) > 1 or any(sum(dim in lengths for dim in shape) > 1 for shape in named.shapes)
+        if start.bound and (not lengths or (has_area and start.length > LARGE_SIDE)):
             return None
         sizes = spread(dimensions, start.batch, start.length)
         try:

@@ -62,6 +62,7 @@ def write_classifier(path: Path, sign: float, operator: str = "Softmax") -> Path
     return path
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("operator", ["Softmax", "Sigmoid"])
 def test_changed_decisions_fail_at_any_tolerance_unless_that_share_is_accepted(tmp_path: Path, operator: str) -> None:
     model, artifact = (write_classifier(tmp_path / f"{sign}.onnx", sign, operator) for sign in (1.0, -1.0))

@@ -26,6 +26,7 @@ def _outputs(image: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize(
     ("export", "runtime"), [(export_onnx, "onnxruntime[all]"), (export_litert, "litert")], ids=["onnx", "litert"]
 )

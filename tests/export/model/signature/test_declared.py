@@ -53,6 +53,7 @@ def test_an_input_that_is_not_optional_is_needed() -> None:
         model_signature(_model(), [None, X])
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize(
     ("export", "runtime"),
     [(export_onnx, "onnxruntime[all]"), (export_saved_model, "tensorflow"), (export_litert, "litert")],
