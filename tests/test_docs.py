@@ -39,6 +39,7 @@ def test_the_page_of_versions_is_up_to_date() -> None:
     assert (ROOT / "docs" / "versions.md").read_text() == script("versions").page(), "run python docs/versions.py"
 
 
+@pytest.mark.slow
 def test_the_table_of_imports_is_up_to_date() -> None:
     assert (ROOT / "docs" / "architecture.md").read_text() == script("folders").page(), "run python docs/folders.py"
 
@@ -50,6 +51,7 @@ def test_every_file_that_the_architecture_names_is_there() -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+@pytest.mark.slow
 def test_the_spelling_is_american() -> None:
     folders = ("keras_pe", "export", "tests", "benchmarks", "docs", "notebooks")
     files = [*ROOT.glob("*"), *(path for folder in folders for path in (ROOT / folder).rglob("*"))]

@@ -26,6 +26,7 @@ def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
     return []
 
 
+@pytest.mark.slow
 def test_no_file_imports_itself_by_way_of_others() -> None:
     assert len(modules()) > 40
     assert circle({name: own_imports(path) for name, path in modules().items()}) == []

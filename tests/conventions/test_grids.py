@@ -112,7 +112,7 @@ def in_a_graph(layer: keras.layers.Layer) -> np.ndarray:
     return np.asarray(graph(np.zeros((1, ROWS, COLUMNS, CHANNELS), np.float32)))[0]
 
 
-@pytest.mark.quick_rows(6)
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("name", [name for name, each in CONVENTIONS.items() if each.axes == 2])
 def test_sizes_that_are_not_known_change_nothing(name: str) -> None:
     matrix = {} if CONVENTIONS[name].schedule else {"matrix": MATRIX}

@@ -44,6 +44,7 @@ def _skip_connection(image: Any) -> Any:
     return keras.layers.Concatenate()([keras.layers.UpSampling2D()(small), image])
 
 
+@pytest.mark.quick_rows(6)
 @pytest.mark.parametrize(
     "given", [((32, 64), (32, 64)), ((32, 64), (64, 32)), ((32, 64, 96), (64, 96)), ((32,), (32,))]
 )

@@ -32,6 +32,7 @@ def _decode(x: Any) -> Any:
     return x
 
 
+@pytest.mark.slow
 def test_each_layer_of_a_decoder_has_the_mask_of_the_first(tmp_path: Path) -> None:
     run = open_session(_decode, [keras.InputSpec(shape=(None, None, 8), dtype="float32")], tmp_path)
     for shape in ((1, 2, 8), (2, 5, 8), (3, 7, 8)):

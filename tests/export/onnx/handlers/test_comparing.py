@@ -11,6 +11,7 @@ from keras import ops
 from tests.export.onnx.exported import onnx_results
 
 
+@pytest.mark.quick_rows(8)
 @pytest.mark.parametrize("opset", [15, 18])
 @pytest.mark.parametrize("compare", [ops.greater, ops.greater_equal, ops.less, ops.less_equal])
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ def _export(equation: str, static: str, path: Path) -> tuple[Any, Any, list[str]
     return actual, np.einsum(equation, *(array.astype("float64") for array in arrays)), kinds
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize(
     ("equation", "static"),
     [

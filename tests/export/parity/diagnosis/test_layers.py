@@ -127,7 +127,8 @@ def _from(begin: str) -> tuple[keras.Model, Compute]:
     return model, wrong
 
 
-@pytest.mark.parametrize("begin", ["begun", pytest.param("end", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("begin", ["begun", "end"])
 def test_a_skip_that_begins_elsewhere_leaves_no_layer_out(begin: str) -> None:
     (finding,) = diagnose_planted(*_from(begin)).findings
     assert (finding.cause, finding.layer) == ("other input", "join"), finding

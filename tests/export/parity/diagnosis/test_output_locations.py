@@ -57,7 +57,8 @@ def _time_diagnosis(model: keras.Model, steps: Steps, seconds: float) -> tuple[R
     return diagnose(run, runner, reference, reference.roles, Budget(seconds)), perf_counter() - start
 
 
-@pytest.mark.parametrize("count", [3, 9, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.quick_rows(1)
+@pytest.mark.parametrize("count", [3, 9, 60])
 def test_a_layer_with_many_wrong_outputs_that_no_name_tells_is_searched_within_its_time(count: int) -> None:
     keras.utils.set_random_seed(0)
     x = keras.Input((4,), name="x")
@@ -74,7 +75,8 @@ def test_a_layer_with_many_wrong_outputs_that_no_name_tells_is_searched_within_i
         assert [each.cause for each in result.findings] == ["scaled values"]
 
 
-@pytest.mark.parametrize("depth", [30, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", [30, 1000])
 def test_the_wrong_one_of_many_layers_that_no_name_tells_is_found(depth: int) -> None:
     keras.utils.set_random_seed(0)
     limit = sys.getrecursionlimit()
