@@ -14,7 +14,7 @@ from mistaken_models import MISTAKEN
 from other_interfaces import OTHER_INTERFACES
 from right_files import NOT_OF_FILES
 
-from keras_pe.demo.breaking import FAULTS
+from keras_pe.demo.file_faults import FAULTS
 from keras_pe.demo.forecaster import build_forecaster
 from keras_pe.export import Cause
 from keras_pe.export.parity.reports.document import Part

@@ -33,7 +33,7 @@ _OLDER = """
 
 The layers take Keras from 3.8 on, exports from 3.13 on. Only some tests ran on them. The tests of layers
 are `tests/layers` and `tests/test_tensor2tensor.py`. The tests of exports are `tests/export/onnx/test_exporter.py`,
-`test_named_operations.py`, `test_lookup_tables.py`, `test_precomputed.py` and `handlers`,
+`test_keras_operations.py`, `test_lookup_tables.py`, `test_precomputed_operators.py` and `handlers`,
 `tests/export/test_layers_arrive.py`, `formats/test_saved_model.py` and `pipeline/test_smoke_test.py`. `.ci/run` runs
 the tests of layers on the oldest allowed versions.
 

@@ -3,7 +3,7 @@
 from keras_pe.export import records as records
 from keras_pe.export import runtimes as runtimes
 from keras_pe.export.artifacts.artifact import Format as Format
-from keras_pe.export.artifacts.reading import read_artifact as read_artifact
+from keras_pe.export.artifacts.read_artifact import read_artifact as read_artifact
 from keras_pe.export.errors import (
     DisagreementError as DisagreementError,
 )
@@ -44,5 +44,5 @@ from keras_pe.export.parity.dataset.check import check_dataset as check_dataset
 from keras_pe.export.parity.dataset.parity_batch import ParityBatch as ParityBatch
 from keras_pe.export.parity.replay import replay_bundle as replay_bundle
 from keras_pe.export.parity.reports.report import write_report as write_report
-from keras_pe.export.parity.work.job import Acceptance as Acceptance
+from keras_pe.export.parity.work.worker_input import Acceptance as Acceptance
 from keras_pe.export.results.diagnosis import Cause as Cause

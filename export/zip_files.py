@@ -8,7 +8,7 @@ from typing import IO
 
 import numpy as np
 
-from keras_pe.shown import shown_bytes
+from keras_pe.display import shown_bytes
 
 MAX_TEXT = 2**28
 """The size, in bytes, of the largest text that is read, such as the configuration of a model."""

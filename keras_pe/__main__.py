@@ -2,12 +2,12 @@
 
 import sys
 
-from keras_pe.cli import shell
+from keras_pe.cli.standard_streams import run
 
 
 def main() -> None:
     """Runs the command line and ends the process."""
-    shell.run(_command)
+    run(_command)
 
 
 def _command() -> int:

@@ -22,7 +22,7 @@ from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding
 from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
 from keras_pe.protocols import Tensor
 from keras_pe.rotations.composed import LIMIT, ComposedEncoding
-from keras_pe.rotations.concrete import known_length
+from keras_pe.rotations.static_values import known_length
 from keras_pe.signal.formula import resolve_timescales, timing_signal
 from keras_pe.signal.layouts import check_channels
 

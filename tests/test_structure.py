@@ -93,22 +93,22 @@ def test_the_name_of_a_runtime_is_taken_apart_in_one_module() -> None:
     assert find_faults(takes_apart)
 
 
-def test_tf2onnx_stands_behind_one_door() -> None:
+def test_one_file_calls_tf2onnx() -> None:
     onnx = "keras_pe.export.onnx"
     assert importers("tf2onnx") == {
-        f"{onnx}.{name}" for name in ("tf2onnx_door", "tf2onnx_repairs", "handlers.replacement")
+        f"{onnx}.{name}" for name in ("tf2onnx_calls", "tf2onnx_repairs", "handlers.registration")
     }
-    assert importers(f"{onnx}.tf2onnx_repairs") == {f"{onnx}.tf2onnx_door"}
+    assert importers(f"{onnx}.tf2onnx_repairs") == {f"{onnx}.tf2onnx_calls"}
 
 
 # Modules that may use private names, and the package of these names.
 INTERNALS = {
     "keras_pe.export.model.watch.keras_internals": "keras",
     "keras_pe.export.graph.tensorflow_internals": "tensorflow",
-    "keras_pe.export.onnx.tf2onnx_door": "tf2onnx",
+    "keras_pe.export.onnx.tf2onnx_calls": "tf2onnx",
     "keras_pe.export.onnx.tf2onnx_repairs": "tf2onnx",
     "keras_pe.export.processes.foreign_code": "os",  # os._exit, which other code may call
-    "keras_pe.cli.shell": "the standard library",  # the standard streams and the end of the process
+    "keras_pe.cli.standard_streams": "the standard library",  # the standard streams and the end of the process
 }
 
 
@@ -175,7 +175,7 @@ def test_no_logic_reads_a_sentence() -> None:
 
 # Files in which these words name dimensions, or parts of ONNX and JSON.
 DIMENSIONS = "keras_pe.export.model.sizes.dimensions"
-OTHERS = tuple(f"keras_pe.export.{name}" for name in ("artifacts.onnx_model", "onnx.writing", "parity.statistics"))
+OTHERS = tuple(f"keras_pe.export.{name}" for name in ("artifacts.onnx_model", "onnx.file_writer", "parity.statistics"))
 
 
 def test_names_of_dimensions_stand_in_one_place() -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from keras_pe.export.artifacts.contents import LayerContents, read_contents
+from keras_pe.display import Shown, shown_bytes
+from keras_pe.export.artifacts.onnx_contents import LayerContents, read_contents
 from keras_pe.export.artifacts.onnx_model import is_onnx
 from keras_pe.export.artifacts.state import State, states_from_json
-from keras_pe.shown import Shown, shown_bytes
 
 LAYERS_KEY = "keras_pe.layers"
 """The key of the tensors that each call of a layer returns: JSON, a list of names by the call's path."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.law import Law, is_held
 from keras_pe.export.comparison.references.reference import Expectation, Reference
-from keras_pe.export.comparison.run import Run, compared_again, have_passed
+from keras_pe.export.comparison.run_cases import Run, compared_again, have_passed
+from keras_pe.export.comparison.tolerance import Law, is_held
 from keras_pe.export.results import CaseResult, CaseStatus, Comparison, Problem, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runtime import as_dtype
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_pe.export.comparison.decisions import DecisionCount, count_decisions
-from keras_pe.export.comparison.law import (
+from keras_pe.export.comparison.output_decisions import DecisionCount, count_decisions
+from keras_pe.export.comparison.tolerance import (
     DECISION_FACTOR,
     FAR_OUT,
     MAX_FACTOR,

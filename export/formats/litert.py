@@ -14,8 +14,8 @@ from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError, UnsupportedError, joined
 from keras_pe.export.formats.litert_devices import device_notes
-from keras_pe.export.graph.endpoint import Endpoint
-from keras_pe.export.graph.view import GraphView, refuse_state_and_randomness
+from keras_pe.export.graph.graph_queries import GraphView, refuse_state_and_randomness
+from keras_pe.export.graph.trace_with_variables import Endpoint
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.pipeline.smoke_test import Checked, check_artifact
 from keras_pe.export.pipeline.target_format import Converted, TargetFormat, Traced

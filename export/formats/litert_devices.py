@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from keras_pe.export.artifacts.litert_operators import Operator, Tensor
-from keras_pe.export.graph.view import GraphView
+from keras_pe.export.graph.graph_queries import GraphView
 
 _MOST_AXES = 4
 _LOOPS = ("WHILE",)

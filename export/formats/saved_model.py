@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import Artifact, Format, description_to_json
-from keras_pe.export.artifacts.reading import SIDECAR
+from keras_pe.export.artifacts.read_artifact import SIDECAR
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.graph.endpoint import Endpoint
+from keras_pe.export.graph.graph_queries import GraphView
 from keras_pe.export.graph.tensorflow_internals import op_libraries
-from keras_pe.export.graph.view import GraphView
+from keras_pe.export.graph.trace_with_variables import Endpoint
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.pipeline.smoke_test import Checked, check_artifact
 from keras_pe.export.pipeline.target_format import Converted, TargetFormat, Traced

@@ -21,6 +21,7 @@ from keras_pe.export.graph.litert_windows import (
     depthwise_convolution,
     window_form,
 )
+from keras_pe.export.graph.sliding_windows import integer_convolution
 from keras_pe.export.graph.tensorflow_internals import (
     replaced_depthwise_convolutions,
     replaced_operators,
@@ -28,10 +29,9 @@ from keras_pe.export.graph.tensorflow_internals import (
     replaced_softplus,
     with_row,
 )
-from keras_pe.export.graph.tracer import InArrays, convertible_control_flow
-from keras_pe.export.graph.windows import integer_convolution
+from keras_pe.export.graph.trace import InArrays, convertible_control_flow
 from keras_pe.export.model.watch.keras_internals import replaced_operations, replaced_recurrence
-from keras_pe.export.model.watch.replaced import replaced_functions
+from keras_pe.export.model.watch.temporary_patches import replaced_functions
 
 _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 _IN_PLACE = ("float32", "int32", "int64", "bool")  # LiteRT updates a row in place for these dtypes

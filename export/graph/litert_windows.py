@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from keras_pe.export.graph.windows import size_of, windows
+from keras_pe.export.graph.sliding_windows import size_of, windows
 
 _HEIGHT, _WIDTH = 1, 2  # the axes of an image, channels last
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
-from keras_pe.export.model.watch.replaced import replaced_functions
+from keras_pe.export.model.watch.temporary_patches import replaced_functions
 
 
 def with_constants(function: Any, **options: bool) -> Any:

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keras_pe.export.artifacts.state import state_output
-from keras_pe.export.model.signature.declared import (
+from keras_pe.export.model.signature.caller_arguments import by_name
+from keras_pe.export.model.signature.declared_inputs import (
     declared_inputs,
     output_names,
     spec_dtype,
     spec_shape,
 )
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
-from keras_pe.export.model.signature.given import by_name
 from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.nesting import Shape, leaves, map_leaves, sanitize, unique, with_leaves
+from keras_pe.export.model.watch.nested_arguments import Shape, leaves, map_leaves, sanitize, unique, with_leaves
 from keras_pe.protocols import Model
 from keras_pe.signal.layouts import is_integer
 

@@ -16,7 +16,7 @@ from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import UnsupportedError, first_line
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import all_layers, float64_promoted, named_functions
-from keras_pe.export.model.watch.replaced import replaced_functions
+from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.results import HALF
 
 

@@ -13,9 +13,9 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.state import State, initial_value, state_output
 from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.model.watch.keras_internals import all_layers, compute_output_spec, with_free_batch
-from keras_pe.export.model.watch.nesting import leaves, sanitize, unique, with_leaves
+from keras_pe.export.model.watch.nested_arguments import leaves, sanitize, unique, with_leaves
 from keras_pe.export.model.watch.recording import exchanged_state, state_left_alone
-from keras_pe.export.model.watch.traceable import operators_before
+from keras_pe.export.model.watch.symbolic_trace import operators_before
 
 _LENGTHS = (6, 16, 64, 1)  # sizes of free dimensions on which rows are compared
 

@@ -14,11 +14,11 @@ from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes
 from keras_pe.export.errors import UnsupportedError, first_line
 from keras_pe.export.graph.tensorflow_internals import optimize_graph, with_constants
-from keras_pe.export.graph.tracing import Trace
+from keras_pe.export.graph.trace_function import Trace
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.onnx.handlers import all_handlers, opsets
-from keras_pe.export.onnx.precomputed import precompute_nodes
-from keras_pe.export.onnx.tf2onnx_door import (
+from keras_pe.export.onnx.precomputed_operators import precompute_nodes
+from keras_pe.export.onnx.tf2onnx_calls import (
     FailedError,
     convert_graph,
     refuse_complex_arguments,
@@ -183,7 +183,7 @@ def lookup_handlers(trace: Trace) -> Mapping[tuple[str, int], Callable[..., None
     contents = _contents(trace)
     if not contents:
         return {}
-    from keras_pe.export.onnx.handlers.replacement import Replacement
+    from keras_pe.export.onnx.handlers.registration import Replacement
 
     def find(graph: Any, node: Any, **_: Any) -> None:
         ctx = Replacement(graph, node)

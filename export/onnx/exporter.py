@@ -18,15 +18,15 @@ from keras_pe.export.errors import (
     UnsupportedError,
     first_line,
 )
-from keras_pe.export.graph.tracer import untraceable
-from keras_pe.export.graph.tracing import Trace, Weight, trace
-from keras_pe.export.graph.view import refuse_state_and_randomness
+from keras_pe.export.graph.graph_queries import refuse_state_and_randomness
+from keras_pe.export.graph.trace import untraceable
+from keras_pe.export.graph.trace_function import Trace, Weight, trace
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.onnx.conversion import convert
-from keras_pe.export.onnx.named_operations import named_operations
+from keras_pe.export.onnx.file_writer import write_model
+from keras_pe.export.onnx.keras_operations import named_operations
 from keras_pe.export.onnx.operator_calls import Unfused
 from keras_pe.export.onnx.recurrences import traced_as_calls
-from keras_pe.export.onnx.writing import write_model
 from keras_pe.export.pipeline.smoke_test import Checked, check_artifact
 from keras_pe.export.pipeline.target_format import Converted, TargetFormat, Traced
 from keras_pe.export.results import Cause
@@ -81,14 +81,14 @@ def trace_model(opset: int, threshold: int, layers: Sequence[Any], signature: Si
 def _convert(
     found: Trace, unfused: Unfused, opset: int, threshold: int, model: Any, file: Path, process: Worker
 ) -> Converted:
-    from keras_pe.export.onnx.finishing.assembly import assemble
+    from keras_pe.export.onnx.finishing.passes import assemble
 
     proto, weights = assemble(convert(found, opset, model), found, unfused)
     return Converted(partial(_write, proto, weights, threshold))
 
 
 def _write(proto: Any, weights: Sequence[Weight], threshold: int, file: Path, artifact: Artifact) -> list[Path]:
-    from keras_pe.export.onnx.finishing.assembly import declare_outputs, set_metadata
+    from keras_pe.export.onnx.finishing.passes import declare_outputs, set_metadata
 
     set_metadata(proto, artifact.metadata)
     declare_outputs(proto, artifact.outputs)

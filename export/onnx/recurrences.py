@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.stored_weights import RECURRENT_OPERATORS, packed_cell
-from keras_pe.export.model.watch.replaced import replaced_functions
+from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.onnx.operator_calls import Unfused, call_operator
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import Format
-from keras_pe.export.artifacts.reading import hash_files
+from keras_pe.export.artifacts.read_artifact import hash_files
 from keras_pe.export.dependencies import require
 from keras_pe.export.errors import check_type
 from keras_pe.export.parity import bundle_script
-from keras_pe.export.parity.archive import MANIFEST, read_archive, write_archive
 from keras_pe.export.parity.failing_part import FailingPart, find_failing_part
+from keras_pe.export.parity.npz_archive import MANIFEST, read_archive, write_archive
 from keras_pe.export.publishing.staging import staged_file
 from keras_pe.export.results import Allowance, Array, Cause, CheckResults, Finding, OtherValue, Recording, RuntimeResult
 from keras_pe.export.runtimes.registry import known_runtimes

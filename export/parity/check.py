@@ -12,7 +12,6 @@ from typing import Any, ParamSpec
 
 from keras_pe.export.comparison.acceptance import accept_result
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs
-from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.comparison.references.opening import (
     Source,
     choose_cases,
@@ -23,8 +22,9 @@ from keras_pe.export.comparison.references.opening import (
     study,
 )
 from keras_pe.export.comparison.references.reference import Reference
-from keras_pe.export.comparison.run import Run, run_cases
+from keras_pe.export.comparison.run_cases import Run, run_cases
 from keras_pe.export.comparison.streams import expected_streams
+from keras_pe.export.comparison.tolerance import Law, accepting
 from keras_pe.export.errors import check_share, check_type
 from keras_pe.export.model.border import Border
 from keras_pe.export.parity.check_references import ask_references, measured_against, with_caller_paths

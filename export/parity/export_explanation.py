@@ -8,7 +8,7 @@ from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.sweep import range_roles, sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.comparison.run_cases import run_cases
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.presentation.report_content import explain as sentence_on
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, Budget, OutOfTimeError

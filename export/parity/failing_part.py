@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import Format
-from keras_pe.export.comparison.law import STRICT, is_float
-from keras_pe.export.comparison.matching import runner_names
+from keras_pe.export.comparison.name_matching import runner_names
+from keras_pe.export.comparison.tolerance import STRICT, is_float
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.bundle_script import largest_difference
 from keras_pe.export.progress import TIMEOUT, Budget, OutOfTimeError

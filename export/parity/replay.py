@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from keras_pe.export.artifacts.reading import hash_files
+from keras_pe.export.artifacts.read_artifact import hash_files
 from keras_pe.export.comparison.acceptance import accept_result
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.comparison.references.reference import Expectation, StoredReference
-from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.comparison.run_cases import run_cases
+from keras_pe.export.comparison.tolerance import Law, accepting
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.parity.bundle import RecordedFailure, read_bundle
 from keras_pe.export.parity.diagnosis.diagnose import diagnose

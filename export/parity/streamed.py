@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from keras_pe.export.comparison.law import Law
-from keras_pe.export.comparison.run import compare_case
+from keras_pe.export.comparison.run_cases import compare_case
 from keras_pe.export.comparison.streams import Stream
+from keras_pe.export.comparison.tolerance import Law
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.results import CaseResult, CaseStatus, Cause, Finding, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner

@@ -11,8 +11,8 @@ from keras_pe.export.errors import check_type, first_line
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.border_record import border_to_json
 from keras_pe.export.model.saved_file import load_model
+from keras_pe.export.model.signature.choose_fixed_sizes import names_to_fix, sizes_to_fix, with_fixed_sizes
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
-from keras_pe.export.model.signature.fixing import names_to_fix, sizes_to_fix, with_fixed_sizes
 from keras_pe.export.model.signature.model_signature import find_signature, model_signature
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import checked_sizes

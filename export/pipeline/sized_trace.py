@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from keras_pe.export.errors import ExportError, TracingError
-from keras_pe.export.model.signature.fixing import names_to_fix, sizes_to_fix, with_fixed_sizes
+from keras_pe.export.model.signature.choose_fixed_sizes import names_to_fix, sizes_to_fix, with_fixed_sizes
 from keras_pe.export.model.signature.model_signature import written_signature
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.pipeline.target_format import Traced

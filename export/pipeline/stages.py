@@ -25,13 +25,13 @@ from keras_pe.export.artifacts.artifact import (
     VERSION_KEY,
     Artifact,
 )
-from keras_pe.export.artifacts.reading import read_artifact
+from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.artifacts.state import states_to_json
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.dependencies import installed_version, keras_backend, require
 from keras_pe.export.errors import DisagreementError, ExportError, ForeignExitError, sentence
 from keras_pe.export.model.rebuild import in_export_precision
-from keras_pe.export.model.signature.declared import declared_inputs
+from keras_pe.export.model.signature.declared_inputs import declared_inputs
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import dimensions_to_json
 from keras_pe.export.model.watch.known_values import values_to_json

@@ -8,7 +8,7 @@ from typing import Any
 
 from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.graph.view import GraphView
+from keras_pe.export.graph.graph_queries import GraphView
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.pipeline.smoke_test import Checked
 from keras_pe.export.runtimes.runner import Worker

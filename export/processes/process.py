@@ -237,7 +237,7 @@ def import_paths() -> tuple[str, ...]:
 
 
 _START_LIMIT = 300.0  # Seconds: importing TensorFlow from a cold disk takes a minute.
-_SERVE = "from keras_pe.export.processes.serve import main; main()"
+_SERVE = "from keras_pe.export.processes.child_loop import main; main()"
 
 
 class Child(Process):

@@ -18,7 +18,7 @@ from pathlib import Path
 from filelock import lock_descriptor
 
 from keras_pe.export.artifacts.artifact import Format
-from keras_pe.export.artifacts.reading import SIDECAR
+from keras_pe.export.artifacts.read_artifact import SIDECAR
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES
 
 _SUFFIX = ".partial"

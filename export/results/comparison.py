@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from keras_pe.shown import Shown
+from keras_pe.display import Shown
 
 
 class Problem(StrEnum):

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
+from keras_pe.display import Shown
 from keras_pe.export.results.comparison import Comparison, ErrorProfile
 from keras_pe.export.results.diagnosis import Finding, LayerResult, Proof
-from keras_pe.shown import Shown
 
 Array = npt.NDArray[Any]
 QuantizedRole = Literal["weight", "value"]

@@ -6,7 +6,7 @@ from keras_pe.export.errors import RuntimeFailedError as RuntimeFailedError
 from keras_pe.export.errors import RuntimeHungError as RuntimeHungError
 from keras_pe.export.errors import RuntimeRefusedError as RuntimeRefusedError
 from keras_pe.export.processes.process import Process as Process
-from keras_pe.export.runtimes.intermediates import InspectedModel as InspectedModel
+from keras_pe.export.runtimes.onnx_intermediates import InspectedModel as InspectedModel
 from keras_pe.export.runtimes.runtime import Array as Array
 from keras_pe.export.runtimes.runtime import Arrays as Arrays
 from keras_pe.export.runtimes.runtime import InspectableRuntime as InspectableRuntime

@@ -10,8 +10,8 @@ from typing import Any
 from keras_pe.export.model.signature.signature import Signature, input_specs
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.recording import state_left_alone
-from keras_pe.export.model.watch.replaced import one_at_a_time
-from keras_pe.export.model.watch.traceable import as_traceable
+from keras_pe.export.model.watch.symbolic_trace import as_traceable
+from keras_pe.export.model.watch.temporary_patches import one_at_a_time
 from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype, plain
 
 

@@ -19,7 +19,7 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype, tensor_info
 
 if TYPE_CHECKING:
-    from keras_pe.export.runtimes.intermediates import InspectedModel
+    from keras_pe.export.runtimes.onnx_intermediates import InspectedModel
 
 _LEVELS = {
     "disabled": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -105,7 +105,7 @@ class OnnxRuntime:
 
     @cached_property
     def _inspected(self) -> "InspectedModel":
-        from keras_pe.export.runtimes.intermediates import InspectedModel
+        from keras_pe.export.runtimes.onnx_intermediates import InspectedModel
 
         return InspectedModel(self._path)
 

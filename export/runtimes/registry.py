@@ -7,9 +7,9 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
+from keras_pe.display import did_you_mean
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.shown import did_you_mean
 
 # Under which another package registers a `RuntimeSpec`, several, or what returns one of a name that it knows.
 ENTRY_POINTS = "keras_pe.runtimes"

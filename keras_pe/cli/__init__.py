@@ -2,5 +2,5 @@
 
 from keras_pe.lazy import attach_stub
 
-# `shell` has to handle Ctrl-C before click is imported.
+# `standard_streams` has to handle Ctrl-C before click is imported.
 __getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -6,11 +6,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from keras_pe.cli.tables import add_row, text_table, whole_console
-from keras_pe.shown import shown_bytes
+from keras_pe.display import shown_bytes
 
 if TYPE_CHECKING:
     from keras_pe.export.artifacts.artifact import Artifact
-    from keras_pe.export.artifacts.contents import LayerContents, Term
+    from keras_pe.export.artifacts.onnx_contents import LayerContents, Term
 
 
 def artifact_json(artifact: "Artifact", explain: bool) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def show_artifacts(artifacts: "Sequence[Artifact]", explain: bool) -> None:
 def show_metadata(artifact: "Artifact") -> None:
     """Prints the texts in an artifact, without those that `show_artifacts` prints in words."""
     from keras_pe.export.artifacts.artifact import FIXED_KEY, NOTES_KEY, SIZES_KEY
-    from keras_pe.export.artifacts.contents import UNFUSED_KEY
+    from keras_pe.export.artifacts.onnx_contents import UNFUSED_KEY
 
     shown = (FIXED_KEY, NOTES_KEY, SIZES_KEY, UNFUSED_KEY)
     rows = [(key, value) for key, value in sorted(artifact.metadata.items()) if key not in shown]
@@ -65,7 +65,7 @@ def show_metadata(artifact: "Artifact") -> None:
 
 def contents_table(contents: "Sequence[LayerContents]") -> Any:
     """Returns the table, which rich prints. Why something stays several operators is a column where anything does."""
-    from keras_pe.export.artifacts.contents import add_terms
+    from keras_pe.export.artifacts.onnx_contents import add_terms
 
     is_any_unfused = any(each.unfused for each in contents)
     header = "layer", "operators", "parameters", "size", "multiplications", *(["unfused"] if is_any_unfused else [])

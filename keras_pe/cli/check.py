@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_pe.cli.check_data import check_data_usage, data_options, run_check_data
-from keras_pe.cli.errors import Command, CouldNotBeTriedError, tried
+from keras_pe.cli.exit_codes import Command, CouldNotBeTriedError, tried
 from keras_pe.cli.options import (
     BORDER_FIELDS,
     SavedPath,
@@ -23,7 +23,7 @@ from keras_pe.cli.options import (
     sizes_option,
     verbosity_options,
 )
-from keras_pe.cli.starting import check_model_file, prepare_keras
+from keras_pe.cli.start_keras import check_model_file, prepare_keras
 
 if TYPE_CHECKING:
     from keras_pe.export.parity.dataset.data_report import DatasetReport

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_pe.cli.errors import CouldNotBeTriedError
+from keras_pe.cli.exit_codes import CouldNotBeTriedError
 from keras_pe.cli.options import by_name, passed_options, with_options
 
 if TYPE_CHECKING:
@@ -126,8 +126,8 @@ def run_check_data(
     from keras_pe.export.parity.data.batching import Batching
     from keras_pe.export.parity.dataset.check import check_dataset
     from keras_pe.export.parity.work.executors import cluster_executor
-    from keras_pe.export.parity.work.job import Acceptance
     from keras_pe.export.parity.work.schedule import WorkersDiedError
+    from keras_pe.export.parity.work.worker_input import Acceptance
 
     given: dict[str, Any] = dict(options)
     for argument, group in (("batching", Batching), ("acceptance", Acceptance)):

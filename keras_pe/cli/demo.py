@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from keras_pe.cli.errors import Command, CouldNotBeTriedError
-from keras_pe.cli.starting import start_keras
+from keras_pe.cli.exit_codes import Command, CouldNotBeTriedError
+from keras_pe.cli.start_keras import start_keras
 from keras_pe.cli.tables import add_row, text_table, whole_console
 from keras_pe.export.dependencies import require
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from keras_pe.demo.demonstration import Demonstration
 
 
-# The names of keras_pe.demo.breaking, which imports Keras.
+# The names of keras_pe.demo.file_faults, which imports Keras.
 FAULTS = (
     "layout",
     "start",

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from keras_pe.cli.errors import Command
+from keras_pe.cli.exit_codes import Command
 from keras_pe.cli.options import json_option
 from keras_pe.cli.tables import text_table, whole_console
 from keras_pe.export.dependencies import installed_version, keras_backend

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_pe.cli.artifact_tables import artifact_json, show_artifacts
-from keras_pe.cli.errors import Command, in_options, tried
+from keras_pe.cli.exit_codes import Command, in_options, tried
 from keras_pe.cli.options import (
     SavedPath,
     Verbosity,
@@ -20,7 +20,7 @@ from keras_pe.cli.options import (
     sizes_option,
     verbosity_options,
 )
-from keras_pe.cli.starting import check_model_file, prepare_keras
+from keras_pe.cli.start_keras import check_model_file, prepare_keras
 
 if TYPE_CHECKING:
     from keras_pe.export.artifacts.artifact import Artifact, Format

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_pe.cli.errors import Command, tried
+from keras_pe.cli.exit_codes import Command, tried
 from keras_pe.cli.options import json_option
 from keras_pe.cli.tables_in_file import tables_in
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from keras_pe.cli.artifact_tables import artifact_json, show_artifacts, show_metadata
-from keras_pe.cli.errors import Command, tried
+from keras_pe.cli.exit_codes import Command, tried
 from keras_pe.cli.options import json_option
 
 
@@ -20,7 +20,7 @@ def inspect(file: Path, as_json: bool) -> None:
     printed.
     Exits with 0, or with 2 if FILE cannot be read.
     """
-    from keras_pe.export.artifacts.reading import read_artifact
+    from keras_pe.export.artifacts.read_artifact import read_artifact
 
     with tried():
         artifact = read_artifact(file)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from keras_pe.cli.errors import Command, tried
+from keras_pe.cli.exit_codes import Command, tried
 from keras_pe.cli.tables_in_file import read_table
 
 if TYPE_CHECKING:

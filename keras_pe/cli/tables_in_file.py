@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_pe.cli.errors import CouldNotBeTriedError
+from keras_pe.cli.exit_codes import CouldNotBeTriedError
+from keras_pe.display import shown_bytes
 from keras_pe.export.model.hdf5_probe import probe_hdf5
 from keras_pe.export.zip_files import MAX_TEXT, check_array, check_entries
-from keras_pe.shown import shown_bytes
 
 Named = Iterator[tuple[str, Any]]
 

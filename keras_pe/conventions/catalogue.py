@@ -13,7 +13,7 @@ from keras_pe.conventions.schedules import (
     paper_of_next_even_width,
 )
 from keras_pe.conventions.timesteps import TIMESTEPS
-from keras_pe.shown import did_you_mean
+from keras_pe.display import did_you_mean
 
 if TYPE_CHECKING:
     from keras_pe.layers.fourier_features import FourierFeatures

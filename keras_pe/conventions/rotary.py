@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.shown import Shown
+from keras_pe.display import Shown
 from keras_pe.signal.formula import Float64Array
 from keras_pe.signal.layouts import RotaryLayout, check_channels
 

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import onnxruntime as ort
 
-from keras_pe.demo.breaking import FAULTS
+from keras_pe.demo.file_faults import FAULTS
 from keras_pe.demo.forecaster import build_forecaster, train
 from keras_pe.demo.picture import draw_forecast
 from keras_pe.demo.series import HORIZON, load_months, make_windows, select

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_pe.layers.relative import RelativeLayer
+from keras_pe.layers.relative_base import RelativeLayer
 from keras_pe.rotations.lookup import Table
 from keras_pe.signal.distances import SlopeRule, alibi_slopes
 

@@ -14,9 +14,9 @@ from keras_pe.layers.base import Combine, CombiningLayer, plain
 from keras_pe.layers.call_arguments import Shape
 from keras_pe.layers.positions import Positions, resolve_positions
 from keras_pe.rotations.composed import LIMIT, Columns, ComposedEncoding
-from keras_pe.rotations.concrete import count_up, known_length
 from keras_pe.rotations.fractional import FractionalEncoding
 from keras_pe.rotations.lookup import MOST_ROWS, Table, TabulatedEncoding
+from keras_pe.rotations.static_values import count_up, known_length
 from keras_pe.signal.coordinates import Coordinates
 from keras_pe.signal.formula import sines_and_cosines
 from keras_pe.signal.layouts import Layout, assemble, is_integer

@@ -25,7 +25,7 @@ from keras_pe.layers.call_arguments import (
 )
 from keras_pe.layers.positions import Positions, open_positions, resolve_positions, split_on_host
 from keras_pe.rotations.composed import LIMIT
-from keras_pe.rotations.concrete import known_length
+from keras_pe.rotations.static_values import known_length
 from keras_pe.signal.layouts import is_integer
 
 Combine = Literal["add", "concatenate", "replace"]

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_pe.layers.positions import Positions, join_parts
 from keras_pe.rotations.composed import LIMIT
-from keras_pe.rotations.concrete import is_eager, visible
+from keras_pe.rotations.static_values import is_eager, visible
 from keras_pe.signal.layouts import is_integer
 
 Shape = tuple[int | None, ...]

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_pe.layers.base import check_count, plain
 from keras_pe.layers.call_arguments import Shape
-from keras_pe.layers.grid_bias import GridBiasLayer
+from keras_pe.layers.grid_bias_base import GridBiasLayer
 from keras_pe.rotations.lookup import Table
 from keras_pe.signal.distances import log_spaced_distances
 from keras_pe.signal.resizing import check_grid_shape

@@ -12,7 +12,7 @@ from keras_pe.layers.axes import Axis, AxisEncoding, Flatten, GridLayer, axis_en
 from keras_pe.layers.base import Combine
 from keras_pe.layers.call_arguments import Shape
 from keras_pe.rotations.composed import compose, split
-from keras_pe.rotations.concrete import outside_of_traces
+from keras_pe.rotations.static_values import outside_of_traces
 from keras_pe.signal.coordinates import Coordinates
 from keras_pe.signal.formula import Float64Array
 from keras_pe.signal.layouts import Layout, assemble, check_layout

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_pe.layers.call_arguments import Shape
-from keras_pe.layers.grid_bias import GridBiasLayer
+from keras_pe.layers.grid_bias_base import GridBiasLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")

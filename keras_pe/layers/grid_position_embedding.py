@@ -12,8 +12,8 @@ from keras import ops
 
 from keras_pe.layers.base import Combine, CombiningLayer, plain
 from keras_pe.layers.call_arguments import Shape, check_inputs_dtype, check_inputs_shape
-from keras_pe.rotations.concrete import count_up, known_length, quotients
 from keras_pe.rotations.lookup import Table
+from keras_pe.rotations.static_values import count_up, known_length, quotients
 from keras_pe.signal.layouts import is_integer
 from keras_pe.signal.resizing import Interpolation, Resizing, check_grid_shape
 

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_pe.rotations.concrete import align_dtypes, count_up, visible
 from keras_pe.rotations.fractional import PART_BITS
+from keras_pe.rotations.static_values import align_dtypes, count_up, visible
 from keras_pe.signal.layouts import is_integer
 
 OUT_OF_REACH = 2**29  # several of these can be added in int32

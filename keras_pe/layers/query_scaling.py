@@ -8,7 +8,7 @@ from keras import ops
 from keras_pe.layers.base import check_count
 from keras_pe.layers.head_axes import HeadAxes
 from keras_pe.layers.positions import Positions
-from keras_pe.rotations.concrete import count_up, quotients
+from keras_pe.rotations.static_values import count_up, quotients
 from keras_pe.signal.formula import check_number
 from keras_pe.signal.layouts import is_integer
 

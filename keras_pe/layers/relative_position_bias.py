@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_pe.layers.call_arguments import Shape
-from keras_pe.layers.relative import RelativeLayer
+from keras_pe.layers.relative_base import RelativeLayer
 from keras_pe.rotations.lookup import Table, take
 from keras_pe.signal.distances import BucketRule, relative_buckets
 

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_pe.layers.base import check_count
 from keras_pe.layers.call_arguments import Shape, check_inputs_dtype
-from keras_pe.layers.relative import RelativeLayer
+from keras_pe.layers.relative_base import RelativeLayer
 from keras_pe.rotations.lookup import take_from_each
 
 

@@ -21,8 +21,8 @@ from keras_pe.layers.rotary_signal import (
     pairs_of_axes,
     pairs_of_sections,
 )
-from keras_pe.rotations.concrete import outside_of_traces
 from keras_pe.rotations.pairs import interleave_columns, turn_blocks
+from keras_pe.rotations.static_values import outside_of_traces
 from keras_pe.signal.formula import check_number, check_timescales
 from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_parameters import rope_arguments

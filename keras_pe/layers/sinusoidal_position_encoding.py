@@ -10,7 +10,7 @@ from keras_pe.layers.axes import Axis, AxisEncoding, Flatten, GridLayer, axis_en
 from keras_pe.layers.base import Combine, check_start_index, plain
 from keras_pe.layers.call_arguments import per_axis
 from keras_pe.layers.positions import Positions
-from keras_pe.rotations.concrete import outside_of_traces
+from keras_pe.rotations.static_values import outside_of_traces
 from keras_pe.signal.coordinates import Coordinates
 from keras_pe.signal.formula import check_number, check_range, check_timescales, resolve_timescales
 from keras_pe.signal.layouts import Blocks, Layout, check_layout, join_axes

@@ -16,7 +16,7 @@ from keras_pe.layers.call_arguments import (
     read_variables,
 )
 from keras_pe.layers.positions import Positions, open_positions, resolve_positions, split_on_host
-from keras_pe.rotations.concrete import outside_of_traces
+from keras_pe.rotations.static_values import outside_of_traces
 from keras_pe.signal.formula import check_number
 from keras_pe.signal.layouts import Layout
 

@@ -7,7 +7,7 @@ compositions reach every position from -2**24 to 2**24 - 1, with an error of at 
 multiplications and additions, which every runtime rounds alike. A range, a start and given positions have the same
 digits, and so the same bits.
 
-The table shows how a range is computed, by the values that are certain when the layer is called (see `concrete`):
+The table shows how a range is computed, by the values that are certain when the layer is called (see `static_values`):
 
     length        start            backend                  way
     up to 512     none             every                    rows of the table of units
@@ -33,8 +33,16 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_pe.rotations.concrete import align_dtypes, choose, compiled_by_xla, count_up, is_eager, known_length, visible
 from keras_pe.rotations.lookup import MOST_ROWS, Table, append_guard, failing_out_of_reach, take
+from keras_pe.rotations.static_values import (
+    align_dtypes,
+    choose,
+    compiled_by_xla,
+    count_up,
+    is_eager,
+    known_length,
+    visible,
+)
 from keras_pe.signal.formula import Float64Array, sines_and_cosines
 from keras_pe.signal.layouts import Layout, assemble
 

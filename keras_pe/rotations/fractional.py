@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_pe.rotations.concrete import align_dtypes
 from keras_pe.rotations.lookup import Table, append_guard, row_or_guard, take
+from keras_pe.rotations.static_values import align_dtypes
 from keras_pe.signal.formula import Float64Array, sines_and_cosines
 from keras_pe.signal.layouts import Layout, assemble
 

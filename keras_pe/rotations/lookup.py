@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_pe.rotations.concrete import count_up, is_eager, known_length, torch_is_tracing, visible
+from keras_pe.rotations.static_values import count_up, is_eager, known_length, torch_is_tracing, visible
 from keras_pe.signal.formula import Float64Array, sines_and_cosines
 from keras_pe.signal.layouts import Layout, assemble
 

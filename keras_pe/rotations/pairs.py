@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_pe.rotations.concrete import align_dtypes, compiled_by_xla, is_eager
+from keras_pe.rotations.static_values import align_dtypes, compiled_by_xla, is_eager
 from keras_pe.signal.layouts import RotaryLayout, assemble
 
 

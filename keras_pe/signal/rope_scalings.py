@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_pe.shown import did_you_mean
+from keras_pe.display import did_you_mean
 from keras_pe.signal.formula import Float64Array, check_number, check_timescales
 
 

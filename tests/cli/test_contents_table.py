@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from keras_pe.cli.artifact_tables import contents_table
-from keras_pe.export.artifacts.contents import LayerContents, Term
+from keras_pe.export.artifacts.onnx_contents import LayerContents, Term
 
 
 def layer(name: str, multiplications: tuple[Term, ...] | None) -> LayerContents:

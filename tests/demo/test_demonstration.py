@@ -52,7 +52,7 @@ def test_the_demo_leaves_a_model_two_exports_a_report_and_a_picture(tmp_path: Pa
 
 
 def test_the_command_line_knows_every_fault() -> None:
-    from keras_pe.demo.breaking import FAULTS
+    from keras_pe.demo.file_faults import FAULTS
 
     assert tuple(FAULTS) == NAMES
 

@@ -9,18 +9,18 @@ import keras
 import numpy as np
 import pytest
 
-from keras_pe.cli.errors import CouldNotBeTriedError
-from keras_pe.cli.starting import check_model_file
+from keras_pe.cli.exit_codes import CouldNotBeTriedError
+from keras_pe.cli.start_keras import check_model_file
 from keras_pe.cli.tables_in_file import tables_in
 from keras_pe.export import export_litert, export_onnx, export_saved_model, read_artifact
 from keras_pe.export.comparison.inputs.cases import read_case
 from keras_pe.export.model import hdf5_probe
 from keras_pe.export.model.saved_file import load_model
-from keras_pe.export.parity.archive import read_archive, write_archive
 from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import read_rows, shards_of
 from keras_pe.export.parity.data.source import DataError
-from keras_pe.export.parity.work.models import open_model_file
+from keras_pe.export.parity.npz_archive import read_archive, write_archive
+from keras_pe.export.parity.work.open_models import open_model_file
 
 COUNT = 120
 X = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from keras_pe.export import Cause, DisagreementError, export_litert, export_onnx, export_saved_model
-from keras_pe.export.graph.endpoint import Endpoint
+from keras_pe.export.graph.trace_with_variables import Endpoint
 from keras_pe.export.onnx import exporter
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison.law import is_float
-from keras_pe.export.model.watch.nesting import unique
+from keras_pe.export.comparison.tolerance import is_float
+from keras_pe.export.model.watch.nested_arguments import unique
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 from keras_pe.export.zip_files import check_entries

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison.law import EPSILON
+from keras_pe.export.comparison.tolerance import EPSILON
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.decisions import Answer, Decisions
+from keras_pe.export.model.watch.decision_boundaries import Answer, Decisions
 from keras_pe.export.model.watch.known_values import is_integer
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import as_dtype

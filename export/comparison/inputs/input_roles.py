@@ -12,7 +12,7 @@ from keras_pe.export.comparison.inputs.decision_points import Borders, find_bord
 from keras_pe.export.errors import first_line
 from keras_pe.export.model.rebuild import half_dtypes
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.decisions import Decisions
+from keras_pe.export.model.watch.decision_boundaries import Decisions
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.known_values import Vocabulary, is_integer
 from keras_pe.export.model.watch.recording import LayerCall, record_calls
@@ -225,7 +225,7 @@ def _arrivals(calls: list[LayerCall]) -> Iterator[tuple[Any, Role]]:
     import keras
 
     from keras_pe.layers.base import PositionLayer
-    from keras_pe.layers.grid_bias import GridBiasLayer
+    from keras_pe.layers.grid_bias_base import GridBiasLayer
 
     for call in calls:
         layer = call.layer

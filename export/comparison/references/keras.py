@@ -12,17 +12,17 @@ import numpy as np
 
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role, find_roles
-from keras_pe.export.comparison.law import is_float
 from keras_pe.export.comparison.references.noise import measure_noise
 from keras_pe.export.comparison.references.reference import Expectation, Reference
+from keras_pe.export.comparison.tolerance import is_float
 from keras_pe.export.errors import RuntimeRefusedError, first_line
 from keras_pe.export.model.rebuild import float64_allowed, half_dtypes, in_float64, with_dtype
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
 from keras_pe.export.model.signature.model_signature import find_signature
 from keras_pe.export.model.signature.signature import input_specs
-from keras_pe.export.model.watch.decisions import Decisions
+from keras_pe.export.model.watch.decision_boundaries import Decisions
 from keras_pe.export.model.watch.keras_internals import all_layers, open_scopes
-from keras_pe.export.model.watch.nesting import FlatModel
+from keras_pe.export.model.watch.nested_arguments import FlatModel
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype, plain

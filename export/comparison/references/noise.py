@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.law import (
+from keras_pe.export.comparison.tolerance import (
     EPSILON,
     STEP_OF_SHARES,
     is_float,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from keras_pe.export.artifacts.artifact import ABSENT_KEY, VALUES_KEY, Artifact, Format
-from keras_pe.export.artifacts.reading import read_artifact
+from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, cast_case, parse_cases, read_case
 from keras_pe.export.comparison.inputs.decision_points import Borders
 from keras_pe.export.comparison.inputs.sweep import range_roles, sweep
@@ -16,8 +16,8 @@ from keras_pe.export.comparison.references.interface import Interface, transpose
 from keras_pe.export.comparison.references.reference import ArtifactReference, Reference, StoredReference
 from keras_pe.export.model.foreign_file import describe_foreign
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
-from keras_pe.export.model.signature.declared import declared_inputs, input_names
-from keras_pe.export.model.signature.given import by_name, checked_ranges
+from keras_pe.export.model.signature.caller_arguments import by_name, checked_ranges
+from keras_pe.export.model.signature.declared_inputs import declared_inputs, input_names
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.known_values import KnownValues, values_from_json
 from keras_pe.export.model.watch.layer_paths import matched_paths

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import SIZES_KEY, TensorInfo
-from keras_pe.export.artifacts.reading import read_artifact
+from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.artifacts.state import State
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role
@@ -21,7 +21,7 @@ from keras_pe.export.model.sizes.dimensions import (
     checked_sizes,
     dimensions_from_json,
 )
-from keras_pe.export.model.watch.decisions import Decisions
+from keras_pe.export.model.watch.decision_boundaries import Decisions
 from keras_pe.export.model.watch.known_values import KnownValues
 from keras_pe.export.processes.process import Closing
 from keras_pe.export.results import Array

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.model.sizes.dimensions import Kind, checked_sizes, sizes_in_words
-from keras_pe.export.model.watch.nesting import Shape
+from keras_pe.export.model.watch.nested_arguments import Shape
 
 
 class Origin(enum.StrEnum):

@@ -7,7 +7,8 @@ from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.errors import UnknownSizesError
-from keras_pe.export.model.signature.declared import (
+from keras_pe.export.model.signature.caller_arguments import by_name, checked_examples, checked_ranges, rename_inputs
+from keras_pe.export.model.signature.declared_inputs import (
     Inputs,
     declared_inputs,
     output_names,
@@ -16,13 +17,12 @@ from keras_pe.export.model.signature.declared import (
     spec_shape,
 )
 from keras_pe.export.model.signature.fixed_sizes import FixedSize, FixedSizes, Origin, fixed_as_given, fixed_between
-from keras_pe.export.model.signature.given import by_name, checked_examples, checked_ranges, rename_inputs
-from keras_pe.export.model.signature.recorded import recorded_shapes, recorded_signatures
 from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.signature.subclassed_signature import recorded_shapes, recorded_signatures
 from keras_pe.export.model.sizes.dimensions import Kind, checked_sizes, name_axes
 from keras_pe.export.model.sizes.found_sizes import FoundSizes, find_sizes
 from keras_pe.export.model.watch.known_values import KnownValues, find_vocabularies
-from keras_pe.export.model.watch.nesting import FlatModel, Shape, leaves, sanitize, unique, with_leaves
+from keras_pe.export.model.watch.nested_arguments import FlatModel, Shape, leaves, sanitize, unique, with_leaves
 from keras_pe.export.results import Array
 from keras_pe.protocols import Model
 

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from keras_pe.display import Shown
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
 from keras_pe.export.model.sizes.dimensions import Dimension, describe_dimensions, spread
 from keras_pe.export.model.watch.known_values import KnownValues, Vocabulary
-from keras_pe.export.model.watch.nesting import StaticShape, align, map_leaves
+from keras_pe.export.model.watch.nested_arguments import StaticShape, align, map_leaves
 from keras_pe.export.results import Array
-from keras_pe.shown import Shown
 
 _NOT_TOLD = "The examples of its inputs are too large to be kept in the artifact: give them to a check as `inputs`."
 

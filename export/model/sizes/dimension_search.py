@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind, NamedShapes, SizeRange
 from keras_pe.export.model.sizes.ranges import find_range, find_step
-from keras_pe.export.model.watch.nesting import PartialShape, Shape, StaticShape
+from keras_pe.export.model.watch.nested_arguments import PartialShape, Shape, StaticShape
 
 Axis = tuple[int, int]  # the number of the input, the number of its axis
 Takes = Callable[[Sequence[PartialShape]], bool]

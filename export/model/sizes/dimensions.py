@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from numbers import Integral
 
-from keras_pe.export.model.watch.nesting import Shape, StaticShape
+from keras_pe.export.model.watch.nested_arguments import Shape, StaticShape
 
 LARGE_SIDE = 1024  # two sides of this size are a large image; memory may not hold the activations of a larger image
 

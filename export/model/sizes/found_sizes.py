@@ -11,11 +11,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from keras_pe.export.errors import UnknownSizesError, first_line
+from keras_pe.export.model.sizes.accepted_shapes import Oracle, shapes_of
 from keras_pe.export.model.sizes.dimension_search import find_dimensions
 from keras_pe.export.model.sizes.dimensions import LARGE_SIDE, Dimension, Kind, NamedShapes, SizeRange, spread
-from keras_pe.export.model.sizes.oracle import Oracle, shapes_of
 from keras_pe.export.model.watch.known_values import Filling, KnownValues
-from keras_pe.export.model.watch.nesting import FlatModel, StaticShape, map_leaves
+from keras_pe.export.model.watch.nested_arguments import FlatModel, StaticShape, map_leaves
 
 _LARGEST, _MOST_SIZES = 4096, 64  # limits of the weights' sizes to try: wide networks have larger sizes, and more
 

@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import Any
 
 from keras_pe.export.model.watch.keras_internals import compute_output_spec
-from keras_pe.export.model.watch.nesting import FlatModel, PartialShape
+from keras_pe.export.model.watch.nested_arguments import FlatModel, PartialShape
 from keras_pe.export.model.watch.recording import state_left_alone
-from keras_pe.export.model.watch.traceable import needed_nodes, operators_before, steps_as_rows, traced_flat
+from keras_pe.export.model.watch.symbolic_trace import needed_nodes, operators_before, steps_as_rows, traced_flat
 
 # Operators that return the broadcast shape and the dtype of their arguments.
 _ELEMENTWISE = """

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from keras_pe.export.model.watch.replaced import replaced_attributes, replaced_functions
+from keras_pe.export.model.watch.temporary_patches import replaced_attributes, replaced_functions
 
 
 def loads_python_code() -> bool:

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_pe.export.errors import first_line
-from keras_pe.export.model.watch.nesting import FlatModel, StaticShape
-from keras_pe.export.model.watch.traceable import layers_reached
+from keras_pe.export.model.watch.nested_arguments import FlatModel, StaticShape
+from keras_pe.export.model.watch.symbolic_trace import layers_reached
 from keras_pe.export.results import Array
 
 Texts = npt.NDArray[np.object_]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.layer_paths import layer_paths
-from keras_pe.export.model.watch.replaced import replaced_functions
+from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.results import Array
 
 

@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 import onnx_ir as ir
 
-from keras_pe.export.onnx.attention import MASKED
+from keras_pe.export.onnx.attention_masks import MASKED
 from keras_pe.export.onnx.finishing.graph_edits import Node, attribute, constant, insert, producer
 from keras_pe.export.onnx.finishing.products import Product, number_of, split_scale
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from keras_pe.export.onnx.finishing.canonical import order_needed
+from keras_pe.export.onnx.finishing.canonical_form import order_needed
 from keras_pe.export.onnx.finishing.graph_edits import (
     WEIGHT,
     Node,

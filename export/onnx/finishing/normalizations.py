@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from keras_pe.export.graph.tracing import Weight
+from keras_pe.export.graph.trace_function import Weight
 from keras_pe.export.model.stored_weights import (
     ComputedWeight,
     Folding,

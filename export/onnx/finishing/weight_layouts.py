@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from keras_pe.export.graph.tracing import Weight
+from keras_pe.export.graph.trace_function import Weight
 from keras_pe.export.model.stored_weights import Layout
 from keras_pe.export.onnx.finishing.graph_edits import (
     LAYER,
@@ -135,8 +135,8 @@ def _before_cast(value: ir.Value) -> ir.Value:
 def name_weights(graph: ir.Graph, layers: Mapping[str, Any]) -> None:
     """Replaces a constant that equals a weight of its layer by that weight, under its name in Keras.
 
-    The vectors of models with convolutions are constants, see `graph/tracing`, and passes transpose and reshape them.
-    A constant stays if its layer has no vector of equal numbers, or two.
+    The vectors of models with convolutions are constants, see `graph/trace_function`. Passes transpose and reshape
+    them. A constant stays if its layer has no vector of equal numbers, or two.
 
     Args:
         graph: The graph.

@@ -1,7 +1,7 @@
 """Complex tensors as pairs: a last axis of two holds the real and the imaginary part, as in ONNX's own DFT.
 
 TensorFlow declares a complex tensor without that axis, so a handler of real tensors would silently use the wrong axis.
-Therefore `tf2onnx_door` renames each operator with complex inputs or outputs before the conversion. An operator is
+Therefore `tf2onnx_calls` renames each operator with complex inputs or outputs before the conversion. An operator is
 converted only if a handler here, in `complex_arrays` or in `fourier` has the new name.
 """
 
@@ -12,8 +12,8 @@ import numpy as np
 from onnx import TensorProto
 
 from keras_pe.export.onnx.handlers.arithmetic import angle
-from keras_pe.export.onnx.handlers.replacement import Handler, Replacement, handler
-from keras_pe.export.onnx.tf2onnx_door import OF_COMPLEX
+from keras_pe.export.onnx.handlers.registration import Handler, Replacement, handler
+from keras_pe.export.onnx.tf2onnx_calls import OF_COMPLEX
 
 _PARTS: dict[int, int] = {TensorProto.COMPLEX64: TensorProto.FLOAT, TensorProto.COMPLEX128: TensorProto.DOUBLE}
 

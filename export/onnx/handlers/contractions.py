@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_pe.export.onnx.handlers.replacement import Replacement, handler
+from keras_pe.export.onnx.handlers.registration import Replacement, handler
 
 
 @handler("Einsum")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.onnx.handlers.arithmetic import polynomial
-from keras_pe.export.onnx.handlers.replacement import Operand, Replacement, handler
+from keras_pe.export.onnx.handlers.registration import Operand, Replacement, handler
 
 
 @handler("RGBToHSV")

@@ -4,9 +4,9 @@ import re
 from functools import partial
 
 from keras_pe.export.onnx.handlers import opsets
-from keras_pe.export.onnx.handlers.replacement import Replacement, handler
+from keras_pe.export.onnx.handlers.registration import Replacement, handler
 from keras_pe.export.onnx.handlers.scattering import count_values, scatter
-from keras_pe.export.onnx.tf2onnx_door import OF_TEXTS
+from keras_pe.export.onnx.tf2onnx_calls import OF_TEXTS
 
 _SPACES = "\t\n\v\f\r"  # the separators of words besides a space
 _LITERAL = re.compile(r"(?:\\[^a-zA-Z0-9]|[^\\^$.|?*+(){}\[\]])+")

@@ -6,9 +6,10 @@ from numbers import Integral
 
 import numpy as np
 
+from keras_pe.display import did_you_mean
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.references.interface import transpose_inputs
-from keras_pe.export.model.signature.given import by_name
+from keras_pe.export.model.signature.caller_arguments import by_name
 from keras_pe.export.parity.data.columns import (
     WAY_OUT,
     arrange_rows,
@@ -21,7 +22,6 @@ from keras_pe.export.parity.data.columns import (
 from keras_pe.export.parity.data.shards import count
 from keras_pe.export.parity.data.source import Column, DataError, Rows
 from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype
-from keras_pe.shown import did_you_mean
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from keras_pe.display import did_you_mean
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison.law import is_float
+from keras_pe.export.comparison.tolerance import is_float
 from keras_pe.export.parity.data.source import Column, DataError, Rows
 from keras_pe.export.runtimes.runtime import Array, as_dtype, as_texts
-from keras_pe.shown import did_you_mean
 
 WAY_OUT = " Shorter rows are padded where `pad_values` names the input."
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.artifacts.reading import hash_artifacts
+from keras_pe.export.artifacts.read_artifact import hash_artifacts
 from keras_pe.export.comparison.references.opening import Source
 from keras_pe.export.errors import check_share
 from keras_pe.export.model.border import Border
@@ -26,10 +26,10 @@ from keras_pe.export.parity.dataset.results import DatasetResult, OutputSummary
 from keras_pe.export.parity.parity_report import ParityReport, not_installed, untaken, versions_of
 from keras_pe.export.parity.statistics.runtime_statistics import OutputStatistics, RuntimeStatistics, WorstRow
 from keras_pe.export.parity.work.executors import Here, ProcessPool
-from keras_pe.export.parity.work.job import Acceptance, Calibration, Job, Target, TargetCalibration
-from keras_pe.export.parity.work.models import open_artifacts, opened_model
+from keras_pe.export.parity.work.open_models import open_artifacts, opened_model
 from keras_pe.export.parity.work.schedule import Checkpoint, Schedule
 from keras_pe.export.parity.work.shard import Tally, shard_batches
+from keras_pe.export.parity.work.worker_input import Acceptance, Calibration, Job, Target, TargetCalibration
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.processes.process import TemporaryFolder
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Stopwatch, Tell, check_seconds, date, telling

@@ -15,10 +15,10 @@ from keras_pe.export.parity.data.batching import Batching
 from keras_pe.export.parity.data.shards import shards_of, without_parts
 from keras_pe.export.parity.data.source import SHARD_ROWS
 from keras_pe.export.parity.statistics.runtime_statistics import Severity
-from keras_pe.export.parity.work.calibration import calibrate
-from keras_pe.export.parity.work.job import Acceptance, Calibration, Job
-from keras_pe.export.parity.work.models import open_artifacts, open_model_file
+from keras_pe.export.parity.work.noise_sample import calibrate
+from keras_pe.export.parity.work.open_models import open_artifacts, open_model_file
 from keras_pe.export.parity.work.shard import run_rows
+from keras_pe.export.parity.work.worker_input import Acceptance, Calibration, Job
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
 from keras_pe.export.results import Allowance, Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from keras_pe.display import Shown
 from keras_pe.export.parity.parity_report import ParityReport
 from keras_pe.export.parity.statistics.confidence import rate, upper_bound
 from keras_pe.export.parity.statistics.runtime_statistics import OutputStatistics, RuntimeStatistics
 from keras_pe.export.results import AnyResults, Finding, NameMatch, StoredWeights
-from keras_pe.shown import Shown
 
 CONFIDENCE = 0.95
 _QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)

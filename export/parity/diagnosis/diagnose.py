@@ -10,14 +10,14 @@ from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Reference
-from keras_pe.export.comparison.run import Run
+from keras_pe.export.comparison.run_cases import Run
 from keras_pe.export.model.watch.layer_paths import is_within, layer_paths
 from keras_pe.export.model.watch.operations import is_users_module
-from keras_pe.export.parity.diagnosis.causes import behavior, inside, values
+from keras_pe.export.parity.diagnosis.causes import behavior, layer_causes, values
 from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime, compiled_otherwise, graph_optimization
+from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
-from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.relations.detection import few_rows, few_values, find_change
@@ -49,7 +49,7 @@ _LAST: tuple[tuple[Detector, ...], ...] = (
     (values.half_precision,),
     (changed_by_runtime,),  # before the detectors that blame the file
     (values.changed_outputs,),
-    (inside.changed_layers,),
+    (layer_causes.changed_layers,),
     (behavior.frozen_state, behavior.batch_dependence),
     (behavior.clamped_size,),
     (behavior.refused_cases,),
@@ -161,13 +161,13 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
             return tuple(dict.fromkeys(findings + found))
     if findings and not probe.has_wrong_values:
         return tuple(dict.fromkeys(findings))
-    compared = probe.attempt("the weights in the artifact", inside.compared_weights)
+    compared = probe.attempt("the weights in the artifact", layer_causes.compared_weights)
     weights = compared[0] if compared else WeightComparison([], frozenset())
-    constants = cache(partial(inside.short_constants, probe))
+    constants = cache(partial(layer_causes.short_constants, probe))
     probe = replace(probe, sound_weights=weights.sound, constants=constants)
-    findings += probe.attempt("the weights", lambda probe: inside.weights_at_fault(probe, weights.faults))
+    findings += probe.attempt("the weights", lambda probe: layer_causes.weights_at_fault(probe, weights.faults))
     explained = {finding.layer for finding in findings if finding.layer}
-    found = probe.attempt("the layers", lambda probe: inside.layers_at_fault(probe, explained))
+    found = probe.attempt("the layers", lambda probe: layer_causes.layers_at_fault(probe, explained))
     findings += [each for each in found if each.cause is not Cause.UNKNOWN]
     located = [each for each in found if each.cause is Cause.UNKNOWN]
     for stage in _LAST:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from keras_pe.export.model.watch.recording import LayerCall, state_left_alone
-from keras_pe.export.model.watch.replaced import replaced_attributes
+from keras_pe.export.model.watch.temporary_patches import replaced_attributes
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch
 from keras_pe.export.results import Array
 

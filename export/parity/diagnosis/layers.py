@@ -7,14 +7,14 @@ from functools import partial
 
 import numpy as np
 
-from keras_pe.export.comparison.law import STRICT
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.model.stored_weights import is_foldable
+from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, Surroundings
 from keras_pe.export.parity.diagnosis.other_cases import OtherCase, in_other_cases, with_surroundings
 from keras_pe.export.parity.diagnosis.output_locations import OutputLocations
-from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import (
     RecordedCase,
     RecordedOutput,

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.comparison.law import MAX_FACTOR, STRICT, is_float, noise_floor
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.comparison.tolerance import MAX_FACTOR, STRICT, is_float, noise_floor
 from keras_pe.export.model.rebuild import float64_allowed
 from keras_pe.export.model.watch.recording import LayerCall, record_calls, state_left_alone
-from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.tensor_search import Tensors
 from keras_pe.export.results import Array, CaseStatus, Problem, RunStatus
 

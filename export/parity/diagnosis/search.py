@@ -10,9 +10,9 @@ import numpy as np
 
 from keras_pe.export.comparison.compare import absolute_difference
 from keras_pe.export.model.watch.recording import state_left_alone
+from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Site
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, first_steps, shown
-from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
 from keras_pe.export.progress import OutOfTimeError

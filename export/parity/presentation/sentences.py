@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from keras_pe.display import shown_bytes
 from keras_pe.export.artifacts.quantization import count_quantized
 from keras_pe.export.errors import sentence
 from keras_pe.export.parity.presentation.figures import number
@@ -19,7 +20,6 @@ from keras_pe.export.results import (
     RuntimeResult,
 )
 from keras_pe.export.runtimes.runtime import RuntimeName
-from keras_pe.shown import shown_bytes
 
 _ON_THE_CPU = "CPUExecutionProvider"
 

@@ -4,8 +4,8 @@ import html
 import importlib.resources
 
 from keras_pe import palette
+from keras_pe.display import printable
 from keras_pe.export.parity.reports.document import Document, Outcome, TextTable
-from keras_pe.shown import printable
 
 _TEMPLATES = ("page.html.j2", "style.css")
 

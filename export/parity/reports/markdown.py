@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from keras_pe.display import printable
 from keras_pe.export.parity.reports.document import Document, Mark, Outcome, TextTable
-from keras_pe.shown import printable
 
 _INLINE = re.compile(r"([\\`*_\[\]|~&$])")
 _OPENING = re.compile(r"^(\d*)([-+#.)])")  # at the start of a line these make a list or a heading

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from keras_pe.display import did_you_mean
 from keras_pe.export.dependencies import require
 from keras_pe.export.errors import check_type
 from keras_pe.export.parity.reports import html, markdown, text
 from keras_pe.export.parity.reports.document import Document, Outcome
 from keras_pe.export.parity.reports.json import Published
 from keras_pe.export.publishing.staging import staged_file
-from keras_pe.shown import did_you_mean
 
 # The form that a suffix names, and the packages that it needs.
 _FORMS: Mapping[str, tuple[str, tuple[str, ...]]] = {

@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from keras_pe.display import printable
 from keras_pe.export.parity.reports.document import Document, Mark, Outcome, Part, TextTable
-from keras_pe.shown import printable
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -6,8 +6,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from keras_pe.display import Shown
 from keras_pe.export.results import Array
-from keras_pe.shown import Shown
 
 _SHIFT = 49  # keeps the exponent of a float64 and three bits of its mantissa: steps of an eighth of an octave's width
 STEP = 2.0**-3

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, ClassVar, Self
 
-from keras_pe.export.parity.archive import read_archive, write_archive
+from keras_pe.display import Shown
+from keras_pe.export.parity.npz_archive import read_archive, write_archive
 from keras_pe.export.parity.statistics.histogram import Histogram
-from keras_pe.shown import Shown
 
 WORST = 8
 """How many rows are kept whole."""

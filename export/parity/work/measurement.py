@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.comparison.compare import differences, incomparable
-from keras_pe.export.comparison.decisions import Decision, last_axis_max
-from keras_pe.export.comparison.declarations import FalseDeclaration
-from keras_pe.export.comparison.law import FAR_OUT, MAX_FACTOR, is_float, noise_floor
+from keras_pe.export.comparison.declared_shapes import FalseDeclaration
+from keras_pe.export.comparison.output_decisions import Decision, last_axis_max
+from keras_pe.export.comparison.tolerance import FAR_OUT, MAX_FACTOR, is_float, noise_floor
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.data.batching import Batch
 from keras_pe.export.parity.data.shards import Shard
@@ -21,9 +21,9 @@ from keras_pe.export.parity.statistics.runtime_statistics import (
     Severity,
     WorstRow,
 )
-from keras_pe.export.parity.work.job import Job, TargetCalibration
 from keras_pe.export.parity.work.row_decisions import compare_decisions, count_right
 from keras_pe.export.parity.work.target_runner import Answer
+from keras_pe.export.parity.work.worker_input import Job, TargetCalibration
 from keras_pe.export.parity.work.worker_session import Session
 from keras_pe.export.results import Array, Comparison
 from keras_pe.export.runtimes.runtime import Arrays

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.comparison.decisions import Decision, last_axis_max
+from keras_pe.export.comparison.output_decisions import Decision, last_axis_max
 from keras_pe.export.parity.data.source import DataError
 from keras_pe.export.parity.statistics.histogram import Histogram
 from keras_pe.export.results import Array

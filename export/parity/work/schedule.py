@@ -14,9 +14,9 @@ from keras_pe.export.errors import ForeignExitError, first_line
 from keras_pe.export.parity.data.shards import Shard, fingerprint, shards_of
 from keras_pe.export.parity.data.source import DataSource
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
-from keras_pe.export.parity.work.calibration import calibrate
-from keras_pe.export.parity.work.job import Calibration, Job
+from keras_pe.export.parity.work.noise_sample import calibrate
 from keras_pe.export.parity.work.shard import Tally, run_shard
+from keras_pe.export.parity.work.worker_input import Calibration, Job
 from keras_pe.export.progress import Tell
 from keras_pe.export.publishing.staging import staging
 

@@ -8,11 +8,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from keras_pe.export.comparison.matching import cast_to_runtime_floats, runner_names
+from keras_pe.export.comparison.name_matching import cast_to_runtime_floats, runner_names
 from keras_pe.export.errors import RuntimeDiedError, RuntimeFailedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.parity.data.batching import fixed_size, run_whole_batches
 from keras_pe.export.parity.data.shards import count
-from keras_pe.export.parity.work.job import Target
+from keras_pe.export.parity.work.worker_input import Target
 from keras_pe.export.results import NameMatch
 from keras_pe.export.runtimes.runner import Names, Worker
 from keras_pe.export.runtimes.runtime import Array, Arrays

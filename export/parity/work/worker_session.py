@@ -28,8 +28,8 @@ from keras_pe.export.model.watch.keras_internals import python_code_allowed
 from keras_pe.export.parity.data.batching import Batch, run_whole_batches, whole_parts
 from keras_pe.export.parity.data.shards import count
 from keras_pe.export.parity.work.executors import Here
-from keras_pe.export.parity.work.job import Job, OpenedModel, Target
 from keras_pe.export.parity.work.target_runner import Answer, TargetRunner, one_thread_environment
+from keras_pe.export.parity.work.worker_input import Job, OpenedModel, Target
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _here: dict[str, Any] = {}  # models in the memory of this process, by the key of the reference

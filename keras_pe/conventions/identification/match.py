@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.shown import Shown
+from keras_pe.display import Shown
 from keras_pe.signal.coordinates import Coordinates
 from keras_pe.signal.layouts import Blocks, Layout
 

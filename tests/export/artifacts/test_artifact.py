@@ -14,7 +14,7 @@ import pytest
 
 from keras_pe.export import export_onnx, export_saved_model, read_artifact
 from keras_pe.export.artifacts.onnx_model import read_without_weights
-from keras_pe.export.artifacts.reading import artifact_files
+from keras_pe.export.artifacts.read_artifact import artifact_files
 
 
 def _model() -> keras.Model:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export import check_dataset, check_parity, export_onnx
-from keras_pe.export.model.signature.declared import input_names
+from keras_pe.export.model.signature.declared_inputs import input_names
 
 
 def ids_and_values() -> Any:

@@ -13,7 +13,7 @@ from keras import ops
 from keras.src.backend.tensorflow import core
 
 from keras_pe.export import export_onnx
-from keras_pe.export.graph.tracer import convertible_control_flow
+from keras_pe.export.graph.trace import convertible_control_flow
 
 SIZES = ((2, 5), (1, 1), (3, 19))  # batch and steps
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_pe.export.graph.litert_forms import litert_forms
-from keras_pe.export.model.watch.traceable import operators_before
+from keras_pe.export.model.watch.symbolic_trace import operators_before
 
 CONSTANT = np.exp(1j * np.arange(8)).astype("complex64")
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_pe.export import model_signature
-from keras_pe.export.graph.tracing import Trace, trace
+from keras_pe.export.graph.trace_function import Trace, trace
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.onnx.conversion import inline
 from tests.export.onnx.exported import keras_results, onnx_results

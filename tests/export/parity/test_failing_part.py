@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 from keras_pe.export import check_parity, export_onnx, write_bundle
-from keras_pe.export.comparison.law import STRICT
+from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.parity.failing_part import FailingPart, find_failing_part
 from tests.export.parity.diagnosis.faults import Surgery, build, half
 from tests.export.parity.diagnosis.user_faults import CODE_FAULTS, EXPORTERS

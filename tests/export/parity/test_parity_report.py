@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.comparison.compare import compare_arrays, compare_outputs
-from keras_pe.export.comparison.law import accepting
+from keras_pe.export.comparison.tolerance import accepting
 from keras_pe.export.parity.parity_report import subject
 from keras_pe.export.parity.presentation.sentences import Group, group_results, statements
 from keras_pe.export.results import Allowance, CaseResult, RuntimeResult

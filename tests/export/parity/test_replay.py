@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from keras_pe.cli import main
 from keras_pe.export import check_parity, replay_bundle, write_bundle
-from keras_pe.export.artifacts.reading import hash_files
+from keras_pe.export.artifacts.read_artifact import hash_files
 from keras_pe.export.parity import replay as replay_module
 from keras_pe.export.parity.bundle import read_bundle
 from keras_pe.export.parity.parity_report import ParityReport

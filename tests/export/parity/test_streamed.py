@@ -9,9 +9,9 @@ import pytest
 from keras import layers
 
 from keras_pe.export import Border
-from keras_pe.export.comparison.law import STRICT
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.streams import expected_streams
+from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.parity.streamed import with_streams
 from keras_pe.export.results import CaseStatus, RunStatus, RuntimeResult
 

@@ -22,7 +22,7 @@ from keras_pe.export import (
     model_signature,
 )
 from keras_pe.export.artifacts.artifact import FIXED_KEY, Format
-from keras_pe.export.graph.endpoint import Endpoint
+from keras_pe.export.graph.trace_with_variables import Endpoint
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.pipeline.sized_trace import traced_at_sizes

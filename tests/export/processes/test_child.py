@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from keras_pe.export.errors import ForeignExitError, ProcessDiedError, ProcessHungError
+from keras_pe.export.processes.child_loop import note
 from keras_pe.export.processes.process import Child, TemporaryFolder
-from keras_pe.export.processes.serve import note
 from tests.source_tree import ROOT
 
 PARENT = """

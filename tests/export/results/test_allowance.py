@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.comparison.compare import compare_arrays
-from keras_pe.export.comparison.law import STRICT, accepting
+from keras_pe.export.comparison.tolerance import STRICT, accepting
 from keras_pe.export.records import Allowance
 
 

@@ -11,7 +11,7 @@ from onnx.external_data_helper import set_external_data
 from keras_pe.export import read_artifact
 from keras_pe.export.artifacts.onnx_model import external_file
 from keras_pe.export.runtimes import RuntimeRefusedError
-from keras_pe.export.runtimes.intermediates import InspectedModel
+from keras_pe.export.runtimes.onnx_intermediates import InspectedModel
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Worker
 

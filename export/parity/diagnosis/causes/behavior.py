@@ -10,7 +10,7 @@ from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.errors import RuntimeFailedError, sentence
 from keras_pe.export.model.sizes.dimensions import sizes_in_words
 from keras_pe.export.parity.diagnosis.causes.dimension_tests import dimensions, is_close
-from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Finding, OtherValue, RunStatus
 from keras_pe.export.runtimes.runtime import Arrays

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.comparison.compare import compare_outputs
-from keras_pe.export.comparison.law import STRICT
 from keras_pe.export.comparison.optimization_search import guilty_optimizations
 from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.keras_internals import open_scopes
 from keras_pe.export.model.watch.recording import recorded_symbols, state_left_alone
-from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import calls_of
 from keras_pe.export.parity.diagnosis.relations import close, distance
 from keras_pe.export.results import Array, Cause, Finding

@@ -4,7 +4,7 @@ import itertools
 
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.model.sizes.dimensions import SizeRange, sizes_in_words
-from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.results import CaseStatus, Comparison
 from keras_pe.export.runtimes.runtime import Arrays
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_pe.export.comparison.law import largest
-from keras_pe.export.comparison.matching import describe_arrays, way_out
-from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.comparison.name_matching import describe_arrays, way_out
+from keras_pe.export.comparison.tolerance import largest
+from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.relations import close
 from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change, holds
 from keras_pe.export.results import HALF, Array, Cause, Finding, Problem

@@ -20,7 +20,7 @@ from keras_pe.export.parity.diagnosis.sites.call_arrays import (
 )
 from keras_pe.export.parity.diagnosis.sites.configurations import other_configurations
 from keras_pe.export.parity.diagnosis.sites.indices import other_counts, other_indices, other_vocabularies
-from keras_pe.export.parity.diagnosis.sites.operations import (
+from keras_pe.export.parity.diagnosis.sites.output_operations import (
     added_operations,
     other_directions,
     other_normalizations,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.model.watch.replaced import replaced_functions
+from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, arguments_of, as_array, as_tensor, call
 from keras_pe.export.results import Array, Cause

@@ -6,9 +6,9 @@ import pytest
 
 from keras_pe.export import check_parity, export_onnx
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.law import MAX_FACTOR
 from keras_pe.export.comparison.references import noise
 from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.comparison.tolerance import MAX_FACTOR
 
 
 @pytest.fixture(scope="module")

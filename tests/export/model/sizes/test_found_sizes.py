@@ -12,7 +12,7 @@ from keras_pe.export import model_signature
 from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.sizes.dimensions import SizeRange, describe_dimensions
 from keras_pe.export.model.sizes.shape_inference import GraphShapes, SymbolicShapes
-from keras_pe.export.model.watch.nesting import FlatModel
+from keras_pe.export.model.watch.nested_arguments import FlatModel
 from keras_pe.export.records import Signature
 
 

@@ -7,7 +7,7 @@ import pytest
 from keras import layers, ops
 
 from keras_pe.export.model.sizes.shape_inference import GraphShapes, shape_graph
-from keras_pe.export.model.watch.nesting import FlatModel
+from keras_pe.export.model.watch.nested_arguments import FlatModel
 
 
 def infer_shapes(model: keras.Model, shape: tuple[int | None, ...]) -> GraphShapes:

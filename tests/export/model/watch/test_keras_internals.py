@@ -11,7 +11,7 @@ import pytest
 
 from keras_pe.export import UnsupportedError, check_parity, export_litert, export_onnx, export_saved_model
 from keras_pe.export.model.watch.keras_internals import named_functions, scope_name
-from keras_pe.export.model.watch.replaced import replaced_functions
+from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.records import Artifact
 from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
 

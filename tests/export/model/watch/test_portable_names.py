@@ -1,6 +1,6 @@
 """Each name is given once, however many ask for it."""
 
-from keras_pe.export.model.watch.nesting import UniqueNames, sanitize, unique
+from keras_pe.export.model.watch.nested_arguments import UniqueNames, sanitize, unique
 
 
 def test_a_name_that_was_given_is_numbered() -> None:

@@ -14,10 +14,10 @@ from onnx import numpy_helper
 
 from keras_pe.export import check_parity, export_onnx
 from keras_pe.export.artifacts.onnx_model import all_nodes
-from keras_pe.export.graph.tracing import Weight
+from keras_pe.export.graph.trace_function import Weight
 from keras_pe.export.onnx.finishing.graph_edits import add_weight
 from keras_pe.export.onnx.finishing.normalizations import _KnownNumbers
-from keras_pe.export.runtimes.intermediates import InspectedModel
+from keras_pe.export.runtimes.onnx_intermediates import InspectedModel
 
 IMAGE = (8, 8, 4)
 

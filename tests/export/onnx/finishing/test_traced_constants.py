@@ -8,7 +8,7 @@ import onnx
 from keras import layers, ops
 
 from keras_pe.export import export_onnx
-from keras_pe.export.runtimes.intermediates import InspectedModel
+from keras_pe.export.runtimes.onnx_intermediates import InspectedModel
 
 
 def test_biases_have_the_names_that_keras_has_for_them(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from keras_pe.export import check_parity, export_onnx
-from keras_pe.export.runtimes.intermediates import InspectedModel
+from keras_pe.export.runtimes.onnx_intermediates import InspectedModel
 
 
 def _convolutional(data_format: str = "channels_last") -> keras.Model:

@@ -5,7 +5,7 @@ import dataclasses
 import ml_dtypes
 import numpy as np
 
-from keras_pe.export.comparison.decisions import Decision
+from keras_pe.export.comparison.output_decisions import Decision
 from keras_pe.export.parity.dataset.data_report import DatasetReport
 from keras_pe.export.parity.dataset.results import DatasetResult, OutputSummary
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics, Severity, WorstRow

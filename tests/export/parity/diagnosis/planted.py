@@ -8,7 +8,7 @@ import numpy as np
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.comparison.run_cases import run_cases
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.progress import Budget
 from keras_pe.export.results import Finding, RuntimeResult

@@ -10,7 +10,7 @@ from keras import layers as L  # noqa: N812
 from keras_pe.export import check_parity, export_onnx, export_saved_model
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.comparison.run_cases import run_cases
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 
 

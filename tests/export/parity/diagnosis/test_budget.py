@@ -12,7 +12,7 @@ from keras_pe.export import check_dataset, check_parity, progress, replay_bundle
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.comparison.run_cases import run_cases
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.progress import Budget
 from keras_pe.export.runtimes.runner import InProcessRunner

@@ -11,7 +11,7 @@ from onnx import numpy_helper
 from keras_pe.export import export_onnx
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.comparison.run_cases import run_cases
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 
 TOLD = {"return_sequences": True, "return_state": True, "name": "encoder"}

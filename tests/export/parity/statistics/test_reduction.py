@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_pe.export.comparison.decisions import last_axis_max
+from keras_pe.export.comparison.output_decisions import last_axis_max
 
 
 @pytest.mark.parametrize("shape", [(5, 1), (5, 10), (3, 2, 63), (3, 2, 64), (2, 100)])

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from keras_pe.export.comparison.decisions import Decision
+from keras_pe.export.comparison.output_decisions import Decision
 from keras_pe.export.parity.statistics.runtime_statistics import (
     WORST,
     OutputStatistics,

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from keras_pe.export.errors import ForeignExitError
-from keras_pe.export.parity.archive import write_archive
 from keras_pe.export.parity.data.shards import Shard
+from keras_pe.export.parity.npz_archive import write_archive
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics, Severity, WorstRow
 from keras_pe.export.parity.work.executors import WorkerDiedError
 from keras_pe.export.parity.work.schedule import MAX_TRIES, Checkpoint, Task, result_key, run_tasks

@@ -15,7 +15,8 @@ from keras_pe.export.parity.data.array_files import open_mapping
 from keras_pe.export.parity.data.batching import Batch, Batching, Feed
 from keras_pe.export.parity.data.shards import shards_of, without_parts
 from keras_pe.export.parity.work import shard
-from keras_pe.export.parity.work.job import (
+from keras_pe.export.parity.work.target_runner import Answer
+from keras_pe.export.parity.work.worker_input import (
     Acceptance,
     Calibration,
     Job,
@@ -24,7 +25,6 @@ from keras_pe.export.parity.work.job import (
     Target,
     TargetCalibration,
 )
-from keras_pe.export.parity.work.target_runner import Answer
 from keras_pe.export.results import Allowance
 from tests.export.parity.work.lookup_runtime import spec
 

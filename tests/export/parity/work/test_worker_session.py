@@ -10,8 +10,8 @@ import pytest
 
 from keras_pe.export.parity.data.array_files import open_mapping
 from keras_pe.export.parity.data.batching import Batching
-from keras_pe.export.parity.work.job import Acceptance, Job, OpenedModel, Target
 from keras_pe.export.parity.work.target_runner import Answer, TargetRunner
+from keras_pe.export.parity.work.worker_input import Acceptance, Job, OpenedModel, Target
 from keras_pe.export.parity.work.worker_session import close_session, session_of
 from keras_pe.export.results import Allowance
 from tests.cli.test_check_data import write_model

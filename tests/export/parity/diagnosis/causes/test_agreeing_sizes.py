@@ -12,7 +12,7 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation, StoredReference
-from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.comparison.run_cases import run_cases
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange
 from keras_pe.export.parity.diagnosis.diagnose import diagnose

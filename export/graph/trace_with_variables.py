@@ -1,0 +1,104 @@
+"""The trace of a model for SavedModel and LiteRT, in which variables stay variables."""
+
+import contextlib
+import errno
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.errors import UnsupportedError, first_line
+from keras_pe.export.graph.graph_queries import GraphView
+from keras_pe.export.graph.litert_forms import litert_forms
+from keras_pe.export.graph.trace import (
+    convertible_control_flow,
+    named_results,
+    trace_convertible,
+    untraceable,
+    with_sizes_of_values,
+)
+from keras_pe.export.model.signature.signature import Signature, input_specs
+from keras_pe.export.model.watch.keras_internals import held_resources, named_for_scopes
+
+
+class Endpoint:
+    """A traced model that TensorFlow can write.
+
+    Attributes:
+        signature: The signature of the model, see `with_sizes_of_values`.
+        view: The traced graph.
+        outputs: The names of the graph's output tensors, in the order of the signature's outputs.
+    """
+
+    def __init__(self, layers: Sequence[Any], signature: Signature, format: Format) -> None:
+        """Traces the model in inference mode, for all sizes of the dynamic dimensions.
+
+        Args:
+            layers: The model, then every layer in it.
+            signature: The model's signature.
+            format: The format, for the error.
+
+        Raises:
+            TracingError: If Keras cannot trace the model.
+        """
+        self._model, self._format, self._variables = layers[0].name, format, layers[0].variables
+        control_flow = litert_forms if format is Format.LITERT else convertible_control_flow
+        self._traced = partial(trace_convertible, layers, control_flow=control_flow)
+        try:
+            self._archive, served = self._traced(lambda: _make_archive(layers, signature))
+        except Exception as error:  # a layer may raise any error if a size is unknown
+            raise untraceable(format, self._model, error) from error
+        self.signature = with_sizes_of_values(signature, served.structured_outputs)
+        self.view = GraphView(served.graph, layers)
+        self.outputs = [served.structured_outputs[spec.name].name for spec in signature.outputs]
+
+    def write(self, folder: Path) -> None:
+        """Writes the SavedModel without checking it.
+
+        Raises:
+            UnsupportedError: If TensorFlow cannot write the SavedModel.
+            OSError: If the disk is full, or the folder is read-only.
+        """
+        import tensorflow as tf
+
+        try:
+            with _without_notices(), named_for_scopes(self._variables):  # writing may trace the model again
+                self._traced(lambda: self._archive.write_out(folder, verbose=False))
+        except tf.errors.OpError as error:
+            kinds = {tf.errors.ResourceExhaustedError: errno.ENOSPC, tf.errors.PermissionDeniedError: errno.EACCES}
+            code = kinds.get(type(error), errno.EIO)
+            raise OSError(code, os.strerror(code)) from error
+        except (AssertionError, TypeError, ValueError, NotImplementedError, RuntimeError) as error:
+            reason = f"TensorFlow cannot write it: {first_line(error)}."
+            raise UnsupportedError(self._format, self._model, reason) from error
+
+
+def _make_archive(layers: Sequence[Any], signature: Signature) -> tuple[Any, Any]:
+    """Returns a Keras `ExportArchive` with one endpoint, and the endpoint's concrete function."""
+    import keras
+
+    archive = keras.export.ExportArchive()
+    # Track resources instead of whole layers: the archive would store every weight of a tracked layer twice.
+    for resource in held_resources(layers):
+        archive.track(resource)
+    served = archive.add_endpoint(
+        "serve", lambda *arrays: named_results(layers[0], signature, arrays), input_specs(signature)
+    )
+    return archive, served.get_concrete_function()
+
+
+@contextlib.contextmanager
+def _without_notices() -> Iterator[None]:
+    """Silences TensorFlow's message about the folder, which would name a temporary path."""
+    import tensorflow as tf
+
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,122 @@
+"""The input signatures of a subclassed model that follow from recorded calls or from an example."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.model.signature.declared_inputs import required_arguments
+from keras_pe.export.model.signature.fixed_sizes import FixedSize, Origin, fixed_between
+from keras_pe.export.model.watch.keras_internals import built_shapes
+from keras_pe.export.model.watch.known_values import is_integer
+from keras_pe.export.model.watch.nested_arguments import FlatModel, leaves, map_leaves, with_leaves
+from keras_pe.export.model.watch.symbolic_trace import layers_reached
+from keras_pe.export.results import Array
+
+
+@dataclass(frozen=True)
+class _Met:
+    """A shape, and a dtype if it is known."""
+
+    shape: tuple[int | None, ...]
+    dtype: str | None = None
+
+
+def recorded_signatures(
+    model: Any, examples: Sequence[Mapping[str, Array]]
+) -> Iterator[tuple[list[Any], list[FixedSize]]]:
+    """Yields the possible input signatures of a model, each with its fixed sizes; none if the inputs are unknown.
+
+    The signature with most free sizes comes first.
+
+    Args:
+        model: The Keras model.
+        examples: Examples of the inputs, by the names of the model's arguments or of the keys of its only argument.
+    """
+    import keras
+
+    structure = _example_structure(model, examples[0]) if examples else _built(model)
+    if structure is None:
+        return
+
+    def with_sizes(free: Callable[[_Met], tuple[int | None, ...]]) -> list[Any]:
+        found: list[Any] = map_leaves(structure, lambda met: keras.InputSpec(shape=free(met), dtype=met.dtype))
+        return found
+
+    met = [each for _, each in leaves(structure)]
+    lengths = {size for each in met for size, free in zip(each.shape[1:], _free(each)[1:], strict=True) if free is None}
+    candidates: list[Callable[[_Met], tuple[int | None, ...]]] = [
+        lambda each: tuple(None if size in lengths else size for size in _free(each)),  # (2, 5) beside (2, 5, 3)
+        _free,
+        lambda each: (None, *each.shape[1:]),
+    ]
+    if all(None not in each.shape for each in met):
+        candidates.append(lambda each: each.shape)
+    tried: list[list[Any]] = []
+    origin = Origin.EXAMPLE if examples else Origin.CALLED
+    for free in candidates:
+        if (sizes := [*map(free, met)]) not in tried:
+            tried.append(sizes)
+            yield with_sizes(free), fixed_between([*map(_free, met)], sizes, origin)
+
+
+def recorded_shapes(model: Any) -> list[tuple[int | None, ...]]:
+    """Returns the shapes that Keras has recorded for a model's first argument, flat; an empty list without a record."""
+    noted = built_shapes(model)
+    return [] if noted is None else [met.shape for _, met in leaves(_with_shape_leaves(noted))]
+
+
+def _free(met: _Met) -> tuple[int | None, ...]:
+    """Returns a shape with free sizes. The last axis stays fixed unless the input contains indices."""
+    shape = met.shape
+    are_indices = is_integer(str(met.dtype)) and len(shape) < 4  # images have four axes
+    return (None,) * len(shape) if are_indices or len(shape) < 2 else (*(None,) * (len(shape) - 1), shape[-1])
+
+
+def _example_structure(model: Any, example: Mapping[str, Array]) -> list[Any] | None:
+    import keras
+
+    def met(array: Array) -> _Met:
+        array = np.asarray(array)
+        by_default = {"float64": keras.config.floatx(), "int64": "int32"}  # NumPy's dtypes for Python numbers
+        dtype = "string" if array.dtype.kind in "OUS" else by_default.get(array.dtype.name, array.dtype.name)
+        return _Met(array.shape, dtype)
+
+    names = list(inspect.signature(model.call).parameters)
+    if set(example) <= set(names) and set(required_arguments(model)) <= set(example):
+        return [met(example[name]) for name in names if name in example]
+    return [{name: met(array) for name, array in example.items()}] if len(required_arguments(model)) == 1 else None
+
+
+def _built(model: Any) -> list[Any] | None:
+    """Returns the recorded shapes of a model's only argument, with inferred dtypes, since Keras records only shapes."""
+    import keras
+
+    noted = built_shapes(model)
+    if noted is None or len(required_arguments(model)) > 1 or keras.backend.backend() != "tensorflow":
+        return None
+    float_dtype = str(model.input_dtype)
+    structure = _with_shape_leaves(noted)
+    met = [each for _, each in leaves(structure)]
+    names = [f"input_{i}" for i in range(len(met))]
+    shapes = [(None, *each.shape[1:]) for each in met]
+    flat = FlatModel(
+        model, (with_leaves(structure, names),), {name: (s, float_dtype) for name, s in zip(names, shapes, strict=True)}
+    )
+    try:
+        whole = set(layers_reached(flat, (keras.layers.Embedding,)))
+    except Exception:  # a model for integers may raise any error on floats
+        whole = {i for i, shape in enumerate(shapes) if len(shape) <= 2}
+    dtypes = ("int32" if i in whole else float_dtype for i in range(len(met)))
+    return [with_leaves(structure, [_Met(each.shape, dtype) for each, dtype in zip(met, dtypes, strict=True)])]
+
+
+def _with_shape_leaves(structure: Any) -> Any:
+    """Returns the structure that Keras has recorded, with a `_Met` in place of each shape."""
+    if isinstance(structure, Mapping):
+        return {key: _with_shape_leaves(value) for key, value in structure.items()}
+    if all(dim is None or isinstance(dim, int) for dim in structure):
+        return _Met(tuple(structure))
+    return type(structure)(_with_shape_leaves(value) for value in structure)

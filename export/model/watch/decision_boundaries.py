@@ -1,0 +1,308 @@
+"""The decisions of a model by its inputs: comparisons, bins, casts and table reads after simple arithmetic."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.model.watch.nested_arguments import FlatModel
+from keras_pe.export.model.watch.recording import state_left_alone
+from keras_pe.export.model.watch.symbolic_trace import traced_flat
+from keras_pe.export.results import Array
+
+_MOVES = """
+    BroadcastTo EnsureShape ExpandDims Identity MirrorPad Pad PadV2 PreventGradient Reshape ReverseV2 Slice Snapshot
+    Squeeze StopGradient StridedSlice Tile Transpose Unpack
+"""
+_ARITHMETICS = """
+    Abs Add AddN AddV2 AvgPool BiasAdd BitwiseAnd BitwiseOr BitwiseXor Cast Ceil ClipByValue Div DivNoNan Exp Expm1
+    Floor FloorDiv FloorMod Inv Log Log1p Max Maximum Mean Min Minimum Mod Mul MulNoNan Neg Pow RealDiv Reciprocal Relu
+    Relu6 ResizeBicubic ResizeBilinear ResizeNearestNeighbor Rint Round Rsqrt Select SelectV2 Sigmoid Sign Sqrt Square
+    SquaredDifference Sub Sum Tanh TruncateDiv TruncateMod
+"""
+_MOVING = frozenset(_MOVES.split())  # return values of their first input
+_JOINING = frozenset(("ConcatV2", "IdentityN", "Pack"))  # return values of all their inputs, but for the axis
+_PARTING = {"Split": 1, "SplitV": 0}  # return values of the input with this number
+_ARITHMETIC = frozenset(_ARITHMETICS.split())
+_OF_ONE_INPUT = _MOVING | {"Max", "Mean", "Min", "OneHot", "ResizeBicubic", "ResizeBilinear", "Sum"}
+_COMPARISONS = frozenset(("Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "NotEqual"))
+_READS = frozenset(("GatherV2", "ResourceGather"))
+_BINS = frozenset(("Bucketize", "LowerBound", "UpperBound"))
+_STEPS = frozenset(("Ceil", "Floor", "Rint", "Round"))
+_DIVISIONS = frozenset(("FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"))
+_AT_ZERO = frozenset(("Abs", "Elu", "LeakyRelu", "Relu", "Relu6", "Selu", "Sign"))
+# Operators of integers that neither make a tensor of the size that a value says, nor loop as often as it says.
+_HARMLESS = frozenset(("AsString", "LookupTableFindV2", "NoOp", "OnesLike", "Rank", "Shape", "Size", "ZerosLike"))
+_KNOWN = _MOVING | _JOINING | _PARTING.keys() | _ARITHMETIC | _COMPARISONS | _READS | _BINS | _AT_ZERO | _HARMLESS
+
+_NATURAL = (-2.0, 0.0, 2.0)  # the inputs of a network are usually near these values
+
+_MOST_SITES = 256
+
+
+@dataclass
+class _Site:
+    """A decision of a graph.
+
+    Attributes:
+        tensor: A tensor that is constant between two thresholds of the input.
+        is_direct: Whether the decision compares the input itself, instead of a value computed from it.
+        is_stepped: Whether the number of thresholds has no limit, as for rounding.
+    """
+
+    tensor: Any
+    is_direct: bool
+    is_stepped: bool = False
+
+
+@dataclass
+class _Limit:
+    """The values that an operator accepts: whole numbers of an integer type, or rows of a table.
+
+    Attributes:
+        tensor: The input of the operator.
+        low: The least valid value.
+        high: The first invalid value above `low`.
+        dtype: The integer type of the cast; empty for the rows of a table.
+    """
+
+    tensor: Any
+    low: int
+    high: int
+    dtype: str = ""
+
+
+@dataclass
+class _Reached:
+    """The tensors, decisions and limits that simple arithmetic computes from inputs.
+
+    Attributes:
+        sources: The inputs that a tensor is computed from, by its name.
+        direct: The tensors that hold values of an input unchanged.
+        sites: The decisions.
+        limits: The limits of the values.
+        sized: The inputs whose integers may be the size of a tensor.
+    """
+
+    sources: dict[str, set[str]] = field(default_factory=dict)
+    direct: set[str] = field(default_factory=set)
+    sites: list[_Site] = field(default_factory=list)
+    limits: list[_Limit] = field(default_factory=list)
+    sized: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The decisions of a model for one set of inputs.
+
+    Attributes:
+        direct: The decisions on values of the inputs themselves: a row for each row of the batch, or one row.
+        derived: The decisions on values that are computed from inputs, in rows like `direct`.
+        stepped: The decisions of rounding and integer division, in rows like `direct`.
+        fits: Whether the casts and tables accept all values, for each row.
+    """
+
+    direct: Array
+    derived: Array
+    stepped: Array
+    fits: Array
+
+
+class Decisions:
+    """Computes the decisions of a model for given inputs. The model is traced once.
+
+    Attributes:
+        sized: The names of integer inputs whose values may be the size of a tensor or the number of steps of a loop.
+        casts: The integer types that floats are cast to.
+    """
+
+    def __init__(self, model: FlatModel) -> None:
+        """Traces the model.
+
+        Args:
+            model: The model, on TensorFlow.
+
+        Raises:
+            Exception: Whatever the layers raise if the model cannot be traced.
+        """
+        import tensorflow as tf
+
+        found = _Reached()
+
+        def flat(*inputs: Any) -> list[Any]:
+            nonlocal found
+            found = _Reached()
+            with state_left_alone():
+                model.outputs(inputs)
+            _walk(inputs[0].graph, dict(zip(model.names, inputs, strict=True)), found)
+            fits = [(each.tensor >= each.low) & (each.tensor < each.high) for each in found.limits]
+            return [tf.cast(each, tf.float64) for each in (*(site.tensor for site in found.sites), *fits)]
+
+        self._function = traced_flat(model, flat)
+        self._names = list(model.names)
+        self._sites = found.sites
+        self._limits = found.limits
+        self.sized = frozenset(found.sized)
+        self.casts = tuple(dict.fromkeys(each.dtype for each in found.limits if each.dtype))
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is a decision."""
+        return bool(self._sites)
+
+    def __call__(self, inputs: Mapping[str, Any], rows: int) -> Answer:
+        """Returns the decisions.
+
+        Args:
+            inputs: An array for each input, of one batch.
+            rows: The number of rows in the answer.
+        """
+        values = [np.asarray(tensor) for tensor in self._function(*(inputs[name] for name in self._names))]
+        split = len(self._sites)
+        sites = list(zip(self._sites, values, strict=False))
+
+        def of(chosen: Callable[[_Site], bool]) -> Array:
+            return _in_rows([value for site, value in sites if chosen(site)], rows)
+
+        return Answer(
+            of(lambda site: site.is_direct and not site.is_stepped),
+            of(lambda site: not site.is_direct and not site.is_stepped),
+            of(lambda site: site.is_stepped),
+            np.asarray(_in_rows(values[split:], rows).all(axis=1)),
+        )
+
+    def overflowing(self, inputs: Mapping[str, Any]) -> list[str]:
+        """Returns the integer types that cannot hold a value that is cast to them, for one set of inputs."""
+        values = [np.asarray(tensor) for tensor in self._function(*(inputs[name] for name in self._names))]
+        limits = zip(self._limits, values[len(self._sites) :], strict=True)
+        return list(dict.fromkeys(limit.dtype for limit, fits in limits if limit.dtype and not fits.all()))
+
+
+def _in_rows(values: Sequence[Array], rows: int) -> Array:
+    """Returns decisions side by side, those that do not split into rows left out."""
+    split = [np.nan_to_num(each).reshape(rows, -1) for each in values if each.size and each.size % rows == 0]
+    return np.concatenate([np.zeros((rows, 0)), *split], axis=1)
+
+
+def _walk(graph: Any, inputs: Mapping[str, Any], found: _Reached) -> None:
+    """Follows the inputs through a `tf.Graph`, as far as its operators are moves and simple arithmetic."""
+    for name, tensor in inputs.items():
+        found.sources[tensor.name] = {name}
+        found.direct.add(tensor.name)
+    for operator in graph.get_operations():  # in the order in which they were made
+        read = [tensor for tensor in operator.inputs if tensor.name in found.sources]
+        if not read:
+            continue
+        values = _values(operator)
+        if any(tensor.name in found.sources for tensor in operator.inputs if not _among(tensor, values)):
+            found.sized |= _whole(found, read)
+        if not any(_among(tensor, values) for tensor in read):
+            continue
+        found.sites += _sites(operator, read, found) if len(found.sites) < _MOST_SITES else ()
+        found.limits += _limits(operator, found)
+        if operator.type in _MOVING or operator.type in _JOINING or operator.type in _PARTING:
+            _pass_on(operator, values, found, is_direct=True)
+        elif operator.type in _ARITHMETIC:
+            _pass_on(operator, values, found, is_direct=_is_widening(operator))
+        elif operator.type not in _KNOWN | {"OneHot"}:
+            found.sized |= _whole(found, read)
+
+
+def _values(operator: Any) -> list[Any]:
+    """Returns the inputs with an operator's values, without the inputs with sizes, axes or positions."""
+    given = list(operator.inputs)
+    if operator.type in _OF_ONE_INPUT or operator.type == "ResizeNearestNeighbor":
+        return given[:1]
+    if operator.type == "ConcatV2":
+        return given[:-1]
+    if operator.type in _PARTING:
+        return [given[_PARTING[operator.type]]]
+    return given[1:2] if operator.type in _READS else given
+
+
+def _among(tensor: Any, tensors: Sequence[Any]) -> bool:
+    return any(each is tensor or each.name == tensor.name for each in tensors)
+
+
+def _whole(found: _Reached, read: Sequence[Any]) -> set[str]:
+    """Returns the inputs that tensors of integers are computed from."""
+    return {name for tensor in read if tensor.dtype.is_integer for name in found.sources[tensor.name]}
+
+
+def _is_widening(operator: Any) -> bool:
+    """Whether an operator is a cast that every value survives, or nearly so."""
+    if operator.type != "Cast":
+        return False
+    given, returned = operator.inputs[0].dtype, operator.outputs[0].dtype
+    return bool(returned.is_floating or (given.is_integer and returned.is_integer and returned.size >= given.size))
+
+
+def _pass_on(operator: Any, values: Sequence[Any], found: _Reached, *, is_direct: bool) -> None:
+    sources = set().union(*(found.sources.get(tensor.name, set()) for tensor in values))
+    keeps = is_direct and all(tensor.name in found.direct for tensor in values if tensor.name in found.sources)
+    for tensor in operator.outputs:
+        found.sources[tensor.name] = set(sources)
+        if keeps:
+            found.direct.add(tensor.name)
+
+
+def _sites(operator: Any, read: Sequence[Any], found: _Reached) -> Iterator[_Site]:
+    """Yields the decisions of an operator."""
+    import tensorflow as tf
+
+    is_direct = all(tensor.name in found.direct for tensor in read)
+    given = list(operator.inputs)
+    if any(tensor.dtype.is_complex for tensor in given):
+        return
+    if given[-1].dtype in (tf.string, tf.bool, tf.resource) and operator.type not in ("LowerBound", "UpperBound"):
+        return
+    if operator.type in _COMPARISONS:
+        one, other = given
+        yield from (_Site(each, is_direct) for each in (one < other, one > other))
+    elif operator.type in ("Maximum", "Minimum"):
+        yield _Site(given[0] < given[1], is_direct)
+    elif operator.type in _BINS:
+        yield _Site(operator.outputs[0], is_direct)
+    elif operator.type in _AT_ZERO:
+        yield _Site(given[0] > 0, is_direct)
+        if operator.type == "Relu6":
+            yield _Site(given[0] > 6, is_direct)
+    elif operator.type in _STEPS:
+        yield _Site(operator.outputs[0], is_direct, is_stepped=True)
+    elif operator.type in _DIVISIONS:
+        yield _Site(tf.math.floordiv(*given), is_direct, is_stepped=True)
+    elif operator.type == "Cast" and given[0].dtype.is_floating and operator.outputs[0].dtype.is_integer:
+        yield _Site(operator.outputs[0], is_direct, is_stepped=True)
+    elif operator.type == "OneHot":
+        yield _Site(tf.clip_by_value(given[0], -1, tf.cast(given[1], given[0].dtype)), is_direct)
+    elif operator.type in _READS and not is_direct:
+        yield _Site(given[1], is_direct, is_stepped=True)
+    elif operator.type not in _KNOWN:
+        derived = (tensor for tensor in read if tensor.dtype.is_floating and tensor.name not in found.direct)
+        yield from (_Site(tensor > value, is_direct=False) for tensor in derived for value in _NATURAL)
+
+
+def _limits(operator: Any, found: _Reached) -> Iterator[_Limit]:
+    """Yields the limits on the values of an operator."""
+    if operator.type == "Cast" and operator.inputs[0].dtype.is_floating and operator.outputs[0].dtype.is_integer:
+        dtype = operator.outputs[0].dtype
+        yield _Limit(_wide(operator.inputs[0]), dtype.min, dtype.max + 1, dtype.name)
+    elif operator.type in _READS and (rows := _rows(operator)) is not None:
+        yield _Limit(_wide(operator.inputs[1]), 0, rows)
+
+
+def _wide(tensor: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.cast(tensor, tf.float64)
+
+
+def _rows(operator: Any) -> int | None:
+    """Returns the number of rows of the table that an operator reads; None where it is not known."""
+    import tensorflow as tf
+
+    if operator.type != "GatherV2":
+        return None
+    axis, shape = tf.get_static_value(operator.inputs[2]), operator.inputs[0].shape
+    return None if axis is None or shape.rank is None else shape[int(axis)]

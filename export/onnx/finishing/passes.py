@@ -1,0 +1,249 @@
+"""The ordered passes that make the graph of a file from tf2onnx' graph, and the metadata of the file."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import onnx_ir as ir
+from onnx_ir.passes import common
+
+from keras_pe.export.artifacts.artifact import LAYERS_KEY, TensorInfo
+from keras_pe.export.artifacts.onnx_contents import UNFUSED_KEY
+from keras_pe.export.graph.trace_function import Trace, Weight
+from keras_pe.export.model.stored_weights import FOLDED_KEY, LAYOUTS_KEY, foldings_to_json, layouts_to_json
+from keras_pe.export.onnx.finishing import contractions, operator_rewrites
+from keras_pe.export.onnx.finishing.attention import attend
+from keras_pe.export.onnx.finishing.canonical_form import merge_equal, name_after_layers, order_needed, place_in_layers
+from keras_pe.export.onnx.finishing.constants import compute_constants, remove_no_ops
+from keras_pe.export.onnx.finishing.graph_edits import WEIGHT, add_weight, drop_unneeded, standing_for
+from keras_pe.export.onnx.finishing.image_axes import compute_channels_first
+from keras_pe.export.onnx.finishing.image_rows import run_1d_as_2d
+from keras_pe.export.onnx.finishing.normalizations import fold_normalizations, store_normalizations
+from keras_pe.export.onnx.finishing.reshapes import merge_reshapes, remove_needless_reshapes, write_shapes
+from keras_pe.export.onnx.finishing.rules import Reasons, Rule
+from keras_pe.export.onnx.finishing.shape_sources import read_single_sizes, share_sizes, take_zero_sizes
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
+from keras_pe.export.onnx.finishing.weight_layouts import multiply_unsigned, name_weights, store_as_read
+from keras_pe.export.onnx.handlers import opsets
+from keras_pe.export.onnx.operator_calls import Unfused
+from keras_pe.version import __version__
+
+
+@dataclass
+class Graph:
+    """A graph between two passes.
+
+    Attributes:
+        model: The ONNX model, whose weights are inputs.
+        layers: The layers of the Keras model, by path.
+        foldings: The path of each folded normalization, by the path of the layer that contains it in the file.
+        reasons: The reasons why rules do not apply.
+    """
+
+    model: ir.Model
+    layers: Mapping[str, Any]
+    foldings: dict[str, str] = field(default_factory=dict)
+    reasons: Reasons = field(default_factory=dict)
+
+    @property
+    def graph(self) -> ir.Graph:
+        """The model's graph."""
+        return self.model.graph
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's operators."""
+        return self.graph.opset_imports[""]
+
+    @cached_property
+    def sizes(self) -> KnownSizes:
+        """The known sizes of the values."""
+        return KnownSizes(self.graph)
+
+    def infer(self) -> None:
+        """Adds the types and shapes that ONNX infers to the values."""
+        common.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=False)(self.model)
+        self.__dict__.pop("sizes", None)
+
+
+def _fold_constants(each: Graph) -> None:
+    while compute_constants(each.graph, each.sizes, each.opset):
+        each.infer()
+
+
+def _fold_normalizations(each: Graph) -> None:
+    each.foldings.update(fold_normalizations(each.graph, each.layers))
+
+
+def _store_normalizations(each: Graph) -> None:
+    each.foldings.update(store_normalizations(each.graph, each.sizes, each.layers))
+
+
+PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
+    operator_rewrites.clip,
+    _fold_constants,
+    lambda each: remove_no_ops(each.graph, each.sizes),
+    contractions.remove_shuffles,
+    attend,
+    contractions.multiply_matrices,
+    contractions.swap_factors,
+    _fold_constants,
+    operator_rewrites.add_bias_before_split,
+    lambda each: write_shapes(each.graph, each.sizes),
+    lambda each: share_sizes(each.graph, each.sizes),
+    lambda each: remove_needless_reshapes(each.graph, each.sizes),
+    operator_rewrites.root_mean_square,
+    operator_rewrites.count_from_the_end,
+    lambda each: run_1d_as_2d(each.graph, each.sizes),
+    operator_rewrites.protect_pad,
+    operator_rewrites.cut_unread_pixels,
+    lambda each: compute_channels_first(each.graph, each.sizes),
+    operator_rewrites.average_image,
+    lambda each: store_as_read(each.graph),
+    lambda each: multiply_unsigned(each.graph),
+    lambda each: merge_reshapes(each.graph, each.sizes),
+    lambda each: take_zero_sizes(each.graph, each.sizes),
+    operator_rewrites.transpose_before_scaling,
+    lambda each: read_single_sizes(each.graph, each.sizes),
+    _fold_normalizations,
+    _store_normalizations,
+    lambda each: name_weights(each.graph, each.layers),
+    lambda each: merge_equal(each.graph),
+    lambda each: name_after_layers(each.graph),
+)
+
+
+def run_passes(each: Graph) -> None:
+    """Runs all passes. Each pass gets a graph in topological order, without unused nodes."""
+    order_needed(each.graph)
+    for run in PASSES:
+        if isinstance(run, Rule):
+            run.apply(each.graph, each.sizes, each.reasons)
+        else:
+            run(each)
+        drop_unneeded(each.graph)
+
+
+def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weight]]:
+    """Returns the model with the inputs and outputs of the signature, and the weights in the order of use."""
+    from onnx import shape_inference
+
+    signature = trace.signature
+    model = ir.from_proto(shape_inference.infer_shapes(proto))
+    graph, outputs = model.graph, dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))
+    _declare(graph, trace)
+    returned = {outputs[output]: tensor for tensor, output in trace.returned.items()}
+    place_in_layers(graph, lambda result: trace.view.layer_path(returned.get(result, result)))
+    traced = _values_of_layers(graph, trace, outputs)
+    each = Graph(model, trace.view.layers)
+    run_passes(each)
+    texts = {LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, traced), sort_keys=True)}
+    if reasons := unfused.to_json(trace.view.layer_path, each.reasons):
+        texts[UNFUSED_KEY] = reasons
+    used = {value: value.meta[WEIGHT] for value in _read(graph) if WEIGHT in value.meta}
+    if layouts := {str(value.name): weight.layout for value, weight in used.items() if weight.layout is not None}:
+        texts[LAYOUTS_KEY] = layouts_to_json(layouts)
+    if each.foldings:
+        texts[FOLDED_KEY] = foldings_to_json(each.foldings)
+    graph.inputs[:] = [value for value in graph.inputs if WEIGHT not in value.meta]
+    written = _to_proto(model)
+    set_metadata(written, texts)
+    return written, list(used.values())
+
+
+def _declare(graph: ir.Graph, trace: Trace) -> None:
+    """Sets the inputs of a graph to those of the signature, followed by the weights, and sets its outputs."""
+    signature, values = trace.signature, {value.name: value for value in (*graph.inputs, *graph.outputs)}
+    graph.inputs[:] = [values.get(spec.name) or ir.Value(name=spec.name) for spec in signature.inputs]
+    graph.outputs[:] = [values[spec.name] for spec in signature.outputs]
+    for value, spec in zip((*graph.inputs, *graph.outputs), (*signature.inputs, *signature.outputs), strict=True):
+        value.type, value.shape = ir.TensorType(ir.DataType.from_numpy(_numpy(spec.dtype))), ir.Shape(spec.shape)
+    for weight in trace.weights:
+        if weight.name in values:
+            graph.inputs.append(values[weight.name])
+            add_weight(graph, weight)
+
+
+def _values_of_layers(graph: ir.Graph, trace: Trace, outputs: Mapping[str, str]) -> dict[str, list[list[ir.Value]]]:
+    """Returns the values of each tensor that a call of a layer returns, by the path of the call."""
+    values = {value.name: value for node in graph for value in node.outputs}
+
+    def find(tensor: str) -> list[ir.Value]:
+        # An output that nodes read too has a name of its own beside the output's.
+        names = (tensor, outputs.get(tensor), outputs.get(trace.returned.get(tensor, "")))
+        return [values[name] for name in names if name in values]
+
+    return {path: [find(tensor) for tensor in tensors] for path, tensors in trace.layers.items()}
+
+
+def declare_outputs(model: Any, outputs: Sequence[TensorInfo]) -> None:
+    """Declares the outputs of a model."""
+    del model.graph.output[:]
+    model.graph.output.extend(_value(spec) for spec in outputs)
+
+
+def set_metadata(model: Any, texts: Mapping[str, str]) -> None:
+    """Adds texts to the metadata of a model, in order."""
+    from onnx import helper
+
+    helper.set_model_props(model, dict(sorted({**{x.key: x.value for x in model.metadata_props}, **texts}.items())))
+
+
+def _layer_tensors(
+    graph: ir.Graph, trace: Trace, traced: Mapping[str, Sequence[Sequence[ir.Value]]]
+) -> dict[str, list[str | None]]:
+    """Returns the names of the tensors that each call of a layer returns; None for a tensor that the graph lacks."""
+    import keras
+
+    def find(values: Sequence[ir.Value]) -> str | None:
+        found = (standing_for(value) for value in values)
+        return next((value.name for value in found if value is not None and value.producer() is not None), None)
+
+    known = {path: [find(values) for values in tensors] for path, tensors in traced.items()}
+    lost = {path.rpartition("/")[0] for path, tensors in known.items() if not any(tensors)}
+    # List both directions of a Bidirectional or neither, so that a fault in both is located in the Bidirectional.
+    layers = trace.view.layers
+    halved = {path for path in lost if isinstance(layers.get(path.partition("#")[0]), keras.layers.Bidirectional)}
+    return {path: x for path, x in known.items() if any(x) and path.rpartition("/")[0] not in halved}
+
+
+def _read(graph: ir.Graph) -> dict[ir.Value, None]:
+    """Returns the inputs of all nodes of a graph and of the graphs inside them, in order, and the outputs."""
+    read = (value for node in graph.all_nodes() for value in node.inputs if value is not None)
+    return dict.fromkeys((*read, *graph.outputs))
+
+
+def _to_proto(model: ir.Model) -> Any:
+    """Returns the `onnx.ModelProto` of a model, without the types and shapes of intermediate values."""
+    from onnx import helper
+
+    for node in model.graph.all_nodes():
+        for value in node.outputs:
+            if not value.is_graph_output():
+                value.type = value.shape = None
+    domains = {node.domain for node in model.graph.all_nodes()}
+    opset = helper.make_opsetid("", model.graph.opset_imports[""])
+    imported = [
+        opset,
+        *([helper.make_opsetid(opsets.ML_DOMAIN, opsets.ML_VERSION)] if opsets.ML_DOMAIN in domains else []),
+    ]
+    model.graph.name = "model"
+    return helper.make_model_gen_version(
+        ir.to_proto(model.graph), opset_imports=imported, producer_name="keras_pe", producer_version=__version__
+    )
+
+
+def _value(spec: TensorInfo) -> Any:
+    from onnx import helper
+
+    dtype = helper.np_dtype_to_tensor_dtype(_numpy(spec.dtype))
+    return helper.make_tensor_value_info(spec.name, dtype, spec.shape)
+
+
+def _numpy(dtype: str) -> Any:
+    import ml_dtypes  # noqa: F401  # gives NumPy the names bfloat16, float8_e4m3fn, ...
+    import numpy as np
+
+    return np.dtype(object if dtype == "string" else dtype)

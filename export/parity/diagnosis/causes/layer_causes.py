@@ -1,0 +1,243 @@
+"""Finds the causes of layers at fault: changed weights, changed attributes, or changed outputs."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.errors import RuntimeFailedError
+from keras_pe.export.model.watch.keras_internals import all_layers
+from keras_pe.export.model.watch.layer_paths import is_within
+from keras_pe.export.parity.diagnosis.causes.user_code import operations_at_fault
+from keras_pe.export.parity.diagnosis.detector_context import Probe
+from keras_pe.export.parity.diagnosis.foldings import possible_foldings, recorded_foldings
+from keras_pe.export.parity.diagnosis.hidden_tensors import OutsideView
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_weights
+from keras_pe.export.parity.diagnosis.recorded_cases import calls_of, content_key, rank, telling_case
+from keras_pe.export.parity.diagnosis.relations import distance
+from keras_pe.export.parity.diagnosis.search import Explanation, explain
+from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
+from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
+from keras_pe.export.parity.diagnosis.sites.output_operations import other_operations
+from keras_pe.export.parity.diagnosis.sites.output_values import rounded_inside
+from keras_pe.export.parity.diagnosis.weights import (
+    WeightComparison,
+    WeightFault,
+    compare_weights,
+)
+from keras_pe.export.results import HALF, Array, Cause, Finding, RunStatus
+
+_LONGEST_LIST = 1024
+_MANY = 3  # more weights with one cause share one sentence
+_OF_INPUTS = {
+    *(Cause.OTHER_INPUT, Cause.EXCHANGED_INPUTS, Cause.REPEATED_ROW, Cause.SCALED_INPUT, Cause.REVERSED_INPUT),
+    *(Cause.CLIPPED_INPUT, Cause.SHIFTED_INPUT, Cause.REORDERED_INPUT, Cause.OPERATION_LEFT_OUT),
+}
+_NEARER = 0.5  # largest share of the difference that may remain; a smaller reduction may be chance
+
+
+def compared_weights(probe: Probe) -> Iterator[WeightComparison]:
+    """Yields the comparison of the artifact's weights with the model's, if the runtime lists weights."""
+    reference = probe.reference
+    if not isinstance(reference, KerasReference) or probe.run.result.status != RunStatus.COMPARED:
+        return
+    try:
+        constants = probe.runner.weights()
+    except RuntimeFailedError as error:
+        probe.note("the weights in the artifact", error)
+        return
+    if constants:
+        smallest = min((each for each in probe.run.expectations if each.outputs), key=rank)
+        foldable = possible_foldings(calls_of(reference, reference.model, smallest.case.inputs))
+        foldings = recorded_foldings(reference.model, probe.runner.metadata())
+        yield compare_weights(reference.model, constants, foldable, foldings)
+
+
+def short_constants(probe: Probe) -> tuple[Array, ...]:
+    """Returns the 1-D float constants of the artifact, up to the length of a layer's list of numbers."""
+    try:
+        constants = probe.runner.weights()
+        first = [next(constants.pieces(name)) for name in constants]
+    except RuntimeFailedError as error:
+        probe.note("the constants in the artifact", error)
+        return ()
+    return tuple(each for each in first if each.ndim == 1 and each.dtype.kind == "f" and 0 < each.size <= _LONGEST_LIST)
+
+
+def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator[Finding]:
+    """Yields the differing weights of the layers at fault, and other differing weights that are certain by name."""
+    at_fault = {layer for fault in probe.faults for layer in fault.layers}
+    inside = [each for each in differing if _is_in_any(each.layer, at_fault)]
+    telling = inside or [each for each in differing if each.is_certain and (each.is_named or not probe.faults)]
+    telling = telling if probe.faults else _proven(probe, telling)
+    for fault in probe.faults:
+        own = [each for each in telling if _is_in_any(each.layer, fault.layers)]
+        unsure = [each for each in own if _is_unsure(each, fault)]
+        instead = explain(probe, fault.folded or fault) if unsure else None
+        if instead is not None:
+            telling = [each for each in telling if each not in own]
+            yield instead.finding
+    yield from _as_findings(telling)
+
+
+def _is_unsure(weight: WeightFault, fault: LayerFault) -> bool:
+    """Whether an edit that explains all values takes precedence over a finding about a weight.
+
+    A constant that was matched by content may belong to another weight. A folded normalization combines its weights
+    into one factor, which does not distinguish them.
+    """
+    if fault.folded is not None:
+        return weight.layer == fault.folded.layer
+    return not weight.is_named or (weight.is_folded and hasattr(fault.call.layer, "moving_variance"))
+
+
+def _proven(probe: Probe, differing: list[WeightFault]) -> list[WeightFault]:
+    """Returns the weights without those that were matched by likeness, unless these explain the outputs.
+
+    If the runtime shows no inner tensors, a converter may have multiplied such a weight by an adjacent factor.
+    """
+    stored = {each.weight: each.stored for each in differing if each.stored is not None}
+    if not stored or not isinstance(probe.reference, KerasReference) or _comes_nearer(probe, probe.reference, stored):
+        return differing
+    return [each for each in differing if each.stored is None]
+
+
+def _comes_nearer(probe: Probe, reference: KerasReference, stored: Mapping[str, Array]) -> bool:
+    """Whether the model with the stored weights, by path, at least halves the difference from the artifact.
+
+    Returns True if no case can show it.
+    """
+    number = telling_case(probe)
+    if number is None:
+        return True
+    fault = next(OutsideView(probe, reference, number).faults())
+    assert fault.actual is not None
+    paths = [variable.path for variable in reference.model.weights]
+    values = zip(paths, fault.call.layer.model.weights, strict=True)
+    given = with_weights(fault, [(variable, stored[path]) for path, variable in values if path in stored])
+    return distance(given, fault.actual) <= _NEARER * distance(fault.expected, fault.actual)
+
+
+def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
+    """Yields the causes of each layer at fault that no weight explains, one for each layer.
+
+    A wrong input of a shared layer also explains the layers that use its output in the same call.
+    """
+    done, found = set[str](), list[Finding]()
+    after_wrong_input = set[bytes]()
+    for fault in probe.faults:
+        if any(_is_in_any(layer, fault.layers) for layer in explained | done):
+            continue
+        causes = _explain(fault, probe)
+        if not causes:
+            continue
+        finding, *more = causes
+        if finding.layer in explained | done:
+            continue
+        follows = any(content_key(array) in after_wrong_input for array in fault.call.inputs)
+        if follows and finding.cause in _OF_INPUTS:
+            found[-1] = replace(found[-1], absent=(*found[-1].absent, fault.layer))
+            continue
+        done |= {fault.layer, finding.layer or fault.layer}
+        calls = probe.calls_at_fault(fault) if finding.layer == fault.layer else ""
+        follow = _following(fault, probe.faults) if finding.cause in _OF_INPUTS else []
+        layers = list(dict.fromkeys(each.layer for each in follow))
+        done |= set(layers)
+        after_wrong_input = {content_key(each.expected) for each in (fault, *follow)} if follow else set()
+        container = fault.layer.rpartition("/")[0]
+        if layers and container and all(is_within(each, container) for each in layers):
+            finding, layers = replace(finding, layer=container), [fault.layer, *layers]
+        found.append(replace(finding, evidence=finding.evidence + calls, absent=(*finding.absent, *layers)))
+        found += more
+    yield from found
+
+
+def _following(fault: LayerFault, faults: Sequence[LayerFault]) -> list[LayerFault]:
+    """Returns the other shared layers that are wrong in the same call, or in the same shared model."""
+    if len(fault.around.calls) < 2:
+        return []
+    number, container = fault.call.path.partition("#")[2], fault.layer.rpartition("/")[0]
+    others = (each for each in faults if each.layer != fault.layer and len(each.around.calls) > 1)
+    return [
+        each
+        for each in others
+        if each.call.path.partition("#")[2] == number or (container and is_within(each.layer, container))
+    ]
+
+
+def _explain(fault: LayerFault, probe: Probe) -> list[Finding]:
+    """Returns the operations in a user's code that explain a layer's output, or else the cause of the whole layer.
+
+    An attribute of the layer that also explains the output takes precedence over an operation that computes with it.
+    """
+    inside = operations_at_fault(probe, fault)
+    whole = explain(probe, fault, (other_attributes,)) if inside.is_exact else _explain_whole(fault, probe)
+    if whole is None or (inside.findings and not whole.is_exact):
+        return list(inside.findings)
+    if len(inside.findings) != 1:
+        return [whole.finding]
+    (place,) = inside.findings
+    return [replace(whole.finding, file=place.file, line=place.line, operation=place.operation)]
+
+
+def _explain_whole(fault: LayerFault, probe: Probe) -> Explanation | None:
+    """Returns the explanation of a layer's output. An exact one takes precedence over an approximate one.
+
+    The search tries the layer itself, then uncertain layers before it, then the values of the output alone, and then
+    the inputs of the layer.
+    """
+    before = [each.with_sighting(kind="downstream", through=fault) for each in fault.unsure]
+    own = {getattr(layer, "compute_dtype", None) for layer in all_layers(probe.reference.model)}
+    halves = [name for name in probe.runner.float_dtypes() if name in HALF] if own.isdisjoint(HALF) else []
+    of_layer, of_inputs = sites_seen(Seen.LAYER), sites_seen(Seen.INPUTS)
+    of_values = (*([rounded_inside(halves)] if halves else ()), *sites_seen(Seen.VALUES))
+    joined = None if fault.folded else fault.through
+    whole, before = (fault, before) if fault.folded is None else (fault.folded, [fault.folded, *before])
+    tries = [*((each, of_layer) for each in (fault, *before)), (whole, of_values), (fault, of_inputs)]
+    if joined is not None:  # first, since a layer that joins branches shows a missing branch better than the branch
+        tries.insert(0, (joined, (other_operations,)))
+    nearly: Explanation | None = None
+    for each, sites in tries:
+        found = explain(probe, each, sites)
+        if found is None:
+            continue
+        absent = (*found.finding.absent, *fault.absent, *([fault.layer] if each is joined else []))
+        found = replace(found, finding=replace(found.finding, absent=absent))
+        if found.is_exact:
+            return found
+        nearly = nearly or found
+    return nearly
+
+
+def _is_in_any(path: str, layers: Iterable[str]) -> bool:
+    return any(is_within(path, layer) for layer in layers)
+
+
+def _as_findings(faults: list[WeightFault]) -> Iterator[Finding]:
+    """Yields a finding for each weight, or one for many weights that are rounded alike."""
+    for cause, count in Counter(fault.change.cause for fault in faults).items():
+        same = [fault for fault in faults if fault.change.cause == cause]
+        if count > _MANY and cause.is_rounding:
+            kind = "rounded" if cause is Cause.ROUNDED_VALUES else "quantized"
+            first = f"the first is {same[0].weight!r}. {same[0].change}"
+            yield Finding(cause, f"{count} weights are {kind}, {first}", None)
+        else:
+            yield from (fault.finding for fault in same)
+
+
+def changed_layers(probe: Probe) -> Iterator[Finding]:
+    """Detects one or several changed layers of an artifact that shows its outputs only."""
+    number = telling_case(probe)
+    if number is None or not isinstance(probe.reference, KerasReference):
+        return
+    outside = OutsideView(probe, probe.reference, number)
+    probe = replace(probe, others=outside.others)
+    for seen in (Seen.MODEL, Seen.REPEATED, Seen.OUTPUTS):
+        for fault in outside.faults():
+            if (fault.through is None) != (seen is Seen.MODEL):
+                continue
+            probe.budget.check()
+            found = explain(probe, fault, sites_seen(seen))
+            if found is not None and found.is_exact:
+                yield found.finding if fault.through is not None else replace(found.finding, layer=None)
+                return

@@ -1,0 +1,156 @@
+"""Finds causes inside a layer's own code: the operation at fault, its file and line, and its change."""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.model.watch.operations import CodePlace
+from keras_pe.export.parity.diagnosis.detector_context import Probe
+from keras_pe.export.parity.diagnosis.inside_calls import Source, Tapes
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk, Suspects
+from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
+from keras_pe.export.parity.diagnosis.search import explain
+from keras_pe.export.parity.diagnosis.sites.inside_operations import operations_at
+from keras_pe.export.results import Array, Cause, Finding
+from keras_pe.export.runtimes.runtime import Arrays
+
+_NUMBERED = re.compile(r"(.*?)(?:_(\d+))?(?::0)?", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Inside:
+    """The findings inside a layer.
+
+    Attributes:
+        findings: The operations at fault; empty if the layer has no user code, or the operations show no fault.
+        is_exact: Whether each cause gives the artifact's numbers.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    is_exact: bool = False
+
+
+def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
+    """Returns the operations at fault inside a layer, with their causes."""
+    expectation = first_case(probe)
+    if expectation is None or not isinstance(probe.reference, KerasReference):
+        return Inside()
+    tapes = Tapes()
+    try:
+        tape = tapes.of(fault)
+    except Exception as error:  # a layer may raise any error if it is called outside of its model
+        probe.note(f"the operations inside {fault.layer!r}", error)
+        return Inside()
+    if fault.index >= len(tape.outputs) or tape.source(tape.outputs[fault.index]) is None or not tape.operations:
+        return Inside()
+    return _Code(probe, RecordedCase(probe, probe.reference, expectation), fault, tapes).explain_layer()
+
+
+class _Code:
+    """The operations of a layer's own code that may be at fault in one case."""
+
+    def __init__(self, probe: Probe, case: RecordedCase, fault: LayerFault, tapes: Tapes) -> None:
+        self._probe, self._case, self._fault, self._tapes = probe, case, fault, tapes
+        self._tape = tapes.of(fault)
+        self._before = self._replaced_before()
+        self._suspects: Suspects = OperationWalk(case, fault, self._tape, self._before).suspects()
+
+    def explain_layer(self) -> Inside:
+        """Returns the explanation of the layer by one operation, or else by several separate operations."""
+        located, unseen = self._suspects.located, self._suspects.unseen
+        before = list(self._right_before())
+        several = [number for number in before if len(self._tape.consumers(number)) > 1]
+        places = dict.fromkeys(map(self._place, sorted({*located, *unseen, *several})))
+        earlier = dict.fromkeys(map(self._place, before))
+        site = operations_at(list(places), self._tapes, list(self._exchangeable()), list(earlier))
+        whole = explain(self._probe, self._fault, (site,))
+        if whole is not None and (whole.is_exact or len(located) == 1):
+            return Inside((whole.finding,), whole.is_exact)
+        if len(located) > 1 and self._fault.location is not None:
+            return self._explain_separately()
+        return Inside(tuple(self._located_findings()))
+
+    def _place(self, number: int) -> CodePlace:
+        return self._tape.operations[number].place
+
+    def _replaced_before(self) -> Arrays:
+        """Returns replacements of the artifact's tensors that correct all faults before this layer."""
+        replaced: Arrays = {}
+        plain = self._case.run_inside({})
+        for each in itertools.takewhile(lambda each: each is not self._fault, self._probe.faults):
+            shown = each.through or each
+            if shown.location is not None:
+                replaced |= plain.in_place_of(shown.location, shown.expected)
+        return replaced
+
+    def _explain_separately(self) -> Inside:
+        """Returns the explanation of each of several operations, with Keras' results at the others."""
+        found, is_exact = dict[CodePlace, Finding](), True
+        alone = replace(self._probe, others=lambda fault: ())
+        for number, put in zip(self._suspects.located, self._suspects.puts, strict=True):
+            place = self._place(number)
+            others = (each for each in self._suspects.puts if each is not put)
+            actual = self._with({name: array for each in others for name, array in each.items()})
+            site = operations_at([place], self._tapes)
+            explained = explain(alone, self._fault.with_sighting(actual=actual), (site,))
+            is_exact &= explained is not None and explained.is_exact
+            found.setdefault(place, self._unknown(place) if explained is None else explained.finding)
+        by_line = {(each.file, each.line): each for each in reversed(found.values())}
+        return Inside(tuple(reversed(by_line.values())), is_exact)
+
+    def _with(self, others: Mapping[str, Array]) -> Array:
+        """Returns the artifact's value of the layer's output after replacing other tensors."""
+        tensors = self._case.run_inside({**self._before, **others})
+        assert self._fault.location is not None
+        return tensors.in_shape(self._fault.location, self._fault.expected.shape)
+
+    def _unknown(self, place: CodePlace) -> Finding:
+        said = f"At {place} the operands agree with the artifact's tensors, but the result does not."
+        return Finding(Cause.UNKNOWN, said, self._fault.layer, **place.fields)
+
+    def _located_findings(self) -> Iterator[Finding]:
+        """Yields the operation that is certainly at fault, or the two operations that enclose the fault."""
+        located = [self._place(number) for number in self._suspects.located]
+        unseen = [self._place(number) for number in self._suspects.unseen]
+        every = sorted({(place.file, place.line): place for place in (*located, *unseen)}.items())
+        if len(every) == 1 or (located and not unseen):
+            yield self._unknown((located or unseen)[-1])
+        elif every:
+            (_, first), (_, last) = every[0], every[-1]
+            said = f"The fault is between {first} and {last}. The artifact has no tensor between them."
+            yield Finding(Cause.UNKNOWN, said, self._fault.layer, file=first.file)
+
+    def _right_before(self) -> Iterator[int]:
+        """Yields correct operations whose results only wrong operations use."""
+        wrong = {*self._suspects.located, *self._suspects.unseen, *self._suspects.wrong}
+        for number in range(len(self._tape.operations)):
+            after = self._tape.consumers(number)
+            if number not in wrong and after and wrong.issuperset(after) and not self._tape.is_output(number):
+                yield number
+
+    def _exchangeable(self) -> Iterator[tuple[Source, Source, CodePlace]]:
+        """Yields pairs of correct results of equal shape that suspects read, and the place to report for each pair.
+
+        The place is that of the first result if the artifact numbers the results in the other order, or if several
+        lines read them. Otherwise, it is the place that reads them. A single operation that reads both is skipped,
+        since it has its operands exchanged.
+        """
+        suspects = {*self._suspects.located, *self._suspects.unseen}
+        read = dict.fromkeys(source for number in sorted(suspects) for source in self._tape.sources(number))
+        known = [source for source in read if source[0] >= 0 and source[0] not in suspects]
+        for one, other in itertools.combinations(sorted(known), 2):
+            readers = [n for n in sorted(suspects) if {one, other} & set(self._tape.sources(n))]
+            if len(readers) < 2 or self._tape.tensor(one).shape != self._tape.tensor(other).shape:
+                continue
+            tensors = [self._suspects.tensors.get(number, "") for number, _ in (one, other)]
+            lines = {(self._place(number).file, self._place(number).line) for number in readers}
+            yield one, other, self._place(one[0] if _is_turned(*tensors) or len(lines) > 1 else readers[0])
+
+
+def _is_turned(one: str, other: str) -> bool:
+    """Whether the first of two names that differ in their final number has the larger number."""
+    (base, number), (other_base, other_number) = (_NUMBERED.fullmatch(name).groups() for name in (one, other))  # type: ignore[union-attr]
+    return bool(base == other_base and int(number or 0) > int(other_number or 0))

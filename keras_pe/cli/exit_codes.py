@@ -1,0 +1,92 @@
+"""How a command ends: with its verdict, with 2 and a reason if it could not be tried, or with 130 after Ctrl-C."""
+
+import contextlib
+import re
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from keras_pe.cli.standard_streams import INTERRUPTED, Interrupt, at_interrupt
+
+# Arguments of public functions that a command has by another name.
+_OTHERWISE_IN_PYTHON = {
+    "external_data_threshold": "external_data",
+    "filepath": "out",
+    "opset_version": "opset",
+    "path": "file",
+}
+
+
+class CouldNotBeTriedError(click.ClickException):
+    """An error of a command, in a sentence; the exit code states it, too."""
+
+    exit_code = 2
+
+
+@contextlib.contextmanager
+def tried(*others: type[Exception], what: str = "") -> Iterator[None]:
+    """Runs a public function for a command: what it raises of an argument, a file or a package ends with code 2.
+
+    Args:
+        others: Further exceptions of the same kind.
+        what: Subject of the sentence, if the function cannot infer it.
+    """
+    kinds: tuple[type[Exception], ...] = (ValueError, TypeError, ImportError, OSError, *others)
+    try:
+        yield
+    except kinds as error:
+        said = in_options(str(error))
+        raise CouldNotBeTriedError(f"{what}: {said}" if what else said) from error
+
+
+def in_options(message: str) -> str:
+    """Returns the message of a public function with the options and arguments of the command that is running.
+
+    The function calls its arguments by their names in Python, `atol` for one, which is --atol on the command line.
+    """
+    context = click.get_current_context(silent=True)
+    given = context.command.params if context is not None else []
+    names = {
+        each.name: each.opts[0] if each.param_type_name == "option" else each.human_readable_name for each in given
+    }
+    names |= {python: names[own] for python, own in _OTHERWISE_IN_PYTHON.items() if own in names}
+
+    def name_option(match: re.Match[str]) -> str:
+        return names.get(match[1], match[0])
+
+    def show_option(match: re.Match[str]) -> str:
+        return f"Received: {names[match[1]]} " if match[1] in names else match[0]
+
+    return re.sub(r"Received: (\w+)=", show_option, re.sub(r"`(\w+)`", name_option, message))
+
+
+class Command(click.Command):
+    """A command whose callback returns the exit code, None for 0.
+
+    Nothing else chooses the exit code. If code of a model raises SystemExit, or anything that no command foresees, the
+    command ends with 2 and a traceback. After Ctrl-C it ends with 130, as a shell expects.
+    """
+
+    def invoke(self, context: click.Context) -> Any:
+        from keras_pe.export.errors import is_out_of_memory, sentence, typed
+        from keras_pe.export.processes.foreign_code import exiting_with
+
+        interrupt = Interrupt()
+        try:
+            with at_interrupt(interrupt), exiting_with(CouldNotBeTriedError.exit_code):
+                code = super().invoke(context)
+        except BaseException as error:
+            if interrupt.came:
+                click.echo("Interrupted.", err=True)
+                raise click.exceptions.Exit(INTERRUPTED) from error
+            if isinstance(error, click.ClickException) and error.exit_code:
+                raise
+            if is_out_of_memory(error):
+                raise CouldNotBeTriedError(f"The command could not be tried: {sentence(typed(error))}") from error
+            traceback.print_exc()
+            if not isinstance(error, Exception):
+                click.echo(f"Error: code that was called raised {type(error).__name__}.", err=True)
+            raise click.exceptions.Exit(CouldNotBeTriedError.exit_code) from error
+        raise click.exceptions.Exit(code or 0)
