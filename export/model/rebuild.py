@@ -15,7 +15,12 @@ from keras_pe.conventions.keras_hub_models import convert_keras_hub, is_converte
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import UnsupportedError, first_line
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.keras_internals import all_layers, float64_promoted, named_functions
+from keras_pe.export.model.watch.keras_internals import (
+    all_layers,
+    float64_promoted,
+    named_functions,
+    sequential_models_built_once,
+)
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.results import HALF
 
@@ -220,7 +225,7 @@ def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
             _walk(config, change)
             _walk(config, _begin_at_zero)
             by_name = {own.__name__: own for own in classes.values()} | {_id(own): own for own in classes.values()}
-            with keras.saving.custom_object_scope(by_name | functions):
+            with keras.saving.custom_object_scope(by_name | functions), sequential_models_built_once():
                 again = keras.saving.deserialize_keras_object(config)
             if not again.built:
                 again.build_from_config(model.get_build_config())

@@ -11,7 +11,7 @@ from typing import Any
 
 from keras_pe.export.errors import first_line
 from keras_pe.export.model.foreign_file import describe_foreign, read_configuration, saved_by
-from keras_pe.export.model.watch.keras_internals import loads_python_code
+from keras_pe.export.model.watch.keras_internals import loads_python_code, sequential_models_built_once
 
 KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 """The suffixes of the files that Keras loads."""
@@ -55,7 +55,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     import keras_pe  # noqa: F401 - registers the layers
 
     try:
-        return keras.saving.load_model(path, compile=False)
+        with sequential_models_built_once():
+            return keras.saving.load_model(path, compile=False)
     except Exception as error:
         kind = MissingCodeError if _lacks_code(error, Path(path)) else ValueError
         raise kind(f"{path} could not be loaded: {why_not_loaded(error, Path(path))}") from error

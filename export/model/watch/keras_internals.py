@@ -250,6 +250,32 @@ def named_functions(model: Any) -> Iterator[dict[str, Callable[..., Any]]]:
         yield functions
 
 
+@contextlib.contextmanager
+def sequential_models_built_once() -> Iterator[None]:
+    """Builds the graph of a Sequential model once when Keras reads its configuration, in this thread.
+
+    Keras builds a new graph after each layer, so its time grows with the square of the depth.
+    """
+    import keras
+
+    usual, thread = vars(keras.Sequential)["from_config"], threading.get_ident()
+
+    def from_config(cls: Any, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        layers = config.get("layers") or ()
+        is_plain = cls is keras.Sequential and threading.get_ident() == thread
+        if not is_plain or not all("module" in layer for layer in layers):
+            return usual.__func__(cls, config, custom_objects)
+        read = [keras.saving.deserialize_keras_object(layer, custom_objects=custom_objects) for layer in layers]
+        model = keras.Sequential(read, name=config["name"])
+        shape = config.get("build_input_shape")
+        if shape and functional_of(model) is model:
+            model.build(shape)
+        return model
+
+    with replaced_attributes(keras.Sequential, {"from_config": classmethod(from_config)}):
+        yield
+
+
 def repair_tf2onnx() -> None:
     """Lets tf2onnx 1.17 run with NumPy 2, as Keras' own export does."""
     from keras.src.export.tf2onnx_lib import patch_tf2onnx

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 # Held while layers have methods of their own, and while a model is traced: one export at a time, each in its turn.
@@ -35,14 +36,17 @@ def replaced_functions(replacements: Iterable[tuple[Any, str, Callable[..., Any]
 
 @contextlib.contextmanager
 def replaced_attributes(owner: Any, values: Mapping[str, Any]) -> Iterator[None]:
-    """Gives a layer, operation or module other attributes, while every other thread that would do so waits."""
-    own = vars(owner)
+    """Gives a layer, class, operation or module other attributes, while every other thread that would do so waits."""
+    own, is_class = vars(owner), isinstance(owner, type)  # setattr() of a layer would track the values
+    store, remove = (partial(setattr, owner), partial(delattr, owner)) if is_class else (own.__setitem__, own.pop)
     with one_at_a_time:
         before = {name: own[name] for name in values if name in own}
-        own.update(values)  # setattr() would track them
+        for name, value in values.items():
+            store(name, value)
         try:
             yield
         finally:
             for name in values:
-                del own[name]
-            own.update(before)
+                remove(name)
+            for name, value in before.items():
+                store(name, value)

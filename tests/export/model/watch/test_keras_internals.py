@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export import UnsupportedError, check_parity, export_litert, export_onnx, export_saved_model
-from keras_pe.export.model.watch.keras_internals import named_functions, scope_name
+from keras_pe.export.model.watch.keras_internals import named_functions, scope_name, sequential_models_built_once
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.records import Artifact
 from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
@@ -39,6 +39,27 @@ def test_a_lambda_is_saved_with_its_code_by_another_thread() -> None:
         assert other.submit(layer.get_config).result()["function"]["class_name"] == "__lambda__"
     assert list(functions.values()) == [layer.function]
     assert layer.get_config()["function"]["class_name"] == "__lambda__"
+
+
+def test_a_sequential_model_is_read_in_time_proportional_to_its_depth() -> None:
+    calls = []
+
+    class Counted(keras.layers.Dense):
+        def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+            calls.append(self.name)
+            return super().compute_output_spec(*args, **kwargs)
+
+    inner = keras.Sequential([keras.Input((4,)), *(Counted(4, name=f"inner_{each}") for each in range(5))])
+    model = keras.Sequential([keras.Input((4,)), inner, *(Counted(4, name=f"outer_{each}") for each in range(20))])
+    config = keras.saving.serialize_keras_object(model)
+    calls.clear()
+    with keras.saving.custom_object_scope({"Counted": Counted}), sequential_models_built_once():
+        again = keras.saving.deserialize_keras_object(config)
+    assert len(calls) <= 2 * 25 + 5  # at most twice in a build, and the inner model has one call
+    assert [layer.name for layer in again.layers] == [layer.name for layer in model.layers]
+    again.set_weights(model.get_weights())
+    x = np.random.default_rng(0).normal(size=(2, 4)).astype("float32")
+    np.testing.assert_array_equal(again(x), model(x))
 
 
 @pytest.mark.slow
