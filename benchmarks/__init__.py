@@ -1,1 +1,1 @@
-"""Every figure that the README quotes, measured and rendered by one command: `python -m benchmarks`."""
+"""Measures every figure in the documentation: `python -m benchmarks`."""

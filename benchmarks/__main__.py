@@ -1,4 +1,4 @@
-"""The command: `python -m benchmarks` measures everything and renders it; `--render` only renders what is stored."""
+"""The command `python -m benchmarks`, which measures and renders. `--render` renders stored results only."""
 
 import argparse
 from collections.abc import Callable

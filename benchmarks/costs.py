@@ -1,4 +1,4 @@
-"""Measures the costs of an encoding beside run time: bytes in a file, time to load and to build it, memory of a call.
+"""Measures the size of an encoding in a file, its time to load and to build, and the memory of a call.
 
 python -m benchmarks.costs
 """

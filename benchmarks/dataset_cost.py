@@ -1,4 +1,4 @@
-"""Measures the cost of a data set's check: rows a second with one worker, against a bare loop over the same rows.
+"""Measures the cost of `check_dataset`: rows a second of one worker, beside a bare loop over the same rows.
 
 The bare loop reads the rows, runs the compiled Keras model and ONNX Runtime one after the other, and does not compare.
 Keras' call, the batches and the number of threads are the same. Imports and loading are left out on both sides.

@@ -1,4 +1,4 @@
-"""Fails when a change makes a layer about twice as slow, or the cost of a check grow faster than the depth of a model.
+"""Fails if a layer has become twice as slow, or the cost of a check grows faster than the depth of a model.
 
     python -m benchmarks.guard
 

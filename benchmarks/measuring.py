@@ -1,4 +1,4 @@
-"""How everything is measured: runs that take turns, memory of a call, and processes of their own."""
+"""Measures time and memory: runs in turns, the memory of a call, and runs in subprocesses."""
 
 import json
 import os

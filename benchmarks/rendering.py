@@ -1,4 +1,4 @@
-"""Renders what was measured: between the markers of the README and of a page, and whole into docs/benchmarks.md."""
+"""Renders the results into docs/benchmarks.md and between the markers of other pages."""
 
 import re
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""How Sphinx builds the site: python -m sphinx -W -b html docs docs/_build/html."""
+"""The configuration of Sphinx: python -m sphinx -W -b html docs docs/_build/html."""
 
 import os
 import re

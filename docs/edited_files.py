@@ -1,4 +1,4 @@
-"""Faults that are planted in correct exported files."""
+"""Faults of the gallery that edit a correct exported file."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

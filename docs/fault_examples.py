@@ -1,4 +1,4 @@
-"""A small model and the file of a slightly different one, for the faults of the gallery."""
+"""A small model, and the exported file of a model with a slight difference, for the gallery."""
 
 import zlib
 from collections.abc import Callable

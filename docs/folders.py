@@ -1,14 +1,17 @@
-"""Lists the folders of the package and what they import from each other, as a table in docs/architecture.md.
+"""Writes two lists into docs/architecture.md: the imports between folders, and the content of each folder and file.
 
 Usage: python docs/folders.py
 """
 
+import ast
+import re
 import sys
+from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-BEGIN, END = "<!-- imports: written by docs/folders.py -->", "<!-- end of imports -->"
+LISTED = ("keras_pe", "export", "benchmarks", "docs")
 
 
 def graph() -> dict[str, set[str]]:
@@ -61,10 +64,34 @@ def _folder(name: str) -> str:
     return f"`{name.removeprefix('keras_pe.').replace('.', '/')}`"
 
 
+def files() -> str:
+    """Returns a heading for each folder with its content, and a line for each file with its content."""
+    folders = sorted({path.parent for name in LISTED for path in (ROOT / name).rglob("*.py")})
+    return "\n\n".join("\n".join(_lines_of(folder)) for folder in folders)
+
+
+def _lines_of(folder: Path) -> Iterator[str]:
+    yield f"### `{folder.relative_to(ROOT)}`\n"
+    if own := _content(folder / "__init__.py"):
+        yield f"{own}\n"
+    for path in sorted(folder.glob("*.py")):
+        if path.stem != "__init__":
+            yield f"- `{path.stem}`: {_content(path)}"
+
+
+def _content(path: Path) -> str | None:
+    """Returns the first paragraph of a module's docstring, or None without a file or a docstring."""
+    text = ast.get_docstring(ast.parse(path.read_text())) if path.exists() else None
+    return " ".join(text.partition("\n\n")[0].split()) if text else None
+
+
 def page() -> str:
-    """Returns docs/architecture.md with the table of this moment."""
-    before, _, rest = (ROOT / "docs" / "architecture.md").read_text().partition(BEGIN)
-    return f"{before}{BEGIN}\n{table()}\n{END}{rest.partition(END)[2]}"
+    """Returns docs/architecture.md with the lists of this moment."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    for name, lines in (("imports", table()), ("files", files())):
+        begin, end = f"<!-- {name}: written by docs/folders.py -->\n", f"\n<!-- end of {name} -->"
+        text = re.sub(f"{begin}.*?{end}", lambda _, new=begin + lines + end: new, text, flags=re.DOTALL)
+    return text
 
 
 if __name__ == "__main__":

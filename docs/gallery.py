@@ -1,4 +1,4 @@
-"""Writes docs/gallery.md and its pictures: what a check says of each fault, made by running it.
+"""Writes docs/gallery.md and its pictures: the report of a check for each planted fault.
 
 Usage: python docs/gallery.py
 """

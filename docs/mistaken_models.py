@@ -1,4 +1,4 @@
-"""Faults of models: one that was written anew for its export, with a mistake."""
+"""Faults of the gallery in a model that was rewritten for its export with a mistake."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

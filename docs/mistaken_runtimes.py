@@ -1,4 +1,4 @@
-"""Runtimes that are at fault themselves. Each child process imports this file, and Keras not with it."""
+"""Runtimes of the gallery that are wrong themselves. A child process imports this file without Keras."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Faults of what a file takes and returns: the model inside is right."""
+"""Faults of the gallery in the inputs and outputs of a file whose model is right."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

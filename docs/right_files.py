@@ -1,4 +1,4 @@
-"""Faults of runtimes, of servers and of Keras itself: the file is right, or it is what a server has."""
+"""Faults of the gallery in runtimes, servers and Keras, where the file is right or unknown."""
 
 import json
 import threading

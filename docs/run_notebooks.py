@@ -1,4 +1,4 @@
-"""Runs the notebooks and stores what they print and draw, for whoever reads them where nothing runs.
+"""Runs the notebooks and stores their outputs, for readers without a kernel.
 
 Usage: python docs/run_notebooks.py
 """

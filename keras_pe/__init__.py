@@ -1,4 +1,4 @@
-"""Position encodings for Keras 3 that mean the same number everywhere."""
+"""Position encodings for Keras 3, with equal numbers in every backend and runtime."""
 
 from keras_pe.lazy import attach_stub
 from keras_pe.registration import register_with_keras

@@ -1,4 +1,4 @@
-"""`keras-pe` and `python -m keras_pe`: the command line, or what is missing for it."""
+"""The entry point of `keras-pe` and `python -m keras_pe`, which names packages that are missing."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""How results show themselves, at a prompt and in a notebook, and how an error names what may have been meant."""
+"""How results print at a prompt and in a notebook, and how an error suggests a similar name."""
 
 import difflib
 import html

@@ -1,4 +1,4 @@
-"""Public names that are imported at their first use, because their modules are slow to import."""
+"""Imports public names at their first use, since their modules are slow to import."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""The palette of Okabe and Ito, which color-blind readers can tell apart: the colors of every picture."""
+"""The colors of all pictures: the palette of Okabe and Ito for color-blind readers."""
 
 BLACK = "#000000"
 ORANGE = "#E69F00"

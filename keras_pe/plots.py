@@ -1,4 +1,4 @@
-"""The pictures of an encoding, on matplotlib axes of the caller's or of their own.
+"""Plots of an encoding, on new matplotlib axes or on the caller's.
 
 Every function returns the axes that it drew on; `axes.figure.savefig("picture.svg")` writes them. The colors are safe
 for color-blind readers: purple and orange around white, cividis, and the palette of Okabe and Ito.

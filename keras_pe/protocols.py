@@ -1,4 +1,4 @@
-"""Protocols of Keras' objects in public functions; Keras' own classes carry no types.
+"""Type protocols of Keras' objects, since Keras' classes have no type information.
 
 Results that are tensors are `Any`: a tensor can do all that its backend can, which no protocol says.
 """

@@ -1,4 +1,4 @@
-"""Registers the layers with Keras as soon as Keras is imported, and does not import it.
+"""Registers the layers with Keras when Keras is imported, without importing it.
 
 `import keras_pe` must be enough for `keras.saving.load_model` to find the layers. It must not cost the seconds that
 Keras needs to start: the command line and the comparison of two ONNX files do without Keras.

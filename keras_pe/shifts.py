@@ -1,4 +1,4 @@
-"""The matrix that moves every position by the same offset: why relative shifts are linear."""
+"""The matrix that shifts all positions of a signal by one offset."""
 
 import numpy as np
 import numpy.typing as npt

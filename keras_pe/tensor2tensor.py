@@ -1,4 +1,4 @@
-"""tensor2tensor's functions under their own names, for code that is being ported.
+"""tensor2tensor's functions under their own names, to port code.
 
 Arguments, their order and their defaults are those of tensor2tensor 1.15.7, layers/common_attention.py. Differences:
 

@@ -1,4 +1,4 @@
-"""The versions that were tried: one table, which `keras-pe doctor`, the tests and docs/versions.md read."""
+"""The table of tested versions, for `keras-pe doctor`, the tests and docs/versions.md."""
 
 import tomllib
 from dataclasses import dataclass

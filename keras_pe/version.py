@@ -1,3 +1,3 @@
-"""The version of the package, for setuptools and for the notes of an artifact."""
+"""The version of the package."""
 
 __version__ = "0.1.0"

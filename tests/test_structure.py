@@ -187,7 +187,7 @@ def test_names_of_dimensions_stand_in_one_place() -> None:
 
 def test_parity_and_the_formats_know_nothing_of_each_other_and_the_public_exporters_join_them() -> None:
     joins, pipeline = "keras_pe.export.exporters", "keras_pe.export.pipeline"
-    formats = tuple(f"keras_pe.export.{name}" for name in ("onnx", "formats", "graph.tracing"))
+    formats = tuple(f"keras_pe.export.{name}" for name in ("onnx", "formats", "graph.trace_function"))
     judges = ("keras_pe.export.parity", "keras_pe.export.runtimes")
     for name, path in modules().items():
         if name.startswith(judges):

@@ -1,1 +1,1 @@
-"""How far the encodings in use are from the exact signal."""
+"""Measures the error of common position encodings against the exact signal."""

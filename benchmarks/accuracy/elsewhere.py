@@ -1,4 +1,4 @@
-"""How exact the usual formula and this package's layer are where models run: the table of docs/positions.md.
+"""Measures the error of the usual formula and of this package's layer in each runtime, for docs/positions.md.
 
     python -m benchmarks.accuracy.elsewhere [RUNTIME ...]
 

@@ -1,4 +1,4 @@
-"""The largest errors of the encodings in use: the accuracy tables of the README.
+"""Measures the largest errors of common encodings, for the accuracy tables.
 
     python -m benchmarks.accuracy.encodings [--exhaustive]
 

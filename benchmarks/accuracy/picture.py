@@ -1,4 +1,4 @@
-"""Draws the picture of the README, docs/accuracy.png: the error of a position's encoding against the position.
+"""Draws docs/accuracy.png: the error of each encoding by position.
 
 python -m benchmarks.accuracy.picture [FILE]
 """

@@ -1,4 +1,4 @@
-"""The cost of depth: seconds of an export and of a check of networks of 100 to 3,000 layers, which must grow linearly.
+"""Measures the seconds of an export and of a check for networks of 100 to 3,000 layers, which must grow linearly.
 
     python -m benchmarks.exporter.depth_cost [LAYERS]...
 

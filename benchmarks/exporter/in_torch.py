@@ -1,4 +1,4 @@
-"""The same architectures in PyTorch, out of both of its exporters: those that `transformers` has."""
+"""Exports the models of the benchmark from PyTorch, by both of its exporters, where `transformers` has the model."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

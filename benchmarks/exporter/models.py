@@ -1,4 +1,4 @@
-"""The models to export, each with three sizes of text, of a batch of images or of sound to run on."""
+"""The models of the export benchmarks, each with inputs of three sizes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""How fast an exported model runs in ONNX Runtime beside what the other exporters make of it.
+"""Measures the speed of exported files in ONNX Runtime, beside the files of other exporters.
 
 The contestants are Keras' own export of the same model and, if `transformers` is installed and has the architecture,
 both of PyTorch's exporters. ONNX Runtime's optimizer of transformers rewrites the files of both. Each file is written

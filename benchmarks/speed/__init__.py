@@ -1,1 +1,1 @@
-"""How long the encoding takes: the contestants in each runtime, on one thread and two."""
+"""Measures the run time of the encodings in each runtime, on one thread and on two."""

@@ -1,4 +1,4 @@
-"""The contestants: each adds an encoding to its inputs. One formula each, in Keras ops, for every backend."""
+"""The encodings that the speed benchmark compares, each as one formula in Keras operations for all backends."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""ONNX Runtime on the CPU: layers as this package exports them, formulas as tf2onnx converts them."""
+"""Runs the encodings in ONNX Runtime on the CPU: layers by this package's exporter, formulas by tf2onnx."""
 
 import functools
 import tempfile

@@ -1,4 +1,4 @@
-"""TensorFlow: eager, as a `tf.function`, and compiled by XLA."""
+"""Runs the encodings in TensorFlow: eagerly, as a `tf.function`, and compiled by XLA."""
 
 from typing import Any
 

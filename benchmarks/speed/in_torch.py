@@ -1,4 +1,4 @@
-"""PyTorch: eager, and compiled with unknown sizes."""
+"""Runs the encodings in PyTorch: eagerly, and compiled with unknown sizes."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The same for rotary positions: who turns queries, of which shapes, and from which position on."""
+"""The rotary encodings that the speed benchmark compares, with the shapes and positions of their queries."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

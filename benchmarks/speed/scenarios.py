@@ -1,4 +1,4 @@
-"""The scenarios of an encoding: positions, and batches and lengths."""
+"""The scenarios of the speed benchmark: positions, batches and lengths."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""Data sets and clusters of other libraries, by the public interface alone, as another package would add its own."""
+"""Connectors to data sets and clusters of other libraries, built on the public interface alone."""

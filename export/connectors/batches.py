@@ -1,4 +1,4 @@
-"""Data sets of batches as `keras.Model.fit` takes them, inputs or (inputs, targets, ...): tf.data and PyDataset."""
+"""The connector to data sets of batches that `keras.Model.fit` takes: tf.data and PyDataset."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Dask: the executor of a cluster, by the address of its scheduler."""
+"""The connector to Dask: an executor for a cluster, by the address of its scheduler."""
 
 import contextlib
 from collections.abc import Iterator

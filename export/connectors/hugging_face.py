@@ -1,4 +1,4 @@
-"""`datasets.Dataset` of Hugging Face: its columns by their names."""
+"""The connector to `datasets.Dataset` of Hugging Face: columns by name."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Ray's actors as an executor: each keeps what it has loaded, and a lost one is started again elsewhere."""
+"""The connector to Ray: an executor of actors that keep the loaded model, and restart elsewhere after a loss."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""TFRecord files of `tf.train.Example`: a feature to an input by name."""
+"""The connector to TFRecord files of `tf.train.Example`: one feature for each input, by name."""
 
 import struct
 import tempfile

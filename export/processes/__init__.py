@@ -1,1 +1,1 @@
-"""Programs in processes of their own: how they start, answer, hang and end."""
+"""Subprocesses: start, requests, timeouts and end."""

@@ -1,4 +1,4 @@
-"""The child's side of `Child`: makes the object, and calls its methods until there are no more requests."""
+"""The loop of a child process: makes an object, and calls its methods until the requests end."""
 
 import contextlib
 import os

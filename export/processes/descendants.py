@@ -1,4 +1,4 @@
-"""Finds the descendants of a program by a mark in the environment, and ends them."""
+"""Finds the descendants of a program by a mark in their environment, and ends them."""
 
 import contextlib
 import os

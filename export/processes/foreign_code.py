@@ -1,4 +1,4 @@
-"""Code of somebody else, such as a layer, a runtime or a plug-in: it cannot end this process with exit code 0."""
+"""Runs code of others, such as layers and plug-ins, so that it cannot end this process with exit code 0."""
 
 import contextlib
 import os

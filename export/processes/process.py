@@ -1,4 +1,4 @@
-"""A subprocess: its folder, its output, how it ended; and a subprocess that holds an object."""
+"""A subprocess with its folder, output and end; and a subprocess that holds an object."""
 
 import contextlib
 import os

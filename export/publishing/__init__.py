@@ -1,1 +1,1 @@
-"""Nothing half, nothing lost: what is written beside its destination and renamed into place."""
+"""Publishes artifacts: writes beside the destination, and renames into place."""

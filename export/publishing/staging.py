@@ -1,4 +1,4 @@
-"""Makes an artifact beside its destination, and moves the whole artifact there, so that nothing is lost.
+"""Makes an artifact beside its destination, and moves it there as a whole, so that a failure loses nothing.
 
 The previous file stays at the destination until then, through a crash of the process or of the machine. A killed run
 leaves its folder behind, and the next run to the same destination removes it. Runs to one destination wait for each

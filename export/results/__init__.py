@@ -1,4 +1,4 @@
-"""Results of a check: plain frozen records, from the whole check down to one output in one case."""
+"""The records of a check, from the whole check down to one output in one case."""
 
 from keras_pe.export.results.check_results import (
     HALF,

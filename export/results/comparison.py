@@ -1,4 +1,4 @@
-"""One output in one case: how far it is off, and how the differences spread."""
+"""The record of one output in one case: its error, and the distribution of its differences."""
 
 import math
 from collections.abc import Mapping

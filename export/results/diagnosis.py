@@ -1,4 +1,4 @@
-"""Location and cause of a failure."""
+"""The records of a diagnosis: location and cause of a failure."""
 
 import re
 from dataclasses import dataclass

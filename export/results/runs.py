@@ -1,4 +1,4 @@
-"""One artifact in one runtime: its cases, its failures, and the arrays of the worst of them."""
+"""The record of one artifact in one runtime: its cases, its failures, and the arrays of the worst failures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

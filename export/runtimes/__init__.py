@@ -1,4 +1,4 @@
-"""One file a runtime: how to load an artifact and run it.
+"""The runtimes, one a file: each loads an artifact and runs it.
 
 The public names, which the type stub lists, are for authors of runtimes. Other modules may change from one version to
 the next.

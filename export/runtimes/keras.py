@@ -1,4 +1,4 @@
-"""The Keras model itself, compiled: by `tf.function` once for all shapes, by `jax.jit` once for each.
+"""Runs the Keras model itself, compiled by `tf.function` or `jax.jit`.
 
 It runs in this process, because a child process may be unable to load the model. Assignments of a call persist to the
 next `run`, and never reach the model: the compiled function takes the state and returns it.

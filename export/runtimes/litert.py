@@ -1,4 +1,4 @@
-"""LiteRT, through the signature that the file carries, or by the places of its tensors."""
+"""Runs a LiteRT file, through its signature or by the order of its tensors."""
 
 import importlib.metadata
 import warnings

@@ -1,4 +1,4 @@
-"""Reads what is inside a LiteRT file, and puts other values in its place: the tensors that operators compute."""
+"""Reads the inner tensors of a LiteRT file, and runs the file with other values in their place."""
 
 import warnings
 from collections.abc import Mapping

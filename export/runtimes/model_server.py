@@ -1,4 +1,4 @@
-"""A model behind an address: of the Open Inference Protocol, version 2, or of TensorFlow Serving's REST interface.
+"""Runs a model at an address: Open Inference Protocol version 2, or the REST interface of TensorFlow Serving.
 
 KServe, Triton, OpenVINO Model Server and MLServer speak the first. Arrays go as JSON, the one form that all of them
 take: a float32 is written with as many digits as bring the same float32 back.

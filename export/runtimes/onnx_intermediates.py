@@ -1,4 +1,4 @@
-"""Reads what is inside an ONNX file, and puts other values in its place: one model, whatever is replaced."""
+"""Reads the inner tensors of an ONNX file, and runs the file with other values in their place."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""ONNX's own reference evaluator: slow, in NumPy, and independent of every optimizer."""
+"""Runs an ONNX file in ONNX's reference evaluator, which is slow and independent of optimizers."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime, at a given graph optimization level on a given execution provider."""
+"""Runs an ONNX file in ONNX Runtime, at an optimization level and on an execution provider."""
 
 import ctypes
 import math

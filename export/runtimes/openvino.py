@@ -1,4 +1,4 @@
-"""OpenVINO on the CPU, reading the ONNX file."""
+"""Runs an ONNX file in OpenVINO on the CPU."""
 
 import sys
 from collections.abc import Mapping

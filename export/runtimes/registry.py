@@ -1,4 +1,4 @@
-"""The runtimes that are known, and which of them are here."""
+"""The table of known runtimes, and those that are installed."""
 
 import functools
 import importlib.metadata

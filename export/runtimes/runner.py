@@ -1,4 +1,4 @@
-"""Runs one artifact in one runtime, in a child process or in this one, under the model's names."""
+"""Runs an artifact in a runtime, in a child process or in this process, under the model's names."""
 
 import pickle
 import pkgutil

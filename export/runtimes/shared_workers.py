@@ -1,4 +1,4 @@
-"""Runtimes in child processes, lent to one export after the other: starting one takes as long as a small export."""
+"""Child processes with loaded runtimes that exports share, since a start takes as long as a small export."""
 
 import atexit
 import contextlib

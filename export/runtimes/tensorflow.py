@@ -1,4 +1,4 @@
-"""A SavedModel reloaded by TensorFlow, without the layers' code."""
+"""Runs a SavedModel in TensorFlow, without the code of its layers."""
 
 import importlib
 import itertools

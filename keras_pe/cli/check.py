@@ -1,4 +1,4 @@
-"""`keras-pe check`: does the artifact say what the model says?"""
+"""`keras-pe check`: compares an artifact with its model."""
 
 import contextlib
 from collections.abc import Iterator, Mapping

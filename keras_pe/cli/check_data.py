@@ -1,4 +1,4 @@
-"""The options of `keras-pe check` for a data set, and what they do."""
+"""The options of `keras-pe check` for a data set."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""`keras-pe demo`: train a Transformer on real data, export it, and show that the exports say the same."""
+"""`keras-pe demo`: trains a Transformer on real data, exports it, and checks the files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

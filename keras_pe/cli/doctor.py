@@ -1,4 +1,4 @@
-"""`keras-pe doctor`: the versions found, and what is known about their combination."""
+"""`keras-pe doctor`: the installed versions, and what is known about them together."""
 
 import json
 import platform

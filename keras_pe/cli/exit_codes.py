@@ -1,4 +1,4 @@
-"""How a command ends: with its verdict, with 2 and a reason if it could not be tried, or with 130 after Ctrl-C."""
+"""The exit codes of commands: the verdict, 2 with a reason for a failed attempt, 130 after Ctrl-C."""
 
 import contextlib
 import re

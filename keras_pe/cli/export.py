@@ -1,4 +1,4 @@
-"""`keras-pe export`: a saved Keras model to the formats it is served in."""
+"""`keras-pe export`: writes a saved Keras model in other formats."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""`keras-pe` and its commands.
+"""The command `keras-pe`, a group of commands.
 
 A command module imports nothing heavy at its top, so that `keras-pe --help` and a mistyped path answer at once.
 """

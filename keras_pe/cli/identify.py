@@ -1,4 +1,4 @@
-"""`keras-pe identify`: which convention made this table of encodings, or those in this file?"""
+"""`keras-pe identify`: finds the convention of a table of encodings."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""`keras-pe inspect`: what an exported file takes, returns and holds, without running it."""
+"""`keras-pe inspect`: the inputs, outputs and contents of an exported file, without running it."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Shell behavior: standard streams that never fail the program, 130 after Ctrl-C, and its own exit code.
+"""Standard streams that never fail the program, and the end of the process after Ctrl-C.
 
 This module imports the standard library alone, so that Ctrl-C is handled before anything else is imported.
 """

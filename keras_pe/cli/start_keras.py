@@ -1,4 +1,4 @@
-"""Starts Keras for a command: fast, without a word, and so that memory which is not needed goes back to the system.
+"""Starts Keras for a command: fast, silent, and with an allocator that returns memory to the system.
 
 The terminal shows TensorFlow's log only if the start fails. The modules that a model needs are imported at the start,
 and a file that cannot hold a model is reported before it.

@@ -1,4 +1,4 @@
-"""Tables on the standard output, with nothing cut: folded in a terminal, as wide as they are in a pipe or a log."""
+"""Prints tables: folded in a terminal, and uncut in a pipe or a log."""
 
 import os
 from collections.abc import Iterable, Sequence

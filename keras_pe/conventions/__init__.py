@@ -1,4 +1,4 @@
-"""The signal layouts of other codebases, and the detection of the layout of a table. Needs NumPy; Keras for a layer."""
+"""The signal layouts of other codebases, and the detection of the layout of a table."""
 
 from keras_pe.conventions.catalogue import CONVENTIONS, convention, from_convention
 from keras_pe.conventions.definition import Convention

@@ -1,4 +1,4 @@
-"""The table of rules by which implementations may use other positions."""
+"""The rules by which implementations number positions in another way."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The demonstration from data to proof: train, export, check, forecast with two runtimes, and write it all down."""
+"""The steps of the demonstration: train, export, check, forecast with two runtimes, and write a report."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Ways to break an exported file, each as it happens to people: what the demonstration of a diagnosis needs."""
+"""Faults that the demonstration plants in an exported file, each of a common kind."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

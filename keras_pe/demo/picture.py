@@ -1,4 +1,4 @@
-"""The picture of the forecast: by Keras and by ONNX Runtime, over the truth and the baseline."""
+"""Draws the forecasts of Keras and of ONNX Runtime, beside the truth and the baseline."""
 
 from collections.abc import Mapping
 from pathlib import Path

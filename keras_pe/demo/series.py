@@ -1,4 +1,4 @@
-"""The Mauna Loa carbon dioxide record, month by month, and the windows a forecaster learns from."""
+"""The carbon dioxide record of Mauna Loa by month, and the windows that the forecaster trains on."""
 
 import csv
 from importlib.resources import files

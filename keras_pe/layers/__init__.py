@@ -1,4 +1,4 @@
-"""Layers, one a file."""
+"""The layers, one in each file."""
 
 from keras_pe.layers.alibi_bias import AlibiBias as AlibiBias
 from keras_pe.layers.continuous_position_bias import ContinuousPositionBias as ContinuousPositionBias

@@ -1,4 +1,4 @@
-"""Attention with linear biases: a penalty for distance, in place of any encoding."""
+"""Attention with linear biases (ALiBi): a penalty for distance in place of an encoding."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Encodings of axes, made once for all layers that need the same, and the base of layers that lay them on a grid."""
+"""Encodings of axes that layers share, and the base class of layers that encode a grid."""
 
 import math
 import weakref

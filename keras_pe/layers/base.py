@@ -1,4 +1,4 @@
-"""Bases of the layers that are called with positions, and of layers that combine inputs with a signal.
+"""Base classes: layers that take positions, and layers that combine inputs with a signal.
 
 With them go the checks of what layers are configured with: a start and a largest length, for all axes or for each.
 """

@@ -1,4 +1,4 @@
-"""Checks of the arguments that the position layers share: positions, starts, lengths, their reach."""
+"""Checks the call arguments that the position layers share: positions, start and length."""
 
 from collections.abc import Sequence
 from typing import Any

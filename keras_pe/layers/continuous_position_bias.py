@@ -1,4 +1,4 @@
-"""A bias that a small network makes of the log-spaced distance of two places of a grid, as in Swin v2."""
+"""The relative bias of Swin v2: a small network of log-spaced distances on a grid."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Fourier features: sines and cosines of the projections of positions on given directions."""
+"""Fourier features: sines and cosines of positions projected on given directions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Base of the layers that return a bias for each pair of places of a grid: a row of a table for each distance."""
+"""The base class of layers that return a bias for each pair of positions on a grid."""
 
 import math
 from collections.abc import Sequence

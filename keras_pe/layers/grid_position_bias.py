@@ -1,4 +1,4 @@
-"""A trained bias for each distance of two places of a grid, as in Swin and BEiT."""
+"""The relative bias of Swin and BEiT: a trained number for each distance on a grid."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""A trained vector for each place of a grid, as in vision transformers, resized for grids of other shapes."""
+"""The position table of vision transformers: a trained vector for each position of a grid, resized for other grids."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Axes of the positions and the channels in queries and keys, and broadcasts along them."""
+"""The axes of positions and channels in queries and keys, and broadcasts along them."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

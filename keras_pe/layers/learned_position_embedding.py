@@ -1,4 +1,4 @@
-"""A trained vector for each position, as in BERT."""
+"""The position table of BERT: a trained vector for each position."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Positions of one axis in the form that encodings take: int32 and fractions, whatever a layer was called with."""
+"""The positions of one axis as int32 numbers and fractions, from any argument of a layer's call."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""A factor on queries that grows with the logarithm of their position: Llama 4, Ministral 3, Qwen."""
+"""Query scaling: a factor that grows with the logarithm of the position, as in Llama 4, Ministral 3 and Qwen."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Shared parts of the layers whose output depends on the distance between keys and queries."""
+"""Shared parts of layers whose output depends on the distance between keys and queries."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""A trained bias for each bucket of distances, as in T5."""
+"""The relative bias of T5: a trained number for each bucket of distances."""
 
 from typing import Any
 

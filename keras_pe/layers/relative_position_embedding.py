@@ -1,4 +1,4 @@
-"""A trained vector for each distance, multiplied with the queries: Shaw's and Music Transformer's."""
+"""The relative embedding of Shaw and Music Transformer: a trained vector for each distance."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The sines and cosines that a rotary layer turns by: each section's own, under the scaling that a text asks for."""
+"""The sines and cosines of a rotary layer, by section and with the scaling for long texts."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""The same signal in Keras ops, at whole positions: angles are never formed, digits of the position are composed.
+"""The signal at whole positions in Keras operations: rotations by the digits of a position, multiplied.
 
 A float32 product `position * rate` has lost its last digits before its sine is computed. Here a position is written in
 a mixed base, `unit + UNITS * (middle + MIDDLES * top)`. Each digit has a table of exact sines and cosines, made in

@@ -1,4 +1,4 @@
-"""The signal between whole positions, as exact as at them.
+"""The signal at fractional positions in Keras operations, with the same error bound.
 
 A fraction has no digits to look up, so the angle is formed, but in turns: whole turns change nothing and are dropped
 without loss. The position is cut into short numbers, and the turns of one unit of each are known in float64. Their

@@ -1,4 +1,4 @@
-"""Tables of numbers as tensors of each backend, row look-ups, and the encoding by a whole table."""
+"""Tables as tensors of each backend, lookups of rows, and the encoding from a whole table."""
 
 import contextlib
 from collections.abc import Callable, Iterator

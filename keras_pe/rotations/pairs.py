@@ -1,4 +1,4 @@
-"""Turns pairs of channels by angles whose sines and cosines are given: what a rotary encoding does."""
+"""Rotates pairs of channels by given sines and cosines, as a rotary encoding does."""
 
 from collections.abc import Sequence
 from types import ModuleType

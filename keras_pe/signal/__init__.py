@@ -1,1 +1,1 @@
-"""The exact signal, in float64 NumPy: timescales, layouts, and the one formula."""
+"""The exact signal in float64 NumPy: timescales, layouts and the formula."""

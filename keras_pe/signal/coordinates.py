@@ -1,4 +1,4 @@
-"""Coordinates of an axis that is measured in parts of its size."""
+"""Coordinates of an axis in parts of its size."""
 
 from dataclasses import dataclass
 from types import ModuleType

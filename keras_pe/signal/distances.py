@@ -1,4 +1,4 @@
-"""Slopes, buckets and log-spaced numbers for the distances of relative encodings; buckets need no logarithm."""
+"""Slopes, buckets and log-spaced distances of relative encodings, in exact arithmetic."""
 
 from collections.abc import Callable
 from fractions import Fraction

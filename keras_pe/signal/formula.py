@@ -1,4 +1,4 @@
-"""The one formula: the timescales, and the exact signal of given positions, in float64 NumPy."""
+"""The formula: the timescales, and the exact signal of given positions in float64 NumPy."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""How sines and cosines are laid out as the columns of a signal."""
+"""The orders of sines and cosines in the columns of a signal."""
 
 from collections.abc import Sequence
 from types import ModuleType

@@ -1,4 +1,4 @@
-"""Trained tables of a grid resized for a grid of another shape, as vision transformers do for another image."""
+"""Resizes trained tables of a grid for another grid, as vision transformers do for another image size."""
 
 import math
 from collections.abc import Sequence

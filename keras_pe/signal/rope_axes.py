@@ -1,4 +1,4 @@
-"""The axes of positions that pairs turn by: sections of a language model, rows and columns of a vision encoder."""
+"""The position axis of each rotary pair: sections of a language model, rows and columns of a vision encoder."""
 
 from collections.abc import Mapping
 from typing import Any

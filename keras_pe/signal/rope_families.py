@@ -1,4 +1,4 @@
-"""Facts of public model families that their configurations leave to the code: bases, parts, layouts, axes of pairs.
+"""Facts about model families that their configurations leave out: bases, rotated parts, layouts, axes of pairs.
 
 Source: transformers 5.24.0, the configuration and modeling file of each family.
 """

@@ -1,4 +1,4 @@
-"""The names of rotary parameters in the configurations of models, and the part of a configuration that has them."""
+"""The names of rotary parameters in configurations, and the part of a configuration that has them."""
 
 import re
 from collections.abc import Mapping, Sequence

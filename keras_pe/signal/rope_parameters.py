@@ -1,4 +1,4 @@
-"""Reads the rotary encoding out of a model's configuration as Hugging Face writes it, of any year."""
+"""Reads the rotary encoding from a model configuration in the format of Hugging Face, of any year."""
 
 import inspect
 import math

@@ -1,4 +1,4 @@
-"""The factor on queries that the configuration of a model asks for, as `RotaryPositionEncoding` takes it."""
+"""Reads the query factor from a model configuration, as arguments of `RotaryPositionEncoding`."""
 
 import math
 from typing import Any

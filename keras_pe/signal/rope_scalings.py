@@ -1,4 +1,4 @@
-"""The rates at which rotary encodings turn, and every way in use to stretch them to longer texts, in float64 NumPy.
+"""The rotation rates of rotary encodings, and their scaling rules for long texts, in float64 NumPy.
 
 Parameters have the names of Hugging Face's configurations (transformers 5.23.0, modeling_rope_utils.py).
 """

@@ -1,4 +1,4 @@
-"""The results of a check of a data set, as frozen records."""
+"""The result records of `check_dataset`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

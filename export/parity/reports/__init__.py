@@ -1,1 +1,1 @@
-"""One document, and the forms that it takes: text, Markdown, HTML, JUnit XML; and records as JSON."""
+"""Reports: one document and its renderers for text, Markdown, HTML and JUnit XML, and records as JSON."""

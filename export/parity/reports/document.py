@@ -1,4 +1,4 @@
-"""A report before it has a form: its verdicts, sentences, tables and pictures. It knows nothing of checks."""
+"""The document of a report without a format: verdicts, sentences, tables and pictures."""
 
 from dataclasses import dataclass, field
 from enum import Enum

@@ -1,4 +1,4 @@
-"""A document's pictures as SVG that takes its colors from the page, one set for light and one for dark."""
+"""Draws the pictures of a document as SVG, with colors for light and dark pages."""
 
 import html
 import io

@@ -1,4 +1,4 @@
-"""A document as one HTML page that loads nothing, and as a piece of one for a notebook."""
+"""Renders a document as one HTML page without external files, or as a fragment for a notebook."""
 
 import html
 import importlib.resources

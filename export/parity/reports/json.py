@@ -1,4 +1,4 @@
-"""Records as JSON, and the JSON Schema that they keep, which is read off the records themselves."""
+"""Writes records as JSON, and derives their JSON Schema from the record classes."""
 
 import dataclasses
 import inspect

@@ -1,4 +1,4 @@
-"""A document as JUnit XML: its suites, with a test for each verdict."""
+"""Renders a document as JUnit XML, with a test for each verdict."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A document as Markdown, for a pull request or a summary of a CI run."""
+"""Renders a document as Markdown, for a pull request or the summary of a CI run."""
 
 import re
 from collections.abc import Iterable, Iterator

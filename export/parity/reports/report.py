@@ -1,4 +1,4 @@
-"""Interface of every report: a text, a form for a notebook, plain values and files."""
+"""The interface of all reports: text, notebook form, plain values and files."""
 
 import importlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A document as text for a terminal: the verdict, what failed and why, then the tables of what ran."""
+"""Renders a document as text for a terminal: the verdict, the failures with their causes, and the tables."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,1 +1,1 @@
-"""Statistics of a shard: small, and equal in every order of merging."""
+"""Statistics of a shard: small records that merge to the same result in any order."""

@@ -1,4 +1,4 @@
-"""Exact upper bound on a rate, from a sample of rows, and its sentence."""
+"""An exact upper bound on a rate from a sample of rows, and its sentence."""
 
 import math
 

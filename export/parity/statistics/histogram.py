@@ -1,4 +1,4 @@
-"""A histogram in logarithmic steps whose edges are floats themselves, so that counting and merging are exact."""
+"""A logarithmic histogram whose edges are floats, so that counts and merges are exact."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

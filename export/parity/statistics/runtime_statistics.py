@@ -1,4 +1,4 @@
-"""One artifact in one runtime over many rows, and each of its outputs: what a shard returns, and shards merge into."""
+"""The statistics of one artifact in one runtime over many rows, which shards return and merge."""
 
 import heapq
 import io

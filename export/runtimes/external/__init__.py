@@ -1,1 +1,1 @@
-"""ONNX Runtime outside this Python: in Node, in a browser, in another installation, driven through one protocol."""
+"""ONNX Runtime outside this Python: in Node, in a browser, or in another installation."""

@@ -1,4 +1,4 @@
-"""Hands requests to a script that fetches them one at a time, from a server on the loopback address.
+"""A local server from which a script in another program fetches requests, one at a time.
 
 The script requests its work, so that Node, a page in any browser and another Python all take part in the same way. No
 host needs a protocol of its own.

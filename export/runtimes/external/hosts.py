@@ -1,4 +1,4 @@
-"""Hosts of sessions: Node, a headless Chromium, or another Python. Finds and starts them.
+"""Finds and starts the hosts of sessions: Node, headless Chromium, or another Python.
 
 `KERAS_PE_NODE` and `KERAS_PE_CHROMIUM` name the programs, `KERAS_PE_NODE_MODULES` the folder `node_modules`. Without
 them the programs are looked for on the PATH, and the folder in the working directory and those above it, as Node does.

@@ -1,4 +1,4 @@
-"""An ONNX file in a session of ONNX Runtime that lives elsewhere: in Node, in a browser, in another Python."""
+"""Runs an ONNX file in a session of ONNX Runtime in Node, in a browser, or in another Python."""
 
 import weakref
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Sessions of ONNX Runtime in another installation, which fetch requests from bridge.py until it is gone.
+"""The script in another Python that runs sessions of ONNX Runtime, with requests from bridge.py.
 
 This file runs by itself, in a Python with NumPy and ONNX Runtime. It imports nothing of its own package, and uses only
 features of Python 3.9 and of older releases of the other two.

@@ -1,4 +1,4 @@
-"""The runtimes outside this Python, by name."""
+"""The names of the runtimes outside this Python."""
 
 import functools
 import shutil

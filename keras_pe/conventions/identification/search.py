@@ -1,4 +1,4 @@
-"""Searches the first position, the direction and the longest timescale at which a signal explains a sequence."""
+"""Searches the first position, the direction and the longest timescale of a signal in a table."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The signals of the conventions: the timescale and wave of each column, and all the names of a signal."""
+"""The signals of all conventions: the timescale and wave of each column, and the names of each signal."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
