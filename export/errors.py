@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.artifacts.target_layers import TargetLayer
 from keras_pe.export.results import Array, Cause
 
 
@@ -49,7 +50,26 @@ class TracingError(ExportError):
 
 
 class UnsupportedError(ExportError):
-    """The format cannot express a part of the model: an operator, a dtype, state or randomness."""
+    """The format, or the device of `target`, cannot express a part of the model.
+
+    The part is an operator, a dtype, state or randomness.
+
+    Attributes:
+        layers: The operators of each layer, with the rules of the device that they break; empty without `target`.
+    """
+
+    def __init__(
+        self,
+        format: Format,
+        model: str,
+        reason: str,
+        *,
+        layer: str | None = None,
+        operator: str | None = None,
+        layers: tuple[TargetLayer, ...] = (),
+    ) -> None:
+        super().__init__(format, model, reason, layer=layer, operator=operator)
+        self.layers = layers
 
 
 class InvalidArtifactError(ExportError):

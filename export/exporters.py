@@ -8,6 +8,7 @@ from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.errors import check_type, check_whole
 from keras_pe.export.formats.litert import litert_format
+from keras_pe.export.formats.litert_targets import TARGETS
 from keras_pe.export.formats.saved_model import saved_model_format
 from keras_pe.export.model.border import Border
 from keras_pe.export.onnx.exporter import SELF_CONTAINED, onnx_format
@@ -130,6 +131,7 @@ def export_litert(
     ranges: Mapping[str, tuple[float, float]] | None = None,
     border: Border | None = None,
     state: Literal["arguments"] | None = None,
+    target: Literal["gpu", "npu", "web", "micro"] | None = None,
     progress: Callable[[str], None] | bool | None = None,
 ) -> Artifact:
     """Exports a Keras model to LiteRT. A model of half precision is exported as a float32 rebuild.
@@ -141,16 +143,24 @@ def export_litert(
         model: See `export_onnx`.
         filepath: The `.tflite` file to write. The name must not end like a file of another format.
         input_signature, sizes, inputs, ranges, border, state, progress: See `export_onnx`.
+        target: The device that runs the file: the GPU or NPU of a phone, WebGPU of a browser, or a microcontroller.
+            Every size is then fixed, the batch at 1 unless `sizes` sets it. Operators that the device does not take
+            are rewritten. By default the file suits LiteRT on a CPU.
 
     Returns:
         The written artifact.
 
     Raises:
-        ExportError: If built-in operators cannot express the model. The message names the operator.
+        ExportError: If built-in operators cannot express the model. The message names the operator. With a `target`,
+            also if the device does not take an operator; the message names its rule.
         ValueError: If an argument is wrong, or the signature is unknown.
         TypeError: If an argument is of another type.
         FileExistsError: If something that is not a LiteRT file stands at `filepath`.
         ImportError: If a package is missing.
     """
-    request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, state, progress)
-    return export(litert_format(), request, explain)
+    if target is not None and target not in TARGETS:
+        raise ValueError(f"`target` must be one of: {', '.join(TARGETS)}. Received: target={target!r}.")
+    request = Request(
+        model, filepath, input_signature, sizes, inputs, ranges, border, state, progress, fixes_all=target is not None
+    )
+    return export(litert_format(target), request, explain)

@@ -44,6 +44,11 @@ def test_the_table_of_imports_is_up_to_date() -> None:
     assert (ROOT / "docs" / "architecture.md").read_text() == script("folders").page(), "run python docs/folders.py"
 
 
+def test_the_rules_of_devices_are_up_to_date() -> None:
+    page = (ROOT / "docs" / "how-to" / "litert.md").read_text()
+    assert page == script("device_rules").page(), "run python docs/device_rules.py"
+
+
 def test_every_file_that_the_architecture_names_is_there() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
     named = set(re.findall(r"`((?:export|keras_pe|tests|docs|benchmarks)/[\w./-]+)`", text))

@@ -1,7 +1,7 @@
 """The operators of a LiteRT file, with the shapes of their tensors."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from keras_pe.export.artifacts.litert_file import element_types
@@ -15,11 +15,13 @@ class Tensor:
         name: The name of the tensor.
         shape: The sizes; -1 for an unknown size.
         dtype: The element type, such as "float32".
+        is_stored: Whether the file has the values of the tensor.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    is_stored: bool = False
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,13 @@ class Operator:
         kind: The type, such as "CONV_2D".
         inputs: The inputs, without the absent ones.
         outputs: The outputs.
+        options: The numbers among the options, by the name in the schema, such as {"shrinkAxisMask": 1}.
     """
 
     kind: str
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    options: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @property
     def path(self) -> str:
@@ -50,18 +54,20 @@ def read_operators(content: bytes) -> tuple[Operator, ...]:
     model, types = schema.ModelT.InitFromPackedBuf(content, 0), element_types()
     kinds = {number: kind for kind, number in vars(schema.BuiltinOperator).items() if isinstance(number, int)}
     codes = [kinds[max(code.builtinCode, code.deprecatedBuiltinCode)] for code in model.operatorCodes]
-    return tuple(operator for graph in model.subgraphs for operator in _operators(graph, codes, types))
+    return tuple(operator for graph in model.subgraphs for operator in _operators(model, graph, codes, types))
 
 
-def _operators(graph: Any, codes: Sequence[str], types: dict[int, str]) -> Iterator[Operator]:
-    tensors = [_tensor(each, types) for each in graph.tensors]
+def _operators(model: Any, graph: Any, codes: Sequence[str], types: dict[int, str]) -> Iterator[Operator]:
+    tensors = [_tensor(each, types, model.buffers[each.buffer].data is not None) for each in graph.tensors]
     for operator in graph.operators if graph.operators is not None else ():
         ends = ([tensors[number] for number in end if number >= 0] for end in (operator.inputs, operator.outputs))
         inputs, outputs = map(tuple, ends)
-        yield Operator(codes[operator.opcodeIndex], inputs, outputs)
+        options = {} if operator.builtinOptions is None else vars(operator.builtinOptions)
+        numbers = {name: value for name, value in options.items() if isinstance(value, int)}
+        yield Operator(codes[operator.opcodeIndex], inputs, outputs, numbers)
 
 
-def _tensor(tensor: Any, types: dict[int, str]) -> Tensor:
+def _tensor(tensor: Any, types: dict[int, str], is_stored: bool) -> Tensor:
     declared = tensor.shapeSignature if tensor.shapeSignature is not None else tensor.shape
     shape = tuple(int(size) for size in declared) if declared is not None else ()
-    return Tensor((tensor.name or b"").decode(), shape, types.get(tensor.type, "unknown"))
+    return Tensor((tensor.name or b"").decode(), shape, types.get(tensor.type, "unknown"), is_stored)

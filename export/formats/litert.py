@@ -11,9 +11,12 @@ import numpy as np
 from keras_pe.export.artifacts.artifact import Artifact, Format, description_to_json
 from keras_pe.export.artifacts.litert_file import METADATA
 from keras_pe.export.artifacts.litert_operators import read_operators
+from keras_pe.export.artifacts.target_layers import TARGET_KEY, target_to_json
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError, UnsupportedError, joined
-from keras_pe.export.formats.litert_devices import device_notes
+from keras_pe.export.formats.litert_devices import device_notes, refuse_operators, target_layers
+from keras_pe.export.formats.litert_rewrites import rewritten
+from keras_pe.export.formats.litert_targets import DATE, TARGETS
 from keras_pe.export.graph.graph_queries import GraphView, refuse_state_and_randomness
 from keras_pe.export.graph.trace_with_variables import Endpoint
 from keras_pe.export.model.signature.signature import Signature
@@ -47,15 +50,25 @@ _WAYS_AROUND = {
 }
 
 
-def litert_format() -> TargetFormat:
-    """Returns LiteRT as a format of exports."""
+def litert_format(target: str | None = None) -> TargetFormat:
+    """Returns LiteRT as a format of exports.
+
+    Args:
+        target: A name in `TARGETS`; None for a file that need not suit a device.
+    """
     packages = ("keras", "tensorflow")
     extras = {**dict.fromkeys(packages, "export"), "ai_edge_litert": "export,litert"}
-    return TargetFormat("export_litert", Format.LITERT, extras, packages, tensorflow_process, trace_model, "float32")
+    trace = partial(trace_model, target=target)
+    return TargetFormat("export_litert", Format.LITERT, extras, packages, tensorflow_process, trace, "float32")
 
 
-def trace_model(layers: Sequence[Any], signature: Signature) -> Traced:
+def trace_model(layers: Sequence[Any], signature: Signature, target: str | None = None) -> Traced:
     """Traces a model.
+
+    Args:
+        layers: The model, then every layer in it.
+        signature: The signature of the model.
+        target: See `litert_format`.
 
     Raises:
         TracingError: If Keras cannot trace the model.
@@ -65,10 +78,10 @@ def trace_model(layers: Sequence[Any], signature: Signature) -> Traced:
     refuse_state_and_randomness(endpoint.view, endpoint.signature, endpoint.outputs, name, Format.LITERT)
     has_integers = any(getattr(layer, "quantization_mode", None) == "int8" for layer in layers)
     notes = (_PRODUCTS_OF_INTEGERS,) if has_integers else ()
-    return Traced(endpoint.signature, endpoint.view, partial(_convert, endpoint, name), _check, notes)
+    return Traced(endpoint.signature, endpoint.view, partial(_convert, endpoint, name, target), _check, notes)
 
 
-def _convert(endpoint: Endpoint, name: str, file: Path, process: Worker) -> Converted:
+def _convert(endpoint: Endpoint, name: str, target: str | None, file: Path, process: Worker) -> Converted:
     folder = file.with_name(f"{file.name}.saved_model")
     endpoint.write(folder)
     try:
@@ -76,7 +89,15 @@ def _convert(endpoint: Endpoint, name: str, file: Path, process: Worker) -> Conv
     except RuntimeFailedError as error:  # an operator has no LiteRT form, or the converter ended its process
         raise _name_culprits(endpoint.view, name, str(error)) from error
     content = file.read_bytes()
-    return Converted(partial(_write, content), device_notes(read_operators(content), endpoint.view))
+    if target is None:
+        return Converted(partial(_write, content), device_notes(read_operators(content), endpoint.view))
+    device = TARGETS[target]
+    content = rewritten(content, device.operators, endpoint.paths)
+    operators = read_operators(content)
+    refuse_operators(operators, device, endpoint.view, name)
+    layers = target_layers(operators, device, endpoint.view)
+    note = f"Every operator is in the lists for the {device.device} of {DATE}."
+    return Converted(partial(_write, content), (note,), {TARGET_KEY: target_to_json(target, layers)})
 
 
 def convert_saved_model(folder: str, file: str) -> None:

@@ -31,6 +31,7 @@ class Endpoint:
         signature: The signature of the model, see `with_sizes_of_values`.
         view: The traced graph.
         outputs: The names of the graph's output tensors, in the order of the signature's outputs.
+        paths: The path of the operator that computes each output, by the name of the output.
     """
 
     def __init__(self, layers: Sequence[Any], signature: Signature, format: Format) -> None:
@@ -54,6 +55,17 @@ class Endpoint:
         self.signature = with_sizes_of_values(signature, served.structured_outputs)
         self.view = GraphView(served.graph, layers)
         self.outputs = [served.structured_outputs[spec.name].name for spec in signature.outputs]
+
+    @property
+    def paths(self) -> dict[str, str]:
+        nodes = {node.name: node for node in self.view.definition.node}
+
+        def path(name: str) -> str:
+            node = nodes[name.partition(":")[0]]
+            return path(node.input[0]) if node.op == "Identity" and node.input else str(node.name)
+
+        names = [spec.name for spec in self.signature.outputs]
+        return {name: path(output) for name, output in zip(names, self.outputs, strict=True)}
 
     def write(self, folder: Path) -> None:
         """Writes the SavedModel without checking it.

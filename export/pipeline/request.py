@@ -12,7 +12,7 @@ from keras_pe.export.model.border import Border
 from keras_pe.export.model.border_record import border_to_json
 from keras_pe.export.model.saved_file import load_model
 from keras_pe.export.model.signature.choose_fixed_sizes import names_to_fix, sizes_to_fix, with_fixed_sizes
-from keras_pe.export.model.signature.fixed_sizes import FixedSizes
+from keras_pe.export.model.signature.fixed_sizes import FixedSize, FixedSizes, Origin
 from keras_pe.export.model.signature.model_signature import find_signature, model_signature
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import checked_sizes
@@ -38,6 +38,8 @@ class Request:
         fixed: The sizes that the adapter needs fixed; None if it needs no fixed size.
         may_fix: Whether the export may fix a size that is free in the model. `open_model` decides it: an
             `input_signature` of the caller requests free sizes, so these stay free.
+        fixes_all: Whether the export fixes every size: the batch at 1 unless the caller sets it, and all others at the
+            caller's sizes.
     """
 
     model: Model | str | os.PathLike[str]
@@ -53,6 +55,7 @@ class Request:
     border_notes: tuple[str, ...] = ()
     fixed: FixedSizes | None = None
     may_fix: bool = False
+    fixes_all: bool = False
 
     def tell(self, stage: str) -> None:
         """Reports to the caller that a stage starts."""
@@ -78,8 +81,12 @@ class Request:
         )
         for case, example in zip(cases, signature.values.examples, strict=False):  # the signature uses artifact names
             cast_case(replace(case, inputs=example), signature.inputs)
-        alone = {name for name, own in checked_sizes(self.sizes).items() if len(own) == 1} if self.may_fix else set()
-        fixed = [each for name, each in sizes_to_fix(model, signature).items() if name in alone] if alone else []
+        if self.fixes_all:
+            fixed = _all_sizes(model, signature)
+        else:
+            own = checked_sizes(self.sizes) if self.may_fix else {}
+            alone = {name for name, sizes in own.items() if len(sizes) == 1}
+            fixed = [each for name, each in sizes_to_fix(model, signature).items() if name in alone] if alone else []
         return with_fixed_sizes(model, signature, fixed) if fixed else signature
 
     def open_model(self) -> "Request":
@@ -130,6 +137,24 @@ class Request:
             raise FileNotFoundError(f"No such file: {os.fspath(self.model)}.")
         self.tell("load")
         return load_model(self.model)
+
+
+def _all_sizes(model: Any, signature: Signature) -> list[FixedSize]:
+    """Returns the size of every dynamic dimension.
+
+    Raises:
+        ValueError: If a size other than the batch is unknown.
+    """
+    known = sizes_to_fix(model, signature)
+    unknown = [name for name in signature.dimensions if name not in known or known[name].origin is Origin.FIRST]
+    if unknown:
+        example = ", ".join(f"{name!r}: {signature.sizes[name]}" for name in unknown)
+        received = ", ".join(map(repr, unknown))
+        raise ValueError(
+            f"`sizes` must have one size for each dimension with a `target`. Received: no size, or several, for "
+            f"{received}. Pass such as `sizes={{{example}}}`."
+        )
+    return [known[name] for name in signature.dimensions]
 
 
 def _fixed_around(

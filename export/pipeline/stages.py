@@ -103,7 +103,9 @@ def _export_here(target: TargetFormat, explain: Explain, request: Request) -> Ar
             file = folder / destination.name
             converted = traced.convert(file, process)
             notes += converted.notes
-            describe = partial(_describe_artifact, target, destination, layers, request.border_record, notes)
+            describe = partial(
+                _describe_artifact, target, destination, layers, request.border_record, notes, converted.metadata
+            )
             check = partial(_check_and_explain, traced, file, process, explain)
             companions = _written(request, file, converted.write, describe, check, KerasReference(layers[0], signature))
             request.tell("publish")
@@ -173,6 +175,7 @@ def _describe_artifact(
     layers: Sequence[Any],
     border: str | None,
     notes: Sequence[str],
+    further: Mapping[str, str],
     signature: Signature,
     found: Sequence[str],
 ) -> Artifact:
@@ -186,6 +189,7 @@ def _describe_artifact(
         layers: The model, then every layer in it.
         border: The record of the adapter; None if the model has no adapter.
         notes: The known differences from the model, before a run.
+        further: Further metadata.
         signature: The signature of the artifact.
         found: The notes that a run has added.
     """
@@ -209,6 +213,7 @@ def _describe_artifact(
         **({FIXED_KEY: signature.fixed_sizes.to_json()} if signature.fixed_sizes is not None else {}),
         SIZES_KEY: dimensions_to_json(signature.dimensions),
         VERSION_KEY: __version__,
+        **further,
         **{f"version.{package}": installed_version(package) or "" for package in sorted(target.makers)},
     }
     shapes = signature.inputs, signature.outputs

@@ -1,14 +1,14 @@
 """`keras-pe export`: writes a saved Keras model in other formats."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_pe.cli.artifact_tables import artifact_json, show_artifacts
+from keras_pe.cli.artifact_tables import artifact_json, show_artifacts, show_target_layers
 from keras_pe.cli.exit_codes import Command, in_options, tried
 from keras_pe.cli.options import (
     SavedPath,
@@ -24,8 +24,22 @@ from keras_pe.cli.start_keras import check_model_file, prepare_keras
 
 if TYPE_CHECKING:
     from keras_pe.export.artifacts.artifact import Artifact, Format
+    from keras_pe.export.artifacts.target_layers import TargetLayer
 
 _FORMATS = ("onnx", "tf_saved_model", "litert")
+_TARGETS = ("gpu", "npu", "web", "micro")
+
+
+class RefusedError(click.ClickException):
+    """The format or the device cannot express the model.
+
+    Attributes:
+        layers: The operators of each layer, with the rules that they break; empty without a target.
+    """
+
+    def __init__(self, message: str, layers: "Sequence[TargetLayer]") -> None:
+        super().__init__(message)
+        self.layers = layers
 
 
 @click.command(cls=Command)
@@ -40,10 +54,19 @@ _FORMATS = ("onnx", "tf_saved_model", "litert")
 )
 @click.option("--opset", type=click.IntRange(15, 25), help="The ONNX operator set. Default: 18.")
 @click.option("--external-data", is_flag=True, help="Write the weights of the ONNX model to a file beside it.")
+@click.option(
+    "--target",
+    type=click.Choice(_TARGETS),
+    help="The device that runs the LiteRT file. Every size is fixed; the batch is 1 unless --sizes sets it.",
+)
 @sizes_option
 @border_options
 @model_options
-@click.option("--explain", is_flag=True, help="Print which operators the ONNX file holds, by layer.")
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Print the operators of the ONNX file by layer; with --target, whether the device takes each layer.",
+)
 @json_option("what was written")
 @verbosity_options(quiet="Print the paths of the files alone.", verbose="Print each stage and its seconds as well.")
 def export(
@@ -52,6 +75,7 @@ def export(
     formats: tuple[str, ...],
     opset: int | None,
     external_data: bool,
+    target: str | None,
     sizes: Mapping[str, tuple[int, ...]],
     modules: tuple[str, ...],
     unsafe: bool,
@@ -71,12 +95,14 @@ def export(
     from keras_pe.export.progress import telling_stages
 
     chosen = [Format(key) for key in dict.fromkeys(formats)] or [_format_of(out)]
-    options = {"--opset": opset is not None, "--external-data": external_data, "--explain": explain}
+    options = {"--opset": opset is not None, "--external-data": external_data, "--explain": explain and not target}
+    if target is not None and Format.LITERT not in chosen:
+        raise click.UsageError(f"--target must go with the format litert. Received: {', '.join(chosen)}.")
     if Format.ONNX not in chosen and any(options.values()):
         names = " and ".join(name for name, is_given in options.items() if is_given)
         raise click.UsageError(f"{names} must go with the format onnx. Received: {', '.join(chosen)}.")
     places = {format: out if len(chosen) == 1 else out.with_name(out.name + format.suffix) for format in chosen}
-    artifacts, errors = [], []
+    artifacts, errors, refused = list["Artifact"](), list[click.ClickException](), list["TargetLayer"]()
     prepare_keras(modules, unsafe)
     shows_bar = not as_json and verbosity is Verbosity.NORMAL
     with telling_stages(_timed_stages() if verbosity is Verbosity.VERBOSE else shows_bar) as stage:
@@ -86,7 +112,10 @@ def export(
             given = {"sizes": sizes, "border": border_of(border, _load)}
         for format, place in places.items():
             try:
-                artifacts.append(_export(format, loaded, place, opset, external_data, stage, given))
+                artifacts.append(_export(format, loaded, place, opset, external_data, target, stage, given))
+            except RefusedError as error:
+                refused += error.layers
+                errors.append(error)
             except click.ClickException as error:
                 errors.append(error)
     if as_json:
@@ -96,6 +125,8 @@ def export(
             click.echo(artifact.path)
     elif artifacts:
         show_artifacts(artifacts, explain)
+    if refused and explain and not as_json:
+        show_target_layers(refused)
     if errors:
         *others, last = sorted(errors, key=lambda each: each.exit_code)
         for other in others:
@@ -144,6 +175,7 @@ def _export(
     place: Path,
     opset: int | None,
     external_data: bool,
+    target: str | None,
     stage: Callable[[str], None],
     given: Mapping[str, Any],
 ) -> "Artifact":
@@ -163,8 +195,12 @@ def _export(
     if format == "onnx":
         options |= {"opset_version": opset} if opset is not None else {}
         options |= {"external_data_threshold": 0} if external_data else {}
+    if format == "litert":
+        options["target"] = target
     try:
         with tried():
             return exporters[format](model, place, progress=lambda name: stage(f"{format}: {name}"), **given, **options)
+    except export.UnsupportedError as error:
+        raise RefusedError(in_options(str(error)), error.layers) from error
     except export.ExportError as error:
         raise click.ClickException(in_options(str(error))) from error

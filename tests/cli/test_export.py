@@ -45,6 +45,22 @@ def test_quiet_prints_paths_and_verbose_the_seconds_of_stages(model: Path, tmp_p
 
 
 @pytest.mark.slow
+def test_a_target_prints_whether_the_device_takes_each_layer(tmp_path: Path) -> None:
+    path, out = tmp_path / "model.keras", tmp_path / "out.tflite"
+    inputs = keras.Input((4, 4, 4, 1))
+    x = keras.layers.Conv3D(2, 2, name="volumes")(keras.layers.Rescaling(2.0, name="scale")(inputs))
+    keras.Model(inputs, keras.layers.Flatten(name="flat")(x)).save(path)
+    refused = run(path, out, "--target", "web", "--explain")
+    assert refused.exit_code == 1
+    assert not out.exists()
+    (row,) = (line for line in refused.stdout.splitlines() if "volumes" in line)
+    assert "falls back" in row
+    assert "CONV_3D" in refused.stderr
+    flat = run(path, tmp_path / "out.onnx", "--target", "gpu")
+    assert (flat.exit_code, "--target" in flat.stderr) == (2, True)
+
+
+@pytest.mark.slow
 def test_several_formats_share_the_beginning_of_their_names(model: Path, tmp_path: Path) -> None:
     result = run(
         model,

@@ -8,9 +8,11 @@ import keras
 import pytest
 from keras import layers
 
-from keras_pe.export import Border, export_litert
+from keras_pe.export import Border, UnsupportedError, export_litert
 from keras_pe.export.artifacts.litert_operators import Operator, Tensor, read_operators
-from keras_pe.export.formats.litert_devices import device_notes, has_unknown_sizes
+from keras_pe.export.artifacts.target_layers import read_target_layers
+from keras_pe.export.formats.litert_devices import device_notes, find_refusals, has_unknown_sizes
+from keras_pe.export.formats.litert_targets import RULES, TARGETS
 
 VIEW: Any = SimpleNamespace(place=lambda path: f"layer {path.partition('/')[0]!r}")
 
@@ -64,3 +66,63 @@ def test_a_file_of_fixed_sizes_has_no_unknown_size_in_any_graph(make: Any, sizes
         assert all(isinstance(dim, int) for spec in (*each.inputs, *each.outputs) for dim in spec.shape)
     assert has_unknown_sizes(read_operators(free.path.read_bytes()))
     assert any("unknown sizes" in note for note in free.notes)
+
+
+def tensor(*shape: int, dtype: str = "float32", is_stored: bool = False) -> Tensor:
+    return Tensor("a/out", shape, dtype, is_stored)
+
+
+FLOATS = tensor(1, 6, 8)
+BROKEN: list[tuple[Operator, str, dict[str, bool]]] = [
+    (Operator("ADD", (FLOATS, FLOATS), (FLOATS,)), "", {"gpu": False, "npu": False, "web": False, "micro": False}),
+    (Operator("ADD", (tensor(-1, 4),), (tensor(-1, 4),)), "sizes", {"gpu": True, "npu": True, "micro": True}),
+    (Operator("RESHAPE", (FLOATS,), (tensor(1, 2, 3, 2, 4),)), "axes", {"gpu": True, "web": True, "micro": False}),
+    (Operator("WHILE", (FLOATS,), (FLOATS,)), "list", {"gpu": True, "npu": True, "web": True, "micro": False}),
+    (Operator("GELU", (FLOATS,), (FLOATS,)), "list", {"gpu": False, "npu": False, "micro": True}),
+    (Operator("CAST", (FLOATS,), (tensor(1, 6, 8, dtype="int64"),)), "dtypes", {"gpu": True, "micro": False}),
+    (Operator("MEAN", (tensor(2, dtype="int32"),), (tensor(2, dtype="int32"),)), "dtypes", {"gpu": True}),
+    (Operator("ADD", (FLOATS, tensor(8, dtype="int64", is_stored=True)), (FLOATS,)), "", {"gpu": False}),
+    (Operator("GATHER", (FLOATS, tensor(1, 6, dtype="int32")), (FLOATS,)), "indices", {"gpu": True, "micro": False}),
+    (Operator("STRIDED_SLICE", (FLOATS,), (tensor(1, 8),), {"shrinkAxisMask": 2}), "slices", {"gpu": True}),
+    (Operator("SELECT_V2", (FLOATS, tensor(), tensor(8)), (FLOATS,)), "choices", {"gpu": True, "micro": False}),
+]
+
+
+@pytest.mark.parametrize(("given", "rule", "refused"), BROKEN)
+def test_a_target_refuses_an_operator_by_a_rule_with_a_source(
+    given: Operator, rule: str, refused: dict[str, bool]
+) -> None:
+    for name, is_refused in refused.items():
+        found = list(find_refusals([given], TARGETS[name]))
+        assert len(found) == is_refused
+        for each in found:
+            assert each.reason == RULES[rule] if rule in RULES else given.kind in each.reason
+            assert each.source.startswith("https://")
+
+
+def _small_transformer() -> keras.Model:
+    tokens = keras.Input((None,), name="tokens", dtype="int32")
+    x = layers.Embedding(20, 8, name="words")(tokens)
+    x = layers.LayerNormalization()(x + layers.MultiHeadAttention(2, 4)(x, x, use_causal_mask=True))
+    return keras.Model(tokens, layers.Dense(3, activation="gelu", name="scores")(x[:, -1]))
+
+
+@pytest.mark.slow
+def test_a_file_for_a_target_has_operators_of_its_list_and_a_layer_outside_is_refused(tmp_path: Path) -> None:
+    model = _small_transformer()
+    file = tmp_path / "model.tflite"
+    with pytest.raises(ValueError, match="'length'"):
+        export_litert(model, file, target="gpu")
+    artifact = export_litert(model, file, target="gpu", sizes={"length": 6})
+    assert artifact.inputs[0].shape == (1, 6)
+    operators = read_operators(artifact.path.read_bytes())
+    assert not list(find_refusals(operators, TARGETS["gpu"]))
+    found = {layer.layer: layer for layer in read_target_layers(artifact.metadata)}
+    assert "GATHER" in found["words"].operators
+    assert not any(layer.reasons for layer in found.values())
+    with pytest.raises(UnsupportedError, match="'GELU' of layer 'scores'") as error:
+        export_litert(model, file, target="micro", sizes={"length": 6})
+    assert (error.value.layer, error.value.operator) == ("scores", "GELU")
+    assert {layer.layer for layer in error.value.layers if layer.reasons} == {"scores"}
+    with pytest.raises(ValueError, match="target='phone'"):
+        export_litert(model, file, target="phone")  # type: ignore[arg-type]

@@ -1,0 +1,347 @@
+"""Operators on tensors of more than four axes as operators on four at most: adjacent axes are merged.
+
+Each tensor of more axes gets a stand-in, which has the same values in another shape.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.formats.litert_editor import Editor
+from keras_pe.export.formats.litert_targets import MOST_AXES
+
+Shape = tuple[int, ...]
+
+
+def with_few_axes(editor: Editor, operators: Iterable[Any]) -> list[Any]:
+    """Returns operators that compute the same, on four axes at most where such a form is known.
+
+    Args:
+        editor: The subgraph, without operators.
+        operators: The operators of the subgraph. The sizes of their tensors are known.
+    """
+    folded = Folded(editor)
+    for operator in operators:
+        tensors = [int(number) for number in (*operator.inputs, *operator.outputs) if number >= 0]
+        shapes = [editor.shape(number) for number in tensors]
+        is_small = all(len(shape) <= MOST_AXES for shape in shapes)
+        form = (
+            None
+            if is_small or any(size < 1 for shape in shapes for size in shape)
+            else _FORMS.get(editor.kind(operator))
+        )
+        if form is None or not form(folded, operator):
+            folded.keep(operator)
+    return editor.operators
+
+
+class Folded:
+    """The operators of a subgraph, with stand-ins for the tensors of more than four axes."""
+
+    def __init__(self, editor: Editor) -> None:
+        self.editor = editor
+        self._stand_ins: dict[int, int] = {}
+
+    def keep(self, operator: Any) -> None:
+        """Appends an operator as it is."""
+        for number in {int(each) for each in operator.inputs} & self._stand_ins.keys():
+            self.editor.reshape(self._stand_ins.pop(number), self.editor.shape(number), number)
+        self.editor.operators.append(operator)
+
+    def read(self, number: int, shape: Shape) -> int:
+        """Returns a tensor with the values of another in a shape."""
+        return self.editor.reshape(self._stand_ins.get(number, number), shape)
+
+    def apply(self, operator: Any, inputs: Sequence[int], shapes: Iterable[Shape], **options: Any) -> bool:
+        """Appends a copy of an operator that computes its outputs in other shapes. Returns True.
+
+        Args:
+            operator: The operator.
+            inputs: The new inputs.
+            shapes: The new shape of each output.
+            **options: The fields of the options that change.
+        """
+        outputs = list(zip(map(int, operator.outputs), shapes, strict=True))
+        results = [self.result(*each) for each in outputs]
+        self.editor.add_like(operator, inputs, results, **options)
+        for (number, _), result in zip(outputs, results, strict=True):
+            self.replace(number, result)
+        return True
+
+    def result(self, number: int, shape: Shape) -> int:
+        """Returns the tensor that receives the values of another in a shape."""
+        return number if self.editor.shape(number) == shape else self.editor.tensor(shape, number)
+
+    def replace(self, number: int, result: int) -> None:
+        """Makes a tensor the stand-in of another if that has too many axes, and otherwise writes the other."""
+        if result != number and (len(self.editor.shape(number)) <= MOST_AXES or self.editor.is_output(number)):
+            self.editor.reshape(result, self.editor.shape(number), number)
+        elif result != number:
+            self._stand_ins[number] = result
+
+    def copy(self, number: int, output: int) -> bool:
+        """Gives a tensor the values of another. Returns True."""
+        shape = self.editor.shape(output)
+        few = (prod(shape[: 1 - MOST_AXES]), *shape[1 - MOST_AXES :]) if len(shape) > MOST_AXES else shape
+        self.replace(output, self.editor.reshape(self._stand_ins.get(number, number), few, self.result(output, few)))
+        return True
+
+
+def merge(shapes: Sequence[Shape], marks: Sequence[Any]) -> list[Shape] | None:
+    """Returns shapes with the adjacent axes of equal marks merged; None if more than four axes remain.
+
+    Args:
+        shapes: Shapes of one rank.
+        marks: A mark for each axis. An axis of size 1 in all shapes joins its neighbor.
+    """
+    axes = [each for each in zip(zip(*shapes, strict=True), marks, strict=True) if {*each[0]} != {1}]
+    groups = [[sizes for sizes, _ in group] for _, group in groupby(axes, key=lambda each: each[1])]
+    merged = [tuple(map(prod, zip(*group, strict=True))) for group in groups]
+    if len(merged) > MOST_AXES:
+        return None
+    return [tuple(shape) for shape in zip(*merged, strict=True)] or [(1,) for _ in shapes]
+
+
+def _reshape(folded: Folded, operator: Any) -> bool:
+    return folded.copy(int(operator.inputs[0]), int(operator.outputs[0]))
+
+
+def _elementwise(folded: Folded, operator: Any) -> bool:
+    """Merges the axes along which the same operands are broadcast."""
+    inputs = [int(number) for number in operator.inputs]
+    shapes = [folded.editor.shape(number) for number in (*inputs, int(operator.outputs[0]))]
+    rank = max(map(len, shapes))
+    shapes = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    merged = merge(shapes, [tuple(size == 1 for size in sizes) for sizes in zip(*shapes, strict=True)])
+    if merged is None:
+        return False
+    return folded.apply(operator, [folded.read(*each) for each in zip(inputs, merged, strict=False)], merged[-1:])
+
+
+def _reduction(folded: Folded, operator: Any) -> bool:
+    source, axes = map(int, operator.inputs)
+    shape, values = folded.editor.shape(source), folded.editor.values(axes)
+    reduced = {int(axis) % len(shape) for axis in values.ravel()} if values is not None else set()
+    after = tuple(1 if axis in reduced else size for axis, size in enumerate(shape))
+    merged = merge([shape, after], [axis in reduced for axis in range(len(shape))])
+    if values is None or merged is None:
+        return False
+    places = [axis for axis, (old, new) in enumerate(zip(*merged, strict=True)) if old != new]
+    if not places:
+        return folded.copy(source, int(operator.outputs[0]))
+    inputs = [folded.read(source, merged[0]), folded.editor.integers(places, int(operator.outputs[0]))]
+    return folded.apply(operator, inputs, merged[1:], keepDims=True)
+
+
+def _transpose(folded: Folded, operator: Any) -> bool:
+    """Merges the axes that stay neighbors. With more than four left, blocks of axes change places one after another."""
+    editor, (source, order), output = folded.editor, map(int, operator.inputs), int(operator.outputs[0])
+    shape, values = editor.shape(source), editor.values(order)
+    if values is None:
+        return False
+    axes = [axis for axis in values.tolist() if shape[axis] > 1]
+    wide = sorted(axes)
+    last = [wide.index(axis) for axis in axes]
+    sizes = [shape[axis] for axis in wide]
+    current, number = list(range(len(sizes))), source
+    while current != last:
+        place = next(place for place, axis in enumerate(last) if current[place] != axis)
+        start = current.index(last[place])
+        stop = start + 1
+        while stop < len(current) and current[stop] == last[place + stop - start]:
+            stop += 1
+        blocks = current[:place], current[place:start], current[start:stop], current[stop:]
+        before, middle, moved, after = (prod(sizes[axis] for axis in block) for block in blocks)
+        view = folded.read(number, (before, middle, moved, after))
+        number = editor.tensor((before, moved, middle, after), output)
+        editor.add_like(operator, [view, editor.integers((0, 2, 1, 3), output)], [number])
+        current = [*blocks[0], *blocks[2], *blocks[1], *blocks[3]]
+    return folded.copy(number, output)
+
+
+def _around(shape: Shape, axis: int) -> Shape:
+    """Returns a shape of three axes: all before an axis, the axis, all behind it."""
+    axis %= len(shape)
+    return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+
+
+def _concatenation(folded: Folded, operator: Any) -> bool:
+    axis, output, editor = operator.builtinOptions.axis, int(operator.outputs[0]), folded.editor
+    inputs = [int(number) for number in operator.inputs]
+    views = [folded.read(number, _around(editor.shape(number), axis)) for number in inputs]
+    return folded.apply(operator, views, [_around(editor.shape(output), axis)], axis=1)
+
+
+def _pack(folded: Folded, operator: Any) -> bool:
+    editor, output = folded.editor, int(operator.outputs[0])
+    before, count, after = shape = _around(editor.shape(output), operator.builtinOptions.axis)
+    views = [folded.read(int(number), (before, count // len(operator.inputs), after)) for number in operator.inputs]
+    result = folded.result(output, shape)
+    editor.add("CONCATENATION", views, [result], "ConcatenationOptions", axis=1)
+    folded.replace(output, result)
+    return True
+
+
+def _unpack(folded: Folded, operator: Any) -> bool:
+    editor, source = folded.editor, int(operator.inputs[0])
+    before, count, after = shape = _around(editor.shape(source), operator.builtinOptions.axis)
+    outputs = [int(number) for number in operator.outputs]
+    results = [editor.tensor((before, 1, after), number) for number in outputs]
+    axis = editor.integers([1], outputs[0])
+    editor.add("SPLIT", [axis, folded.read(source, shape)], results, "SplitOptions", numSplits=count)
+    for number, result in zip(outputs, results, strict=True):
+        folded.copy(result, number)
+    return True
+
+
+def _along_axis(source: int, places: int) -> Callable[[Folded, Any], bool]:
+    """Returns the form of an operator along one axis.
+
+    Args:
+        source: The place of the values among the inputs.
+        places: The place of the axis among the inputs.
+    """
+
+    def form(folded: Folded, operator: Any) -> bool:
+        editor, inputs = folded.editor, [int(number) for number in operator.inputs]
+        axis = editor.values(inputs[places])
+        if axis is None or axis.size != 1:
+            return False
+        inputs[source] = folded.read(inputs[source], _around(editor.shape(inputs[source]), int(axis.ravel()[0])))
+        shapes = [_around(editor.shape(int(number)), int(axis.ravel()[0])) for number in operator.outputs]
+        inputs[places] = editor.integers([1], inputs[source])
+        return folded.apply(operator, inputs, shapes)
+
+    return form
+
+
+def _gather(folded: Folded, operator: Any) -> bool:
+    editor, (source, indices), axis = folded.editor, map(int, operator.inputs), operator.builtinOptions.axis
+    if operator.builtinOptions.batchDims or len(editor.shape(indices)) != 1:
+        return False
+    before, _, after = shape = _around(editor.shape(source), axis)
+    return folded.apply(
+        operator, [folded.read(source, shape), indices], [(before, *editor.shape(indices), after)], axis=1
+    )
+
+
+def _softmax(folded: Folded, operator: Any) -> bool:
+    source = int(operator.inputs[0])
+    shape = folded.editor.shape(source)
+    rows = prod(shape[:-1]), shape[-1]
+    return folded.apply(operator, [folded.read(source, rows)], [rows])
+
+
+def _fully_connected(folded: Folded, operator: Any) -> bool:
+    source, *weights = map(int, operator.inputs)
+    shape, result = folded.editor.shape(source), folded.editor.shape(int(operator.outputs[0]))
+    if not operator.builtinOptions.keepNumDims:
+        return False
+    return folded.apply(
+        operator,
+        [folded.read(source, (prod(shape[:-1]), shape[-1])), *weights],
+        [(prod(result[:-1]), result[-1])],
+    )
+
+
+def _matrix_product(folded: Folded, operator: Any) -> bool:
+    """Merges the axes of the batch, which are broadcast like those of an elementwise operator."""
+    editor, inputs = folded.editor, [int(number) for number in operator.inputs]
+    shapes = [editor.shape(number) for number in (*inputs, int(operator.outputs[0]))]
+    rank = max(map(len, shapes))
+    batches = [(1,) * (rank - len(shape)) + shape[:-2] for shape in shapes]
+    merged = merge(batches, [tuple(size == 1 for size in sizes) for sizes in zip(*batches, strict=True)])
+    if merged is None or len(merged[0]) > MOST_AXES - 2:
+        return False
+    full = [(*batch, *shape[-2:]) for batch, shape in zip(merged, shapes, strict=True)]
+    return folded.apply(operator, [folded.read(*each) for each in zip(inputs, full, strict=False)], full[-1:])
+
+
+def _by_axis(*whole: int) -> Callable[[Folded, Any], bool]:
+    """Returns the form of an operator whose further inputs have a number, or two, for each axis.
+
+    The operator is written once for each axis whose size changes.
+
+    Args:
+        *whole: The number of each input for an axis that stays whole; -1 for the size of the axis.
+    """
+
+    def form(folded: Folded, operator: Any) -> bool:
+        editor, (number, *others) = folded.editor, [int(number) for number in operator.inputs]
+        shape, output = list(editor.shape(number)), int(operator.outputs[0])
+        constants = [editor.values(other) for other in others[: len(whole)]]
+        if any(_masks(operator)) or any(each is None for each in constants):
+            return False
+        rows = [each.reshape(len(shape), -1).tolist() for each in constants if each is not None]
+        changed = [axis for axis, size in enumerate(editor.shape(output)) if size != shape[axis]]
+        for axis in changed:
+            view = _around(tuple(shape), axis)
+            ends = [
+                [[view[end] if usual == -1 else usual] * len(row[axis]) for end in (0, 2)]
+                for usual, row in zip(whole, rows, strict=True)
+            ]
+            numbers = [[first, row[axis], last] for (first, last), row in zip(ends, rows, strict=True)]
+            arrays = [
+                editor.constant(np.array(each, np.int32).reshape(3, *([2] if len(each[0]) > 1 else [])), output)
+                for each in numbers
+            ]
+            shape[axis] = editor.shape(output)[axis]
+            result = editor.tensor(_around(tuple(shape), axis), output)
+            editor.add_like(operator, [folded.read(number, view), *arrays, *others[len(whole) :]], [result])
+            number = result
+        return folded.copy(number, output)
+
+    return form
+
+
+def _masks(operator: Any) -> Iterable[int]:
+    """Returns the masks of a slice."""
+    return [value for name, value in vars(operator.builtinOptions or operator).items() if name.endswith("Mask")]
+
+
+def _reverse(folded: Folded, operator: Any) -> bool:
+    editor, (source, axes), output = folded.editor, map(int, operator.inputs), int(operator.outputs[0])
+    shape, values = editor.shape(source), editor.values(axes)
+    reversed_axes = {int(axis) % len(shape) for axis in values.ravel()} if values is not None else set()
+    marks = [axis in reversed_axes for axis in range(len(shape))]
+    merged = merge([shape], marks)
+    if values is None or merged is None:
+        return False
+    kept = [axis for axis in range(len(shape)) if shape[axis] > 1]
+    places = [place for place, (mark, _) in enumerate(groupby(kept, key=marks.__getitem__)) if mark]
+    if not places:
+        return folded.copy(source, output)
+    return folded.apply(operator, [folded.read(source, merged[0]), editor.integers(places, output)], merged)
+
+
+_ELEMENTWISE = """
+ABS ADD ATAN2 CAST CEIL COS DIV ELU EQUAL EXP FLOOR FLOOR_DIV FLOOR_MOD GELU GREATER GREATER_EQUAL HARD_SWISH LEAKY_RELU
+LESS LESS_EQUAL LOG LOGICAL_AND LOGICAL_NOT LOGICAL_OR LOGISTIC MAXIMUM MINIMUM MUL NEG NOT_EQUAL POW RELU RELU6
+RELU_0_TO_1 RELU_N1_TO_1 ROUND RSQRT SELECT SELECT_V2 SIGN SIN SQRT SQUARE SQUARED_DIFFERENCE SUB TANH
+"""
+_REDUCTIONS = "MEAN REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD SUM"
+_FORMS: dict[str, Callable[[Folded, Any], bool]] = {
+    **dict.fromkeys(_ELEMENTWISE.split(), _elementwise),
+    **dict.fromkeys(_REDUCTIONS.split(), _reduction),
+    "BATCH_MATMUL": _matrix_product,
+    "CONCATENATION": _concatenation,
+    "CUMSUM": _along_axis(0, 1),
+    "FULLY_CONNECTED": _fully_connected,
+    "GATHER": _gather,
+    "PACK": _pack,
+    "PAD": _by_axis(0),
+    "PADV2": _by_axis(0),
+    "RESHAPE": _reshape,
+    "REVERSE_V2": _reverse,
+    "SLICE": _by_axis(0, -1),
+    "SOFTMAX": _softmax,
+    "SPLIT": _along_axis(1, 0),
+    "STRIDED_SLICE": _by_axis(0, -1, 1),
+    "TILE": _by_axis(1),
+    "TRANSPOSE": _transpose,
+    "UNPACK": _unpack,
+}
+"""Functions that write an operator on tensors of four axes, and return False if no such form exists."""

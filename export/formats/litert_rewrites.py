@@ -1,0 +1,363 @@
+"""Operators of a LiteRT file in forms that GPUs, NPUs and microcontrollers take. All sizes must be known."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.formats.litert_axes import with_few_axes
+from keras_pe.export.formats.litert_editor import Array, Editor
+from keras_pe.export.formats.litert_numbers import limit_masks, narrow_indices
+from keras_pe.export.formats.litert_targets import MOST_AXES
+
+_MASKS = ("beginMask", "endMask", "ellipsisMask", "newAxisMask", "shrinkAxisMask")
+
+
+def rewritten(content: bytes, operators: Collection[str], paths: Mapping[str, str]) -> bytes:
+    """Returns a file with the same results, in which operators have the forms of this module.
+
+    Args:
+        content: The file.
+        operators: The types of operators that the device takes.
+        paths: The path of the operator behind each output of the signature. The converter drops these paths.
+    """
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromPackedBuf(content, 0)
+    for signature in model.signatureDefs or ():
+        for output in signature.outputs:
+            tensor = model.subgraphs[signature.subgraphIndex].tensors[output.tensorIndex]
+            tensor.name = paths.get(output.name.decode(), tensor.name.decode()).encode()
+    for graph in model.subgraphs:
+        editor = Editor(model, graph)
+        narrow_indices(editor, graph)
+        for operator in graph.operators:
+            kind = editor.kind(operator)
+            rule = _RULES.get(kind) or (None if kind in operators else _SYNONYMS.get(kind))
+            outputs = [int(number) for number in operator.outputs]
+            if rule is None or not _is_sized(editor, operator) or not rule(editor, operator, *outputs[:1]):
+                editor.operators.append(operator)
+        graph.operators = editor.operators
+        limit_masks(editor, graph)
+        graph.operators = with_few_axes(Editor(model, graph), graph.operators)
+    builder = flatbuffers.Builder(len(content))
+    builder.Finish(model.Pack(builder), content[4:8])
+    return bytes(builder.Output())
+
+
+def _is_sized(editor: Editor, operator: Any) -> bool:
+    tensors = [int(number) for number in (*operator.inputs, *operator.outputs) if number >= 0]
+    return all(size >= 0 for number in tensors for size in editor.shape(number))
+
+
+def _broadcast(editor: Editor, operator: Any, output: int) -> bool:
+    """Writes a product with ones, or `or` with False."""
+    source, shape = int(operator.inputs[0]), editor.shape(output)
+    aligned = (1,) * (len(shape) - len(editor.shape(source))) + editor.shape(source)
+    source, dtype = editor.reshape(source, aligned), editor.dtype(source)
+    repeats = [size if own != size else 1 for own, size in zip(aligned, shape, strict=True)]
+    if dtype == "bool":
+        editor.add("LOGICAL_OR", [source, editor.constant(np.zeros(repeats, bool), output)], [output])
+    elif dtype in ("float32", "float16", "int32", "int64"):
+        editor.add("MUL", [source, editor.constant(np.ones(repeats, dtype), output)], [output], "MulOptions")
+    else:
+        return False
+    return True
+
+
+def _gather(editor: Editor, operator: Any, output: int) -> bool:
+    """Writes a GATHER by 1-D indices."""
+    source, indices = map(int, operator.inputs)
+    shape, rank = editor.shape(source), len(editor.shape(indices))
+    batches, axis = operator.builtinOptions.batchDims % (rank + 1), operator.builtinOptions.axis % len(shape)
+    if batches and axis != batches:
+        return False
+    if rank == 1 and not batches and editor.dtype(indices) == "int32":
+        return False
+    count = int(np.prod(shape[:batches]))
+    flat = _narrow(editor, indices)
+    if batches:
+        starts = np.arange(count, dtype=np.int32)[:, None] * np.int32(shape[axis])
+        flat = editor.reshape(flat, (count, _size(editor, indices) // count))
+        flat = _sum(editor, flat, starts)
+    flat = editor.reshape(flat, (_size(editor, indices),))
+    axis -= batches
+    rows = editor.reshape(source, (count * shape[batches], *shape[batches + 1 :])) if batches else source
+    _gather_rows(editor, rows, flat, axis, output)
+    return True
+
+
+def _gather_nd(editor: Editor, operator: Any, output: int) -> bool:
+    """Writes a GATHER of rows, whose numbers follow from the indices."""
+    source, indices = map(int, operator.inputs)
+    shape, depth = editor.shape(source), editor.shape(indices)[-1]
+    if not depth:
+        return False
+    steps = np.cumprod((1, *shape[depth - 1 : 0 : -1]))[::-1].astype(np.int32)
+    places = editor.reshape(_narrow(editor, indices), (_size(editor, indices) // depth, depth))
+    values = editor.values(places)
+    if values is not None:
+        flat = editor.constant((values * steps).sum(-1, dtype=np.int32), output)
+    else:
+        scaled = editor.tensor(editor.shape(places), places)
+        editor.add("MUL", [places, editor.constant(steps[None], output)], [scaled], "MulOptions")
+        flat = editor.tensor(editor.shape(places)[:1], places)
+        editor.add("SUM", [scaled, editor.integers([1], output)], [flat], "ReducerOptions", keepDims=False)
+    rows = editor.reshape(source, (int(np.prod(shape[:depth])), int(np.prod(shape[depth:]))))
+    _gather_rows(editor, rows, flat, 0, output)
+    return True
+
+
+def _gather_rows(editor: Editor, rows: int, places: int, axis: int, output: int) -> None:
+    shape = editor.shape(rows)
+    shape = (*shape[:axis], *editor.shape(places), *shape[axis + 1 :])
+    found = output if editor.shape(output) == shape else editor.tensor(shape, output)
+    editor.add("GATHER", [rows, places], [found], "GatherOptions", axis=axis)
+    if found != output:
+        editor.reshape(found, editor.shape(output), output)
+
+
+def _narrow(editor: Editor, indices: int) -> int:
+    """Returns indices as int32. Indices of a tensor of known shape fit."""
+    values = editor.values(indices)
+    if editor.dtype(indices) == "int32":
+        return indices
+    if values is not None:
+        return editor.constant(values.astype(np.int32), indices)
+    narrow = editor.tensor(editor.shape(indices), indices, "int32")
+    editor.add("CAST", [indices], [narrow])
+    return narrow
+
+
+def _sum(editor: Editor, number: int, addend: Array) -> int:
+    values = editor.values(number)
+    if values is not None:
+        return editor.constant(values + addend, number)
+    result = editor.tensor(editor.shape(number), number)
+    editor.add("ADD", [number, editor.constant(addend, number)], [result], "AddOptions")
+    return result
+
+
+def _size(editor: Editor, number: int) -> int:
+    return int(np.prod(editor.shape(number)))
+
+
+def _slice(editor: Editor, operator: Any, output: int) -> bool:
+    """Writes a slice that keeps all axes and steps forwards, a reversal, and a reshape."""
+    source, *places = map(int, operator.inputs)
+    begin, end, steps = map(editor.values, places)
+    if begin is None or end is None or steps is None or not _size(editor, output):
+        return False
+    masks = [getattr(operator.builtinOptions, name) for name in _MASKS]
+    is_plain = not any(masks[2:]) and (steps > 0).all()
+    if is_plain and (
+        len(editor.shape(source)) <= MOST_AXES or (not any(masks) and len(begin) == len(editor.shape(source)))
+    ):
+        return False
+    cut = _cut(editor.shape(source), begin.tolist(), end.tolist(), steps.tolist(), masks)
+    if any(not part for part in cut):
+        return False
+    is_reversed = [part.step < 0 for part in cut]
+    forward = [part[::-1] if back else part for part, back in zip(cut, is_reversed, strict=True)]
+    found, shape = source, tuple(map(len, forward))
+    if shape != editor.shape(source):
+        found = editor.tensor(shape, output)
+        ends = ([part[0] for part in forward], [part[-1] + 1 for part in forward], [part.step for part in forward])
+        inputs = [source, *(editor.integers(each, output) for each in ends)]
+        editor.add("STRIDED_SLICE", inputs, [found], "StridedSliceOptions")
+    for axis in np.flatnonzero(is_reversed):
+        found = _reverse_axis(editor, found, int(axis), editor.tensor(shape, output))
+    editor.reshape(found, editor.shape(output), output)
+    return True
+
+
+def _reverse(editor: Editor, operator: Any, output: int) -> bool:
+    """Reverses one axis after another: LiteRT refuses axes that are not neighbors."""
+    found, axes = int(operator.inputs[0]), editor.values(int(operator.inputs[1]))
+    if axes is None or axes.size < 2:
+        return False
+    for place, axis in enumerate(axes.ravel()):
+        result = output if place == axes.size - 1 else editor.tensor(editor.shape(output), output)
+        found = _reverse_axis(editor, found, int(axis), result)
+    return True
+
+
+def _reverse_axis(editor: Editor, number: int, axis: int, result: int) -> int:
+    editor.add("REVERSE_V2", [number, editor.integers([axis], result)], [result], "ReverseV2Options")
+    return result
+
+
+def _cut(
+    shape: Sequence[int], begin: Sequence[int], end: Sequence[int], steps: Sequence[int], masks: Sequence[int]
+) -> list[range]:
+    """Returns the indices that a slice takes of each axis."""
+    at_begin, at_end, ellipsis, new, shrink = masks
+    cut: list[range] = []
+    for place, (first, last, step) in enumerate(zip(begin, end, steps, strict=True)):
+        bit = 1 << place
+        if ellipsis & bit:
+            later = sum(1 for other in range(place + 1, len(begin)) if not new >> other & 1)
+            cut += [range(size) for size in shape[len(cut) : len(shape) - later]]
+        elif not new & bit:
+            size = shape[len(cut)]
+            if shrink & bit:
+                cut.append(range(first % size, first % size + 1))
+            else:
+                whole = slice(None if at_begin & bit else first, None if at_end & bit else last, step)
+                cut.append(range(size)[whole])
+    return cut + [range(size) for size in shape[len(cut) :]]
+
+
+def _log_softmax(editor: Editor, operator: Any, output: int) -> bool:
+    """Writes `x - max - log(sum(exp(x - max)))`."""
+    source, shape = int(operator.inputs[0]), editor.shape(output)
+    axis, column = editor.integers([len(shape) - 1], output), (*shape[:-1], 1)
+    most, shifted, powers, total, logs = (
+        editor.tensor(each, output) for each in (column, shape, shape, column, column)
+    )
+    editor.add("REDUCE_MAX", [source, axis], [most], "ReducerOptions", keepDims=True)
+    editor.add("SUB", [source, most], [shifted], "SubOptions")
+    editor.add("EXP", [shifted], [powers])
+    editor.add("SUM", [powers, axis], [total], "ReducerOptions", keepDims=True)
+    editor.add("LOG", [total], [logs])
+    editor.add("SUB", [shifted, logs], [output], "SubOptions")
+    return True
+
+
+def _equal_ranks(editor: Editor, operator: Any, output: int) -> bool:
+    """Gives the operands of an elementwise operator as many axes: a GPU takes the first axis of three for the batch."""
+    inputs, rank = [int(number) for number in operator.inputs], len(editor.shape(output))
+    shapes = [editor.shape(number) for number in inputs]
+    if all(len(shape) in (0, 1, rank) for shape in shapes):
+        return False
+    full = [(1,) * (rank - len(shape)) + shape if len(shape) > 1 else shape for shape in shapes]
+    wide = [editor.reshape(number, shape) for number, shape in zip(inputs, full, strict=True)]
+    editor.add_like(operator, wide, [output])
+    return True
+
+
+def _choice(editor: Editor, operator: Any, output: int) -> bool:
+    """Gives both choices of a SELECT the shape of the result, where they are not scalars."""
+    condition, *choices = map(int, operator.inputs)
+    shape, wide = editor.shape(output), list[int]()
+    if len(editor.shape(condition)) > 1:
+        condition = editor.reshape(
+            condition, (1,) * (len(shape) - len(editor.shape(condition))) + editor.shape(condition)
+        )
+    for choice in choices:
+        values = editor.values(choice)
+        if _size(editor, choice) == 1 or editor.shape(choice) == shape:
+            wide.append(editor.reshape(choice, ()) if _size(editor, choice) == 1 else choice)
+        elif values is not None:
+            wide.append(editor.constant(np.broadcast_to(values, shape), choice))
+        elif editor.dtype(choice) == "float32":
+            full = editor.tensor(shape, choice)
+            aligned = editor.reshape(choice, (1,) * (len(shape) - len(editor.shape(choice))) + editor.shape(choice))
+            editor.add("MUL", [aligned, editor.constant(np.ones(shape, np.float32), choice)], [full], "MulOptions")
+            wide.append(full)
+        else:
+            return False
+    editor.add("SELECT_V2", [condition, *wide], [output], "SelectV2Options")
+    return True
+
+
+def _least_place(editor: Editor, operator: Any, output: int) -> bool:
+    source, axis = map(int, operator.inputs)
+    if editor.dtype(source) != "float32":
+        return False
+    negative = editor.tensor(editor.shape(source), source)
+    editor.add("NEG", [source], [negative])
+    editor.add("ARG_MAX", [negative, axis], [output], "ArgMaxOptions", outputType=operator.builtinOptions.outputType)
+    return True
+
+
+def _negative(editor: Editor, operator: Any, output: int) -> bool:
+    factor = editor.constant(np.array(-1, editor.dtype(output)), output)
+    editor.add("MUL", [int(operator.inputs[0]), factor], [output], "MulOptions")
+    return True
+
+
+def _square(editor: Editor, operator: Any, output: int) -> bool:
+    editor.add("MUL", [int(operator.inputs[0])] * 2, [output], "MulOptions")
+    return True
+
+
+def _pack(editor: Editor, operator: Any, output: int) -> bool:
+    shape = editor.shape(output)
+    axis = operator.builtinOptions.axis % len(shape)
+    rows = [editor.reshape(int(number), (*shape[:axis], 1, *shape[axis + 1 :])) for number in operator.inputs]
+    editor.add("CONCATENATION", rows, [output], "ConcatenationOptions", axis=axis)
+    return True
+
+
+def _unpack(editor: Editor, operator: Any, output: int) -> bool:
+    source, outputs = int(operator.inputs[0]), [int(number) for number in operator.outputs]
+    shape = editor.shape(source)
+    axis = operator.builtinOptions.axis % len(shape)
+    rows = [editor.tensor((*shape[:axis], 1, *shape[axis + 1 :]), number) for number in outputs]
+    axes = editor.constant(np.array(axis, np.int32), output)
+    editor.add("SPLIT", [axes, source], rows, "SplitOptions", numSplits=shape[axis])
+    for row, number in zip(rows, outputs, strict=True):
+        editor.reshape(row, editor.shape(number), number)
+    return True
+
+
+def _tile(editor: Editor, operator: Any, output: int) -> bool:
+    found, counts = int(operator.inputs[0]), editor.values(int(operator.inputs[1]))
+    if counts is None or counts.max() > _MOST_COPIES or counts.max() == 1:
+        return False
+    repeated = [axis for axis, count in enumerate(counts) if count > 1]
+    for axis in repeated:
+        shape = list(editor.shape(found))
+        shape[axis] *= int(counts[axis])
+        result = output if axis == repeated[-1] else editor.tensor(shape, output)
+        editor.add("CONCATENATION", [found] * int(counts[axis]), [result], "ConcatenationOptions", axis=axis)
+        found = result
+    return True
+
+
+def _add_all(editor: Editor, operator: Any, output: int) -> bool:
+    first, *others = map(int, operator.inputs)
+    for place, other in enumerate(others):
+        result = output if place == len(others) - 1 else editor.tensor(editor.shape(output), output)
+        editor.add("ADD", [first, other], [result], "AddOptions")
+        first = result
+    return bool(others)
+
+
+def _reshape(editor: Editor, operator: Any, output: int) -> bool:
+    editor.reshape(int(operator.inputs[0]), editor.shape(output), output)
+    return True
+
+
+_BINARY = """
+ADD ATAN2 DIV EQUAL FLOOR_DIV FLOOR_MOD GREATER GREATER_EQUAL LESS LESS_EQUAL LOGICAL_AND LOGICAL_OR MAXIMUM MINIMUM MUL
+NOT_EQUAL POW SQUARED_DIFFERENCE SUB
+"""
+_RULES: dict[str, Callable[[Editor, Any, int], bool]] = {
+    **dict.fromkeys(_BINARY.split(), _equal_ranks),
+    "ADD_N": _add_all,
+    "ARG_MIN": _least_place,
+    "BROADCAST_TO": _broadcast,
+    "EXPAND_DIMS": _reshape,
+    "GATHER": _gather,
+    "GATHER_ND": _gather_nd,
+    "LOG_SOFTMAX": _log_softmax,
+    "REVERSE_V2": _reverse,
+    "SELECT": _choice,
+    "SELECT_V2": _choice,
+    "SQUEEZE": _reshape,
+    "STRIDED_SLICE": _slice,
+}
+"""Functions that write an operator anew, and return False if they leave it as it is."""
+
+_MOST_COPIES = 16
+_SYNONYMS: dict[str, Callable[[Editor, Any, int], bool]] = {
+    "NEG": _negative,
+    "PACK": _pack,
+    "SQUARE": _square,
+    "TILE": _tile,
+    "UNPACK": _unpack,
+}
+"""Functions that write an operator that the device does not take."""

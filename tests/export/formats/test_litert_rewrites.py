@@ -1,0 +1,123 @@
+"""Operators of a LiteRT file are rewritten with the same results."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_pe.export.artifacts.litert_operators import Operator, read_operators
+from keras_pe.export.formats.litert_rewrites import rewritten
+from keras_pe.export.formats.litert_targets import MOST_AXES, TARGETS
+from keras_pe.export.graph.litert_forms import litert_forms
+
+
+def converted(function: Callable[[Any], Any], *shape: int) -> bytes:
+    """Returns a LiteRT file of a function of one float32 tensor."""
+    import tensorflow as tf
+
+    traced = tf.function(function, input_signature=[tf.TensorSpec(shape, "float32", name="x")])
+    with litert_forms():
+        concrete = traced.get_concrete_function()
+    return bytes(tf.lite.TFLiteConverter.from_concrete_functions([concrete], traced).convert())
+
+
+def run(content: bytes, x: Any) -> Any:
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_content=content)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
+    interpreter.invoke()
+    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+
+
+def kinds(content: bytes) -> set[str]:
+    return {operator.kind for operator in read_operators(content)}
+
+
+def wide_operators(content: bytes) -> list[Operator]:
+    found = read_operators(content)
+    return [each for each in found if any(len(tensor.shape) > MOST_AXES for tensor in (*each.inputs, *each.outputs))]
+
+
+def windows(x: Any) -> Any:
+    x = ops.transpose(ops.reshape(x, (1, 2, 4, 3, 2, 5)), (0, 1, 3, 2, 4, 5))
+    return ops.softmax(ops.reshape(x * 2.0, (6, 8, 5)))
+
+
+def of_six_axes(x: Any) -> Any:
+    y = ops.transpose(ops.reshape(x, (2, 4, 3, 2, 1, 5)), (5, 2, 0, 4, 3, 1))
+    y = ops.concatenate([y[:, 1:], ops.flip(y, 0)[:, :1]], axis=1) + ops.mean(y, axis=(0, 3), keepdims=True)
+    return ops.reshape(y, (-1, 4))
+
+
+def of_five_axes(x: Any) -> Any:
+    y = ops.pad(ops.reshape(x, (2, 4, 3, 2, 5)), ((0, 0), (1, 0), (0, 0), (0, 2), (0, 0)))
+    y = ops.stack(ops.unstack(y[:, ::2, :, 1:], axis=2), axis=1)
+    y = ops.where(y > 0, ops.cumsum(ops.tile(y, (1, 1, 2, 1, 1))[:, :, :3], axis=3), y)
+    return ops.reshape(ops.softmax(ops.matmul(y, ops.transpose(y[:1], (0, 1, 2, 4, 3)))), (-1, 3))
+
+
+def gather_pairs(x: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.gather_nd(x, tf.cast(tf.abs(x[:, :3, :2]), "int32"))
+
+
+CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a broadcast": (lambda x: ops.broadcast_to(x[..., None], (8, 6, 5, 3)), "BROADCAST_TO"),
+    "a broadcast of truth values": (lambda x: ops.broadcast_to((x > 0)[None], (2, 8, 6, 5)), "BROADCAST_TO"),
+    "rows by places in two axes": (lambda x: ops.take(x, ops.cast(ops.abs(x[0]), "int32"), axis=1), ""),
+    "entries by pairs": (gather_pairs, "GATHER_ND"),
+    "places in a batch": (lambda x: ops.take_along_axis(x, ops.argsort(x, axis=1), axis=1), ""),
+    "a slice without an axis": (lambda x: x[:, 2, ::2], ""),
+    "a slice backwards": (lambda x: x[::-1, 1:, ::-2], ""),
+    "windows of six axes": (windows, ""),
+    "six axes": (of_six_axes, ""),
+    "five axes": (of_five_axes, ""),
+    "a logarithm of shares": (lambda x: ops.log_softmax(x), "LOG_SOFTMAX"),
+    "the least place": (lambda x: ops.argmin(x, axis=-1), "ARG_MIN"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_rewritten_file_computes_the_same_in_operators_of_a_gpu(name: str) -> None:
+    function, kind = CASES[name]
+    content = converted(function, 8, 6, 5)
+    found = rewritten(content, TARGETS["gpu"].operators, {})
+    assert not kind or kind in kinds(content) - kinds(found)
+    assert kinds(found) <= TARGETS["gpu"].operators
+    assert not wide_operators(found)
+    x = np.random.default_rng(0).standard_normal((8, 6, 5)).astype("float32")
+    np.testing.assert_allclose(run(found, x), np.asarray(function(x)), rtol=1e-5, atol=1e-6)
+
+
+def test_a_device_without_a_square_gets_a_product() -> None:
+    content = converted(lambda x: -ops.square(x), 2, 3)
+    found = rewritten(content, TARGETS["npu"].operators, {})
+    assert kinds(found) == {"MUL"}
+    assert kinds(rewritten(content, TARGETS["gpu"].operators, {})) == {"NEG", "SQUARE"}
+
+
+def test_a_mask_of_a_softmax_is_in_the_range_of_float16() -> None:
+    content = converted(lambda x: ops.softmax(ops.where(x > 0, x, -2e38)) + ops.where(x > 9, x, -1e9), 4, 6)
+    x = np.random.default_rng(0).standard_normal((4, 6)).astype("float32")
+    found = rewritten(content, TARGETS["gpu"].operators, {})
+    np.testing.assert_array_equal(run(found, x), run(content, x))
+    assert {np.float32(-2e38)} <= stored_values(content) - stored_values(found)
+    assert {np.float32(-3e4), np.float32(-1e9)} <= stored_values(found)
+
+
+def stored_values(content: bytes) -> set[Any]:
+    """Returns the scalars that the operators of a file read."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    from keras_pe.export.formats.litert_editor import Editor
+
+    model = schema.ModelT.InitFromPackedBuf(content, 0)
+    editor = Editor(model, model.subgraphs[0])
+    read = {int(number) for operator in model.subgraphs[0].operators for number in operator.inputs}
+    values = [editor.values(number) for number in read]
+    return {each.ravel()[0] for each in values if each is not None and each.size == 1}
