@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, Self
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.target_layers import TargetLayer
 from keras_pe.export.results import Array, Cause
@@ -166,13 +167,13 @@ _IN_A_LAYER = re.compile(r"Exception encountered when calling (\w+\.\w+\(\))\.?"
 def check_type(argument: str, given: object, kind: type) -> None:
     """Raises TypeError unless the value of an argument is an instance of a class."""
     if not isinstance(given, kind):
-        raise TypeError(f"`{argument}` must be of type {kind.__name__}. Received: {argument}={given!r:.80}")
+        raise ArgTypeError(argument, f"must be of type {kind.__name__}. Received: {argument}={given!r:.80}")
 
 
 def check_share(argument: str, given: object) -> None:
     """Raises ValueError unless the value of an argument is a number from 0 to 1."""
     if not (isinstance(given, Real) and 0 <= float(given) <= 1):
-        raise ValueError(f"`{argument}` must be a share, from 0 to 1. Received: {given!r}.")
+        raise ArgValueError(argument, f"must be a share, from 0 to 1. Received: {given!r}.")
 
 
 def check_whole(argument: str, given: object, least: int, most: int | None = None) -> None:
@@ -184,9 +185,9 @@ def check_whole(argument: str, given: object, least: int, most: int | None = Non
     """
     rule = f"a whole number from {least}" if most is None else f"a whole number from {least} to {most}"
     if not isinstance(given, Integral) or isinstance(given, bool):
-        raise TypeError(f"`{argument}` must be {rule}. Received: {argument}={given!r:.80}.")
+        raise ArgTypeError(argument, f"must be {rule}. Received: {argument}={given!r:.80}.")
     if int(given) < least or (most is not None and int(given) > most):
-        raise ValueError(f"`{argument}` must be {rule}. Received: {argument}={given!r}.")
+        raise ArgValueError(argument, f"must be {rule}. Received: {argument}={given!r}.")
 
 
 def joined(sentences: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from numbers import Real
 from time import perf_counter, process_time
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.results import Stage
 
 Tell = Callable[[int, int | None, str], None]
@@ -78,9 +79,11 @@ def _bar(unit: str) -> Iterator[Tell]:
 def check_seconds(timeout: float, diagnosis_seconds: float) -> None:
     """Raises ValueError unless the timeout of a runtime is positive and that of a diagnosis is at least 0."""
     if not (isinstance(timeout, Real) and timeout > 0):
-        raise ValueError(f"`timeout` must be above 0 seconds. Received: timeout={timeout!r}.")
+        raise ArgValueError("timeout", f"must be above 0 seconds. Received: timeout={timeout!r}.")
     if not (isinstance(diagnosis_seconds, Real) and diagnosis_seconds >= 0):
-        raise ValueError(f"`diagnosis_seconds` must be at least 0. Received: diagnosis_seconds={diagnosis_seconds!r}.")
+        raise ArgValueError(
+            "diagnosis_seconds", f"must be at least 0. Received: diagnosis_seconds={diagnosis_seconds!r}."
+        )
 
 
 class OutOfTimeError(Exception):

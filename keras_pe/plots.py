@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.palette import LINES
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def wavelengths(timescales: npt.ArrayLike, *, label: str | None = None, ax: "Axe
     """
     scales = np.asarray(timescales, dtype=np.float64)
     if scales.ndim != 1 or not (scales > 0).all():
-        raise ValueError(f"`timescales` must be a vector of positive numbers. Received: shape {scales.shape}.")
+        raise ArgValueError("timescales", f"must be a vector of positive numbers. Received: shape {scales.shape}.")
     axes = _axes(ax)
     axes.plot(np.arange(len(scales)), 2 * np.pi * scales, **_style(axes, len(scales)), label=label)
     axes.set_yscale("log")
@@ -105,7 +106,9 @@ def error_by_position(
     """
     ours, theirs = _matrix(actual), _matrix(expected)
     if ours.shape != theirs.shape:
-        raise ValueError(f"`actual` and `expected` must be of one shape. Received: {ours.shape} and {theirs.shape}.")
+        raise ArgValueError(
+            "actual", f"and `expected` must be of one shape. Received: {ours.shape} and {theirs.shape}."
+        )
     axes = _axes(ax)
     worst = np.abs(ours - theirs).max(axis=1)
     # A logarithmic axis has no zero: exact positions leave a gap in the line, and all exact means a linear axis.

@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.signal.formula import Float64Array, resolve_timescales
 from keras_pe.signal.layouts import Layout, check_channels, column_order
 
@@ -45,16 +46,17 @@ def shift_matrix(
     """
     check_channels(channels)
     if isinstance(offset, bool) or not isinstance(offset, int | float | np.integer | np.floating):
-        raise TypeError(f"`offset` must be a number. Received: offset={offset!r}.")
+        raise ArgTypeError("offset", f"must be a number. Received: offset={offset!r}.")
     if not np.isfinite(offset):
-        raise ValueError(f"`offset` must be finite. Received: offset={offset!r}.")
+        raise ArgValueError("offset", f"must be finite. Received: offset={offset!r}.")
     scales = resolve_timescales(channels, min_timescale, max_timescale, endpoint=endpoint, timescales=timescales)
     count = len(scales)
     if 2 * count > channels:
-        raise ValueError(
-            f"`timescales` must have {channels // 2} values for a shift of {channels} channels. Received: {count} "
+        raise ArgValueError(
+            "timescales",
+            f"must have {channels // 2} values for a shift of {channels} channels. Received: {count} "
             "timescales. The last column would be a sine without its cosine, which no matrix can shift. Leave out the "
-            "last timescale, or use an even width."
+            "last timescale, or use an even width.",
         )
     angles = float(offset) / scales
     sin, cos = np.diag(np.sin(angles)), np.diag(np.cos(angles))

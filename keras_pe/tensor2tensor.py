@@ -17,6 +17,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.layers.base import check_start_index
 from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding
 from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
@@ -48,7 +49,7 @@ def get_timing_signal_1d(
     check_channels(channels)
     known = known_length(length)
     if known is not None and known < 0:
-        raise ValueError(f"`length` must be at least 0. Received: length={known}.")
+        raise ArgValueError("length", f"must be at least 0. Received: length={known}.")
     length = ops.maximum(length, 0) if known is None else known
     scales = resolve_timescales(channels, min_timescale, max_timescale)
     start = int(check_start_index(start_index))  # type: ignore[arg-type]
@@ -149,7 +150,9 @@ def _encoding(
 def _float_dtype(x: Tensor) -> str:
     dtype: str = keras.backend.standardize_dtype(x.dtype)
     if "float" not in dtype:
-        raise TypeError(f"`x` must be of a floating-point dtype: a signal is added to it. Received: x.dtype={dtype}.")
+        raise ArgTypeError(
+            "x", f"must be of a floating-point dtype: a signal is added to it. Received: x.dtype={dtype}."
+        )
     return dtype
 
 
@@ -170,4 +173,4 @@ def _layer_signal(channels: int, layer: int, num_layers: int) -> np.ndarray[Any,
 
 def _check_layer(layer: int, num_layers: int) -> None:
     if not 0 <= layer < num_layers:
-        raise ValueError(f"`layer` must be from 0 to num_layers - 1. Received: {layer=}, {num_layers=}.")
+        raise ArgValueError("layer", f"must be from 0 to num_layers - 1. Received: {layer=}, {num_layers=}.")

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.protocols import Tensor
 from keras_pe.signal.layouts import is_integer
 
@@ -48,9 +49,10 @@ def positions_from_mask(
     [0, 1, 2, 0, 1, 0]
     """
     if not (isinstance(mask, list | tuple) or hasattr(mask, "dtype")):
-        raise TypeError(
-            f"`mask` must be an array or a tensor. Received: mask={mask!r:.80}. Without a mask there is no padding, "
-            "and the layers count the positions 0, 1, 2, ... themselves."
+        raise ArgTypeError(
+            "mask",
+            f"must be an array or a tensor. Received: mask={mask!r:.80}. Without a mask there is no padding, "
+            "and the layers count the positions 0, 1, 2, ... themselves.",
         )
     _check_int32("start_index", start_index)
     _check_int32("padding_position", padding_position)
@@ -58,7 +60,7 @@ def positions_from_mask(
         return _positions_of_tensor(mask, segment_ids, start_index, padding_position)
     tokens = np.asarray(mask) != 0
     if tokens.ndim == 0:
-        raise ValueError(f"`mask` must have at least one axis. Received: mask={mask!r}.")
+        raise ArgValueError("mask", f"must have at least one axis. Received: mask={mask!r}.")
     count = np.cumsum(tokens, axis=-1, dtype=np.int32)
     if segment_ids is not None:
         count -= _tokens_before_segment(count - tokens, np.asarray(segment_ids))
@@ -67,18 +69,19 @@ def positions_from_mask(
 
 def _check_int32(name: str, value: Any) -> None:
     if not is_integer(value):
-        raise TypeError(f"`{name}` must be an integer. Received: {name}={value!r:.80}")
+        raise ArgTypeError(name, f"must be an integer. Received: {name}={value!r:.80}")
     if not -(2**31) <= value < 2**31:
-        raise ValueError(f"`{name}` must be an int32. Received: {name}={value!r}.")
+        raise ArgValueError(name, f"must be an int32. Received: {name}={value!r}.")
 
 
 def _positions_of_tensor(mask: Any, segment_ids: Any, start_index: int, padding_position: int) -> Any:
     from keras import ops
 
     if segment_ids is not None:
-        raise TypeError(
-            "`mask` must be a NumPy array where `segment_ids` are given: number packed sequences in the input "
-            f"pipeline. Received: mask={mask!r}."
+        raise ArgTypeError(
+            "mask",
+            "must be a NumPy array where `segment_ids` are given: number packed sequences in the input "
+            f"pipeline. Received: mask={mask!r}.",
         )
     tokens = ops.not_equal(mask, ops.cast(0, mask.dtype))
     count = ops.cumsum(ops.cast(tokens, "int32"), axis=-1)
@@ -88,9 +91,10 @@ def _positions_of_tensor(mask: Any, segment_ids: Any, start_index: int, padding_
 def _tokens_before_segment(tokens_before: npt.NDArray[np.int32], ids: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
     """Returns, at each place, how many tokens of the row lie before its own segment."""
     if ids.shape != tokens_before.shape:
-        raise ValueError(
-            "`segment_ids` must be of the shape of `mask`. "
-            f"Received: segment_ids of shape {ids.shape}, mask of shape {tokens_before.shape}."
+        raise ArgValueError(
+            "segment_ids",
+            "must be of the shape of `mask`. "
+            f"Received: segment_ids of shape {ids.shape}, mask of shape {tokens_before.shape}.",
         )
     begins = np.ones(ids.shape, dtype=bool)
     begins[..., 1:] = ids[..., 1:] != ids[..., :-1]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.display import Shown, shown_bytes
 from keras_pe.export.artifacts.onnx_contents import LayerContents, read_contents
 from keras_pe.export.artifacts.onnx_model import is_onnx
@@ -138,9 +139,10 @@ class Artifact(Shown):
                 layer of an operator.
         """
         if self.format is not Format.ONNX:
-            raise ValueError(
-                "`contents` needs an ONNX file, the only format that records the layer of each operator. "
-                f"Received: {str(self.path)!r}, a {self.format.label}. Export the model with `export_onnx` as well."
+            raise ArgValueError(
+                "contents",
+                "needs an ONNX file, the only format that records the layer of each operator. "
+                f"Received: {str(self.path)!r}, a {self.format.label}. Export the model with `export_onnx` as well.",
             )
         try:
             return read_contents(self.path)
@@ -174,7 +176,7 @@ class Artifact(Shown):
             ValueError: If `batch` is below 1, or the rows of the initial state differ and are not `batch` rows.
         """
         if isinstance(batch, bool) or not isinstance(batch, Integral) or batch < 1:
-            raise ValueError(f"`batch` must be a whole number from 1. Received: batch={batch!r}.")
+            raise ArgValueError("batch", f"must be a whole number from 1. Received: batch={batch!r}.")
         return {state.input: state.start(int(batch)) for state in self.states}
 
     def _one_line(self) -> str:

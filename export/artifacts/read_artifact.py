@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import NOTES_KEY, Artifact, Format, TensorInfo, description_from_json
 from keras_pe.export.artifacts.litert_file import SIGNATURE, read_litert
 from keras_pe.export.artifacts.onnx_model import (
@@ -58,14 +59,15 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
     format = Format.detect(place) or (Format.from_suffix(place) if place.is_file() else None)
     if format is None:
         what = "a folder without saved_model.pb" if place.is_dir() else "a file of another format"
-        raise ValueError(
-            "`path` must be an artifact: an ONNX file, a LiteRT file or the folder of a SavedModel. "
-            f"Received: {str(place)!r}, {what}."
+        raise ArgValueError(
+            "path",
+            "must be an artifact: an ONNX file, a LiteRT file or the folder of a SavedModel. "
+            f"Received: {str(place)!r}, {what}.",
         )
     try:
         return readers[format](place)
     except ValueError as error:
-        raise ValueError(f"`path` must be an artifact. Received: {str(place)!r}, which {error}") from error
+        raise ArgValueError("path", f"must be an artifact. Received: {str(place)!r}, which {error}") from error
 
 
 def artifact_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:

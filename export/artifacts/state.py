@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.argument_errors import ArgValueError
+
 
 def state_output(name: str) -> str:
     """Returns the name of the output that has the next value of an input."""
@@ -41,8 +43,8 @@ class State:
         shape = tuple(batch if isinstance(size, str) else size for size in self.shape)
         value = np.asarray(self.initial, self.dtype)
         if value.ndim == len(shape) and value.shape != shape:
-            raise ValueError(
-                f"`batch` must be {len(value)}: the initial rows of {self.input!r} differ. Received: {batch}."
+            raise ArgValueError(
+                "batch", f"must be {len(value)}: the initial rows of {self.input!r} differ. Received: {batch}."
             )
         return np.broadcast_to(value, shape).copy()
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.results import Array
 
 _SHORT = 64  # for shorter rows, NumPy's loop over each row is slower than a transposed copy
@@ -142,7 +143,7 @@ def parse_decision(given: str | float | None) -> Decision | None:
     except ValueError:
         threshold = float("nan")
     if not np.isfinite(threshold):
-        raise ValueError(f"`decisions` must be 'argmax', 'top5', a threshold or 'none'. Received: {given!r}.")
+        raise ArgValueError("decisions", f"must be 'argmax', 'top5', a threshold or 'none'. Received: {given!r}.")
     return Decision("threshold", threshold=threshold)
 
 

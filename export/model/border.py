@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.state import state_output
 from keras_pe.export.model.signature.caller_arguments import by_name
 from keras_pe.export.model.signature.declared_inputs import (
@@ -64,30 +65,30 @@ class Border:
             object.__setattr__(self, title, by_name(title, getattr(self, title)))
         self._check_names_and_steps()
         if self.batch is not None and (not is_integer(self.batch) or self.batch < 1):
-            raise ValueError(f"`batch` must be a whole number from 1. Received: batch={self.batch!r:.80}")
+            raise ArgValueError("batch", f"must be a whole number from 1. Received: batch={self.batch!r:.80}")
         if self.state not in (None, "arguments"):
-            raise ValueError(f"`state` must be 'arguments', or left out. Received: state={self.state!r:.80}")
+            raise ArgValueError("state", f"must be 'arguments', or left out. Received: state={self.state!r:.80}")
         for name, layout in self.layout.items():
             if layout not in LAYOUTS:
-                raise ValueError(f"`layout` must be one of {', '.join(LAYOUTS)}. Received: {name!r}: {layout!r}.")
+                raise ArgValueError("layout", f"must be one of {', '.join(LAYOUTS)}. Received: {name!r}: {layout!r}.")
         for name, step in self.postprocessing.items():
             if isinstance(step, str) and step not in DECISIONS and _count(step) is None:
                 known = f"{', '.join(DECISIONS)}, top and a count such as top5, or a layer"
-                raise ValueError(f"`postprocessing` must be one of {known}. Received: {name!r}: {step!r}.")
+                raise ArgValueError("postprocessing", f"must be one of {known}. Received: {name!r}: {step!r}.")
 
     def _check_names_and_steps(self) -> None:
         """Raises TypeError unless the outputs are names and the steps are callable."""
         outputs = [*self.outputs.values()] if isinstance(self.outputs, Mapping) else self.outputs
         is_sequence = isinstance(outputs, Sequence) and not isinstance(outputs, str)
         if outputs is not None and not (is_sequence and all(isinstance(name, str) for name in outputs)):
-            raise TypeError(
-                f"`outputs` must be names, or new names and the model's own. Received: outputs={self.outputs!r:.80}"
+            raise ArgTypeError(
+                "outputs", f"must be names, or new names and the model's own. Received: outputs={self.outputs!r:.80}"
             )
         unnamed = {name: step for name, step in self.postprocessing.items() if not isinstance(step, str)}
         for title, steps in (("preprocessing", self.preprocessing), ("postprocessing", unnamed)):
             for name, step in steps.items():
                 if not callable(step):
-                    raise TypeError(f"`{title}` must be layers or functions. Received: {name!r}: {step!r:.80}")
+                    raise ArgTypeError(title, f"must be layers or functions. Received: {name!r}: {step!r:.80}")
 
     def around(self, model: Model, input_signature: Any = None) -> Any:
         """Returns a model with the inputs and outputs of the artifact. It shares the weights of `model`.
@@ -240,7 +241,7 @@ def _call_model(
 
 def _check_names(title: str, given: Any, known: Any) -> None:
     if unknown := set(given) - set(known):
-        raise ValueError(f"`{title}` must be of {', '.join(known)}. Received: {', '.join(sorted(unknown))}.")
+        raise ArgValueError(title, f"must be of {', '.join(known)}. Received: {', '.join(sorted(unknown))}.")
 
 
 def _check_dtype(name: str, dtype: str) -> None:
@@ -249,7 +250,9 @@ def _check_dtype(name: str, dtype: str) -> None:
     try:
         keras.backend.standardize_dtype(dtype)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"`dtypes` must be types of Keras, such as uint8. Received: {name!r}: {dtype!r}.") from error
+        raise ArgValueError(
+            "dtypes", f"must be types of Keras, such as uint8. Received: {name!r}: {dtype!r}."
+        ) from error
 
 
 def _relaid(x: Any, layout: str | None) -> Any:
@@ -277,8 +280,8 @@ def _postprocess(name: str, y: Any, step: str | Callable[[Any], Any] | None) -> 
     if count is None:
         return {name: getattr(ops, step)(y)}
     if y.shape[-1] is not None and count > y.shape[-1]:
-        raise ValueError(
-            f"`postprocessing` must choose among the values of a row. Received: {name!r}: {step!r}, of {y.shape[-1]}."
+        raise ArgValueError(
+            "postprocessing", f"must choose among the values of a row. Received: {name!r}: {step!r}, of {y.shape[-1]}."
         )
     values, indices = ops.top_k(y, count)
     return {name: indices, f"{name}_values": values}

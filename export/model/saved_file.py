@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.errors import first_line
 from keras_pe.export.model.foreign_file import describe_foreign, read_configuration, saved_by
 from keras_pe.export.model.watch.keras_internals import loads_python_code, sequential_models_built_once
@@ -70,7 +71,7 @@ def check_saved_file(path: Path) -> None:
     if foreign := describe_foreign(path):
         raise ValueError(foreign)
     if path.suffix not in KERAS_SUFFIXES:
-        raise ValueError(f"`model` must be a {', '.join(KERAS_SUFFIXES)} file. Received: {path}.")
+        raise ArgValueError("model", f"must be a {', '.join(KERAS_SUFFIXES)} file. Received: {path}.")
     try:
         read_configuration(path)
     except Exception as error:  # a damaged file may raise any error

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.state import State, initial_value, state_output
 from keras_pe.export.model.sizes.dimensions import Kind
@@ -106,9 +107,10 @@ def with_state_as_arguments(model: Any, arguments: Any, taken: Iterable[str]) ->
     specs = [spec for _, spec in leaves(arguments)]
     places = _assigned_places(model, arguments, specs)
     if not places:
-        raise ValueError(
-            f"`state` must be left out for a model that keeps no state. Received: {model.name!r}, whose calls assign "
-            "no variable."
+        raise ArgValueError(
+            "state",
+            f"must be left out for a model that keeps no state. Received: {model.name!r}, whose calls assign "
+            "no variable.",
         )
     variables = _at(model, places)
     batches = {spec.shape[0] if spec.shape else None for spec in specs}

@@ -10,6 +10,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, ParamSpec
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.comparison.acceptance import accept_result
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs
 from keras_pe.export.comparison.references.opening import (
@@ -132,7 +133,7 @@ def check_parity(
     check_seconds(timeout, diagnosis_seconds)
     check_type("require_coverage", require_coverage, bool)
     if not (isinstance(seed, Integral) and seed >= 0):
-        raise ValueError(f"`seed` must be a whole number from 0. Received: seed={seed!r}.")
+        raise ArgValueError("seed", f"must be a whole number from 0. Received: seed={seed!r}.")
     if border is not None:
         check_type("border", border, Border)
     check_share("least_compared", least_compared)
@@ -146,9 +147,10 @@ def check_parity(
     jobs = [(spec, path) for format, path in targets for spec in chosen if spec.format == format]
     jobs += [(spec, None) for spec in chosen if spec.format == "served"]  # the server has the artifact
     if not has_artifacts and (runtimes is None or not jobs):
-        raise ValueError(
-            "`artifacts` must have at least one. Received: none. To check the compiled model, pass runtimes='keras' "
-            "(--runtime keras)."
+        raise ArgValueError(
+            "artifacts",
+            "must have at least one. Received: none. To check the compiled model, pass runtimes='keras' "
+            "(--runtime keras).",
         )
     ready = [(spec, path) for spec, path in jobs if spec.installed]
     total = len(ready) + 1

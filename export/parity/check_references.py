@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.interface import Interface, inferred_interface, known_interface
 from keras_pe.export.comparison.references.opening import is_path, locate
@@ -68,7 +69,9 @@ def ask_references(
         watch.stage("load the model")
     if is_path(model):
         if border is not None:
-            raise ValueError(f"`border` must go with a Keras model. Received: border={border!r:.80}, model={model}.")
+            raise ArgValueError(
+                "border", f"must go with a Keras model. Received: border={border!r:.80}, model={model}."
+            )
         opened = stack.enter_context(open_reference(model, recorded_in=paths))
         asked = Asked(opened, opened.answer(choose_cases(opened)))
         watch.stage("run the reference")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from keras_pe.argument_errors import ArgTypeError
 from keras_pe.export.comparison.inputs.cases import GivenInputs, cast_case, read_cases
 from keras_pe.export.errors import check_type, first_line
 from keras_pe.export.model.border import Border
@@ -128,9 +129,10 @@ class Request:
             import keras
 
             if not isinstance(self.model, keras.Model):
-                raise TypeError(
-                    "`model` must be a keras.Model, or the path of a .keras or .h5 file of one. "
-                    f"Received: {type(self.model).__name__}."
+                raise ArgTypeError(
+                    "model",
+                    "must be a keras.Model, or the path of a .keras or .h5 file of one. "
+                    f"Received: {type(self.model).__name__}.",
                 )
             return self.model
         if not Path(self.model).exists():

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from filelock import lock_descriptor
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.read_artifact import SIDECAR
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES
@@ -203,13 +204,14 @@ def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
         TypeError: If it is not a path.
     """
     if not isinstance(filepath, str | os.PathLike):
-        raise TypeError(f"`filepath` must be a path. Received: filepath={filepath!r:.80}")
+        raise ArgTypeError("filepath", f"must be a path. Received: filepath={filepath!r:.80}")
     path = Path(filepath).absolute()
     if named := _named_format(path, format):
         right = f"a name that ends in {format.suffix}" if format.suffix else "the name of a folder"
-        raise ValueError(
-            f"`filepath` must not end like a file of another format than {format.value!r}. Received: {str(path)!r}, "
-            f"which is how {named} files are called. Choose {right}, or export the other format."
+        raise ArgValueError(
+            "filepath",
+            f"must not end like a file of another format than {format.value!r}. Received: {str(path)!r}, "
+            f"which is how {named} files are called. Choose {right}, or export the other format.",
         )
     for parent in path.parents:
         if parent.exists():

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.results.diagnosis import Finding
 from keras_pe.export.results.runs import RuntimeResult, SkippedRuntime
 
@@ -48,14 +49,15 @@ class Allowance:
         of_outputs = self.atol if isinstance(self.atol, Mapping) else {"": self.atol}
         for name, value in (("rtol", self.rtol), *(("atol", value) for value in of_outputs.values())):
             if not (isinstance(value, Real) and 0 <= value < np.inf):
-                raise ValueError(f"`{name}` must be at least 0, and finite. Received: {name}={value!r}.")
+                raise ArgValueError(name, f"must be at least 0, and finite. Received: {name}={value!r}.")
         if self.precision is not None and self.precision not in PRECISIONS:
-            raise ValueError(
-                f"`precision` must be one of: {', '.join(PRECISIONS)}; or None, for the model's own. "
-                f"Received: precision={self.precision!r}."
+            raise ArgValueError(
+                "precision",
+                f"must be one of: {', '.join(PRECISIONS)}; or None, for the model's own. "
+                f"Received: precision={self.precision!r}.",
             )
         if not (isinstance(self.allow_changed, Real) and 0 <= self.allow_changed <= 1):
-            raise ValueError(f"`allow_changed` must be a share, from 0 to 1. Received: {self.allow_changed!r}.")
+            raise ArgValueError("allow_changed", f"must be a share, from 0 to 1. Received: {self.allow_changed!r}.")
 
     @property
     def is_none(self) -> bool:
@@ -71,7 +73,7 @@ class Allowance:
         known = list(outputs)
         unknown = sorted(set(self.atol) - set(known)) if isinstance(self.atol, Mapping) else []
         if unknown:
-            raise ValueError(f"`atol` must be of outputs: {', '.join(known)}. Received: {', '.join(unknown)}.")
+            raise ArgValueError("atol", f"must be of outputs: {', '.join(known)}. Received: {', '.join(unknown)}.")
 
     def __str__(self) -> str:
         parts = [f"rtol {self.rtol:g}"] if self.rtol else []

@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.display import did_you_mean
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.runtimes.runtime import RuntimeSpec
@@ -76,7 +77,7 @@ def find_runtimes(names: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None)
         return default_runtimes()
     given = [*names] if isinstance(names, Iterable) and not isinstance(names, str) else [names]
     if not all(isinstance(each, str | RuntimeSpec) for each in given):
-        raise TypeError(f"`runtimes` must be names or specs of runtimes. Received: runtimes={names!r}.")
+        raise ArgTypeError("runtimes", f"must be names or specs of runtimes. Received: runtimes={names!r}.")
     found: dict[str, RuntimeSpec] = {}
     for name in given:
         chosen = [name] if isinstance(name, RuntimeSpec) else named_runtimes(name)
@@ -85,7 +86,9 @@ def find_runtimes(names: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None)
                 raise ImportError(f"Runtime {spec.name!r} needs {missing}")
         for spec in chosen:
             if found.setdefault(spec.name, spec) != spec:
-                raise ValueError(f"`runtimes` must have names of their own. Received: {spec.name!r} for two runtimes.")
+                raise ArgValueError(
+                    "runtimes", f"must have names of their own. Received: {spec.name!r} for two runtimes."
+                )
     return tuple(found.values())
 
 
@@ -110,9 +113,10 @@ def runtimes_for(
     if chosen and all(spec.format == "served" for spec in chosen):
         return (*chosen, *taking)
     known = dict.fromkeys(spec.family for spec in known_runtimes() if spec.format in formats)
-    raise ValueError(
-        f"`runtimes` must take one of `artifacts`. Received: {', '.join(spec.name for spec in chosen)} for "
-        f"{', '.join(str(path) for _, path in artifacts)}. Choose one of: {', '.join(known)}."
+    raise ArgValueError(
+        "runtimes",
+        f"must take one of `artifacts`. Received: {', '.join(spec.name for spec in chosen)} for "
+        f"{', '.join(str(path) for _, path in artifacts)}. Choose one of: {', '.join(known)}.",
     )
 
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from keras_pe.argument_errors import ArgTypeError
 from keras_pe.conventions.definition import Convention
 from keras_pe.conventions.images import IMAGES
 from keras_pe.conventions.random_features import RANDOM_FEATURES
@@ -145,9 +146,10 @@ def from_convention(
     found = convention(name)
     if (found.schedule is None) != ("matrix" in kwargs):
         rule = "be given" if found.schedule is None else "not be given"
-        raise TypeError(
-            f"`matrix` must {rule} for the convention {name!r} ({found.source}). "
-            f"Received: {', '.join(kwargs) or 'no arguments'}."
+        raise ArgTypeError(
+            "matrix",
+            f"must {rule} for the convention {name!r} ({found.source}). "
+            f"Received: {', '.join(kwargs) or 'no arguments'}.",
         )
     arguments = {**found.layer_arguments(channels, max_timescale), **kwargs}
     return SinusoidalPositionEncoding(**arguments) if found.schedule else FourierFeatures(**arguments)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.signal.formula import Float64Array, check_range, resolve_timescales
 from keras_pe.signal.layouts import Layout, check_channels
 
@@ -66,9 +67,10 @@ class Convention:
         check_range(1.0, longest)
         if not self.has(channels):
             kind = {1: "any", 2: "an even"}.get(self._unit, f"a multiple of {self._unit}, a")
-            raise ValueError(
-                f"`channels` must be {kind} number of at least {self.min_channels} in the convention {self.name!r}: "
-                f"its source defines no other ({self.source}). Received: channels={channels}."
+            raise ArgValueError(
+                "channels",
+                f"must be {kind} number of at least {self.min_channels} in the convention {self.name!r}: "
+                f"its source defines no other ({self.source}). Received: channels={channels}.",
             )
         if self.schedule is None:
             return {"layout": self.layout, **self.grid}

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
+
 if TYPE_CHECKING:
     from keras_pe.layers.relative_position_bias import RelativePositionBias
     from keras_pe.layers.rotary_position_encoding import RotaryPositionEncoding
@@ -33,14 +35,15 @@ def rotary_from_keras_hub(layer: Any, **kwargs: Any) -> "RotaryPositionEncoding"
     from keras_pe.layers.rotary_position_encoding import RotaryPositionEncoding
 
     if type(layer).__name__ not in _ROTARY or not hasattr(layer, "max_wavelength"):
-        raise TypeError(
-            "`layer` must be a RotaryEmbedding of keras-hub, or Llama's or Phi-3's own. "
-            f"Received: {type(layer).__name__}."
+        raise ArgTypeError(
+            "layer",
+            f"must be a RotaryEmbedding of keras-hub, or Llama's or Phi-3's own. Received: {type(layer).__name__}.",
         )
     if layer.denominator_dim is not None:
-        raise ValueError(
-            "`denominator_dim` must be None: its rates are those of a wider head, `max_wavelength ** (channels / "
-            f"denominator_dim)` as the base. Received: denominator_dim={layer.denominator_dim}."
+        raise ArgValueError(
+            "denominator_dim",
+            "must be None: its rates are those of a wider head, `max_wavelength ** (channels / "
+            f"denominator_dim)` as the base. Received: denominator_dim={layer.denominator_dim}.",
         )
     read = {
         "base": layer.max_wavelength,
@@ -107,8 +110,9 @@ def _scaling(layer: Any) -> dict[str, Any] | None:
         return None
     if layer.rope_type == "linear":
         return {"rope_type": "linear", "factor": layer.scaling_factor}
-    raise ValueError(
-        "`rope_type` must be 'linear' or 'yarn': its 'dynamic' divides all rates at any length, as no model was "
+    raise ArgValueError(
+        "rope_type",
+        "must be 'linear' or 'yarn': its 'dynamic' divides all rates at any length, as no model was "
         "trained. RotaryPositionEncoding.from_rope_parameters(config, length=...) reads the model's own configuration. "
-        f"Received: rope_type={layer.rope_type!r}."
+        f"Received: rope_type={layer.rope_type!r}.",
     )

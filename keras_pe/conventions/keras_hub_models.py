@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from keras_pe.argument_errors import ArgTypeError
 from keras_pe.conventions.keras_hub import bias_from_keras_hub, rotary_from_keras_hub
 
 
@@ -33,7 +34,7 @@ def convert_keras_hub(model: Any) -> list[Any]:
     import keras
 
     if not isinstance(model, keras.layers.Layer):
-        raise TypeError(f"`model` must be a layer or a model. Received: a {type(model).__name__}.")
+        raise ArgTypeError("model", f"must be a layer or a model. Received: a {type(model).__name__}.")
     found = list(_layers_in(model, set()))
     rotary = [(each, rotary_from_keras_hub(each)) for each in found if _is_rotary(each) and not hasattr(each, "exact")]
     biased = [(each, bias_from_keras_hub(each)) for each in found if _has_bias(each) and not _is_converted(each)]

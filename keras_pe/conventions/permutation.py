@@ -5,6 +5,7 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.conventions.catalogue import convention
 from keras_pe.signal.layouts import RotaryLayout, column_order
 
@@ -30,9 +31,10 @@ def channel_permutation(source: str, target: str, channels: int) -> npt.NDArray[
     one, other = convention(source), convention(target)
     for name, each in (("source", one), ("target", other)):
         if each.axes > 1:
-            raise ValueError(
-                f"`{name}` must be the convention of a sequence: images have a block of columns for each axis. "
-                f"Received: {name}={each.name!r}."
+            raise ArgValueError(
+                name,
+                f"must be the convention of a sequence: images have a block of columns for each axis. "
+                f"Received: {name}={each.name!r}.",
             )
     scales, wanted = one.timescales(channels), other.timescales(channels)
     # Two formulas of one value differ by a few units in the last place. Two schedules differ by parts in a thousand.
@@ -80,9 +82,10 @@ def permute_rotary_weights(
     width = head_dim if rotary_dim is None else rotary_dim
     are_counts = all(isinstance(each, int | np.integer) and each >= 2 for each in (head_dim, width))
     if not are_counts or not held.ndim or held.shape[-1] % head_dim or width % 2 or width > head_dim:
-        raise ValueError(
-            "`head_dim` must divide the last axis of `weights`, and `rotary_dim` must be even and at most `head_dim`. "
-            f"Received: weights.shape={held.shape}, {head_dim=}, {rotary_dim=}."
+        raise ArgValueError(
+            "head_dim",
+            "must divide the last axis of `weights`, and `rotary_dim` must be even and at most `head_dim`. "
+            f"Received: weights.shape={held.shape}, {head_dim=}, {rotary_dim=}.",
         )
     order = np.arange(head_dim)
     order[_input_channels(target, width)] = _input_channels(source, width)

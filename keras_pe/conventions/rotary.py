@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.display import Shown
 from keras_pe.signal.formula import Float64Array
 from keras_pe.signal.layouts import RotaryLayout, check_channels
@@ -103,12 +104,14 @@ def identify_rotary(rotate: Callable[[Any], Any], channels: int, *, length: int 
     """
     check_channels(channels)
     if channels < 2 or length < 4:
-        raise ValueError(f"`channels` must be at least 2 and `length` at least 4. Received: {channels=}, {length=}.")
+        raise ArgValueError(
+            "channels", f"must be at least 2 and `length` at least 4. Received: {channels=}, {length=}."
+        )
     unit = np.broadcast_to(np.eye(channels, dtype=np.float32)[:, np.newaxis], (channels, length, channels))
     turned = np.asarray(rotate(np.array(unit[:, :, np.newaxis])), np.float64)
     if turned.shape != (channels, length, 1, channels):
-        raise ValueError(
-            f"`rotate` must return the shape it is given, {(channels, length, 1, channels)}. Received: {turned.shape}."
+        raise ArgValueError(
+            "rotate", f"must return the shape it is given, {(channels, length, 1, channels)}. Received: {turned.shape}."
         )
     pairs = _pairs(turned[:, :, 0])
     if not pairs:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from keras import ops
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.layers.base import Combine, CombiningLayer, plain
 from keras_pe.layers.call_arguments import Shape
 from keras_pe.layers.positions import Positions, resolve_positions
@@ -131,14 +132,16 @@ class GridLayer(CombiningLayer):
     ) -> None:
         super().__init__(combine=combine, max_length=max_length, **kwargs)
         if flatten not in get_args(Flatten):
-            raise ValueError(f"`flatten` must be 'rows' or 'columns'. Received: {flatten=}.")
+            raise ArgValueError("flatten", f"must be 'rows' or 'columns'. Received: {flatten=}.")
         sizes = grid_shape if isinstance(grid_shape, Sequence) else ()
         if grid_shape is not None and not (sizes and all(is_integer(size) and size > 0 for size in sizes)):
-            raise ValueError(f"`grid_shape` must be positive integers, one per axis, or None. Received: {grid_shape=}.")
+            raise ArgValueError(
+                "grid_shape", f"must be positive integers, one per axis, or None. Received: {grid_shape=}."
+            )
         if not is_integer(class_tokens) or class_tokens < 0 or (class_tokens and grid_shape is None):
-            raise ValueError(
-                "`class_tokens` must be a whole number, at least 0, and 0 where no `grid_shape` is given. "
-                f"Received: {class_tokens=}."
+            raise ArgValueError(
+                "class_tokens",
+                f"must be a whole number, at least 0, and 0 where no `grid_shape` is given. Received: {class_tokens=}.",
             )
         self.reverse_axes = bool(reverse_axes)
         self.coordinates = _check_coordinates(coordinates)
@@ -146,8 +149,8 @@ class GridLayer(CombiningLayer):
         self.class_tokens = int(class_tokens)
         self.flatten = flatten
         if self.coordinates is not None and max_length is not None:
-            raise ValueError(
-                f"`max_length` must be None with `coordinates`, which count nothing. Received: {max_length=}."
+            raise ArgValueError(
+                "max_length", f"must be None with `coordinates`, which count nothing. Received: {max_length=}."
             )
         # A namespace hides the containers: TensorFlow wraps them otherwise, and refuses to save keys that are not
         # strings.
@@ -167,9 +170,10 @@ class GridLayer(CombiningLayer):
     def build(self, inputs_shape: Shape) -> None:
         tokens = self._tokens
         if tokens is not None and (len(inputs_shape) != 3 or inputs_shape[1] not in (None, tokens)):
-            raise ValueError(
-                f"`inputs` must have shape (batch, {tokens}, channels) in layer '{self.name}', whose `grid_shape` is "
-                f"{self.grid_shape} after {self.class_tokens} class tokens. Received: {inputs_shape=}."
+            raise ArgValueError(
+                "inputs",
+                f"must have shape (batch, {tokens}, channels) in layer '{self.name}', whose `grid_shape` is "
+                f"{self.grid_shape} after {self.class_tokens} class tokens. Received: {inputs_shape=}.",
             )
         super().build(inputs_shape)
         if tokens is not None:
@@ -201,9 +205,10 @@ class GridLayer(CombiningLayer):
 
     def _check_call(self, inputs: Any, positions: Any, start_index: Any) -> list[tuple[Any, Any]]:
         if self.coordinates is not None and start_index is not None:
-            raise ValueError(
-                f"`start_index` must be None in layer '{self.name}', whose `coordinates` count nothing. "
-                f"Received: start_index={start_index!r}."
+            raise ArgValueError(
+                "start_index",
+                f"must be None in layer '{self.name}', whose `coordinates` count nothing. "
+                f"Received: start_index={start_index!r}.",
             )
         return super()._check_call(inputs, positions, start_index)
 
@@ -237,5 +242,5 @@ def _check_coordinates(value: Coordinates | Mapping[str, Any] | None) -> Coordin
     if isinstance(value, Mapping):
         return Coordinates(**value)
     if value is not None and not isinstance(value, Coordinates):
-        raise TypeError(f"`coordinates` must be Coordinates or None. Received: coordinates={value!r}.")
+        raise ArgTypeError("coordinates", f"must be Coordinates or None. Received: coordinates={value!r}.")
     return value

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import keras
 from keras import ops
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.layers.call_arguments import (
     Shape,
     by_name,
@@ -125,9 +126,10 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
         check_inputs_dtype(inputs.dtype)
         batch, axes = inputs.shape[0], self._axes_of(inputs.shape, positions)
         if positions is not None and axes > 1 and not isinstance(positions, (list, tuple)):
-            raise TypeError(
-                f"`positions` must be a list of {axes}, one per positional axis of layer '{self.name}'. "
-                f"Received: {type(positions).__name__}."
+            raise ArgTypeError(
+                "positions",
+                f"must be a list of {axes}, one per positional axis of layer '{self.name}'. "
+                f"Received: {type(positions).__name__}.",
             )
         values_of_axes = [open_positions(values) for values in per_axis(positions, axes, "positions")]
         given = values_of_axes, per_axis(start_index, axes, "start_index")
@@ -152,8 +154,8 @@ class CombiningLayer(PositionLayer):
 
     def __init__(self, *, combine: Combine, max_length: Any, **kwargs: Any) -> None:
         if combine not in get_args(Combine):
-            raise ValueError(
-                f"`combine` must be one of {', '.join(map(repr, get_args(Combine)))}. Received: {combine=}."
+            raise ArgValueError(
+                "combine", f"must be one of {', '.join(map(repr, get_args(Combine)))}. Received: {combine=}."
             )
         super().__init__(max_length=max_length, **kwargs)
         self.combine = combine
@@ -239,7 +241,7 @@ def _place_on_grid(signal: Any, axis: int, rank: int) -> Any:
 def check_count(name: str, value: Any, least: int = 1) -> int:
     """Returns a count that a layer is configured with, or raises unless it is a whole number of at least `least`."""
     if not is_integer(value) or value < least:
-        raise ValueError(f"`{name}` must be a whole number of at least {least}. Received: {name}={value!r}.")
+        raise ArgValueError(name, f"must be a whole number of at least {least}. Received: {name}={value!r}.")
     return int(value)
 
 
@@ -248,11 +250,12 @@ def check_start_index(value: Any) -> PerAxis:
     starts = value if isinstance(value, (list, tuple)) else [value]
     for start in starts:
         if not is_integer(start):
-            raise TypeError(f"`start_index` must be an integer, or one per axis. Received: start_index={value!r}.")
+            raise ArgTypeError("start_index", f"must be an integer, or one per axis. Received: start_index={value!r}.")
         if not -LIMIT <= start < LIMIT:
-            raise ValueError(
-                f"`start_index` must be from {-LIMIT:,} to {LIMIT - 1:,}, where the encoding is exact. "
-                f"Received: start_index={value!r}."
+            raise ArgValueError(
+                "start_index",
+                f"must be from {-LIMIT:,} to {LIMIT - 1:,}, where the encoding is exact. "
+                f"Received: start_index={value!r}.",
             )
     return _int_or_tuple(value, "start_index")
 
@@ -264,11 +267,11 @@ def check_max_length(value: Any) -> PerAxis | None:
     lengths = value if isinstance(value, (list, tuple)) else [value]
     for length in lengths:
         if not is_integer(length):
-            raise TypeError(
-                f"`max_length` must be an integer, or one per axis, or None. Received: max_length={value!r}."
+            raise ArgTypeError(
+                "max_length", f"must be an integer, or one per axis, or None. Received: max_length={value!r}."
             )
         if length < 1:
-            raise ValueError(f"`max_length` must be at least 1. Received: max_length={value!r}.")
+            raise ArgValueError("max_length", f"must be at least 1. Received: max_length={value!r}.")
     return _int_or_tuple(value, "max_length")
 
 
@@ -281,5 +284,5 @@ def _int_or_tuple(value: Any, name: str) -> PerAxis:
     if not isinstance(value, (list, tuple)):
         return int(value)
     if not value:
-        raise ValueError(f"`{name}` must have one value for each positional axis. Received: {name}={value!r}.")
+        raise ArgValueError(name, f"must have one value for each positional axis. Received: {name}={value!r}.")
     return tuple(int(each) for each in value)

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.layers.positions import Positions, join_parts
 from keras_pe.rotations.composed import LIMIT
 from keras_pe.rotations.static_values import is_eager, visible
@@ -20,8 +21,8 @@ def per_axis(value: Any, axes: int, name: str) -> list[Any]:
     if not isinstance(value, (list, tuple)):
         return [value] * axes
     if len(value) != axes:
-        raise ValueError(
-            f"`{name}` must have one value for each of the {axes} positional axes. Received: {len(value)} values."
+        raise ArgValueError(
+            name, f"must have one value for each of the {axes} positional axes. Received: {len(value)} values."
         )
     return list(value)
 
@@ -56,9 +57,10 @@ def by_name(names: Sequence[str], others: Sequence[Any], named: dict[str, Any], 
     by_place = dict(zip(names, others, strict=False))
     for name in by_place:
         if name in named:
-            raise TypeError(
-                f"`{name}` must be given by place or by name in layer '{layer}'. "
-                f"Received: multiple values for argument '{name}'."
+            raise ArgTypeError(
+                name,
+                f"must be given by place or by name in layer '{layer}'. "
+                f"Received: multiple values for argument '{name}'.",
             )
     return {**by_place, **named}
 
@@ -66,20 +68,22 @@ def by_name(names: Sequence[str], others: Sequence[Any], named: dict[str, Any], 
 def check_inputs_dtype(dtype: Any, name: str = "inputs") -> None:
     """Raises where what a layer computes with is complex: its imaginary part would be lost."""
     if keras.backend.standardize_dtype(dtype).startswith("complex"):
-        raise TypeError(f"`{name}` must be real numbers. Received: {name}.dtype={dtype}.")
+        raise ArgTypeError(name, f"must be real numbers. Received: {name}.dtype={dtype}.")
 
 
 def check_inputs_shape(inputs_shape: Shape) -> None:
     """Raises unless the inputs are `(batch, length, ..., channels)` with known channels."""
     if len(inputs_shape) < 3:
-        raise ValueError(
-            "`inputs` must have shape (batch, length, channels) or (batch, d1, ..., dn, channels). "
-            f"Received: inputs.shape={tuple(inputs_shape)}."
+        raise ArgValueError(
+            "inputs",
+            "must have shape (batch, length, channels) or (batch, d1, ..., dn, channels). "
+            f"Received: inputs.shape={tuple(inputs_shape)}.",
         )
     if not inputs_shape[-1]:
-        raise ValueError(
-            "`inputs` must have a known, positive number of channels, its last dimension. "
-            f"Received: inputs.shape={tuple(inputs_shape)}."
+        raise ArgValueError(
+            "inputs",
+            "must have a known, positive number of channels, its last dimension. "
+            f"Received: inputs.shape={tuple(inputs_shape)}.",
         )
 
 
@@ -87,7 +91,7 @@ def check_positions_dtype(name: str, dtype: Any) -> None:
     """Raises unless positions, or times, are real numbers and no truth values."""
     dtype = keras.backend.standardize_dtype(dtype)
     if not dtype.startswith(("int", "uint", "float", "bfloat")):
-        raise TypeError(f"`{name}` must be integers or floats. Received: a tensor of dtype {dtype}.")
+        raise ArgTypeError(name, f"must be integers or floats. Received: a tensor of dtype {dtype}.")
 
 
 def check_integers(positions: Any, layer: str) -> None:
@@ -95,7 +99,7 @@ def check_integers(positions: Any, layer: str) -> None:
     if isinstance(positions, Positions) or "float" in keras.backend.standardize_dtype(
         getattr(positions, "dtype", "int32")
     ):
-        raise TypeError(f"`positions` must be integers in layer '{layer}'. Received: floats.")
+        raise ArgTypeError("positions", f"must be integers in layer '{layer}'. Received: floats.")
 
 
 def check_positions(positions: Any, batch: int | None, length: int | None) -> None:
@@ -103,17 +107,19 @@ def check_positions(positions: Any, batch: int | None, length: int | None) -> No
     if isinstance(positions, Positions):
         positions = positions.nearest
     if not hasattr(positions, "shape") or not hasattr(positions, "dtype"):
-        raise TypeError(
-            "`positions` must be an array or a tensor, or a list of one per positional axis. "
-            f"Received: positions={positions!r}. numpy.asarray() makes an array of a list of numbers."
+        raise ArgTypeError(
+            "positions",
+            "must be an array or a tensor, or a list of one per positional axis. "
+            f"Received: positions={positions!r}. numpy.asarray() makes an array of a list of numbers.",
         )
     check_positions_dtype("positions", positions.dtype)
     shape = tuple(positions.shape)
     examples = shape[0] if len(shape) == 2 else 1
     if len(shape) not in (1, 2) or examples not in (None, 1, batch or examples) or _differ(shape[-1], length):
-        raise ValueError(
-            f"`positions` must have shape (length,) or (batch, length), here {(length,)} or {(batch, length)}. "
-            f"Received: positions.shape={shape}."
+        raise ArgValueError(
+            "positions",
+            f"must have shape (length,) or (batch, length), here {(length,)} or {(batch, length)}. "
+            f"Received: positions.shape={shape}.",
         )
 
 
@@ -127,36 +133,40 @@ def check_start(start: Any, batch: int | None) -> None:
     if is_integer(start):
         return
     if not hasattr(start, "shape") or not hasattr(start, "dtype"):
-        raise TypeError(
-            "`start_index` must be an integer, an integer tensor of shape () or (batch,), or a list of one per axis. "
-            f"Received: start_index={start!r}."
+        raise ArgTypeError(
+            "start_index",
+            "must be an integer, an integer tensor of shape () or (batch,), or a list of one per axis. "
+            f"Received: start_index={start!r}.",
         )
     dtype = keras.backend.standardize_dtype(start.dtype)
     if not dtype.startswith(("int", "uint")):
-        raise TypeError(f"`start_index` must be an integer tensor. Received: a tensor of dtype {dtype}.")
+        raise ArgTypeError("start_index", f"must be an integer tensor. Received: a tensor of dtype {dtype}.")
     shape = tuple(start.shape)
     if len(shape) > 1 or (shape and _differ(shape[0], batch)):
-        raise ValueError(f"`start_index` must have shape () or (batch,). Received: start_index.shape={shape}.")
+        raise ArgValueError("start_index", f"must have shape () or (batch,). Received: start_index.shape={shape}.")
 
 
 def check_before_conversion(inputs: Any, positions: Any, start_index: Any, name: str) -> None:
     """Raises where Keras would convert arguments into something else than was meant."""
     if hasattr(inputs, "ragged_rank") and not isinstance(inputs, keras.KerasTensor):
-        raise TypeError(
-            f"`inputs` must be a dense tensor in layer '{name}'. Received: a {type(inputs).__name__}. "
-            "inputs.to_tensor() pads it, and keras_pe.positions_from_mask numbers what is not padding."
+        raise ArgTypeError(
+            "inputs",
+            f"must be a dense tensor in layer '{name}'. Received: a {type(inputs).__name__}. "
+            "inputs.to_tensor() pads it, and keras_pe.positions_from_mask numbers what is not padding.",
         )
     if isinstance(positions, (list, tuple)) and any(isinstance(each, (int, float, np.number)) for each in positions):
-        raise TypeError(
-            f"`positions` must be an array or a tensor in layer '{name}', or a list of one per positional axis. "
-            f"Received: a list of {len(positions)} numbers. numpy.asarray(positions) makes an array of it."
+        raise ArgTypeError(
+            "positions",
+            f"must be an array or a tensor in layer '{name}', or a list of one per positional axis. "
+            f"Received: a list of {len(positions)} numbers. numpy.asarray(positions) makes an array of it.",
         )
     listed = positions if isinstance(positions, (list, tuple)) else []
     missing = [axis for axis, each in enumerate(listed) if each is None]
     if missing and not _takes_none_in_lists():
-        raise ValueError(
-            f"`positions` must be given for every axis in layer '{name}' with Keras {keras.version()}. "
-            f"Received: None for axis {missing[0]}. Keras 3.13 takes it."
+        raise ArgValueError(
+            "positions",
+            f"must be given for every axis in layer '{name}' with Keras {keras.version()}. "
+            f"Received: None for axis {missing[0]}. Keras 3.13 takes it.",
         )
     _check_far(positions, name)
     _check_far(start_index, name)

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.layers.base import check_count, plain
 from keras_pe.layers.call_arguments import Shape
 from keras_pe.layers.grid_bias_base import GridBiasLayer
@@ -67,9 +68,10 @@ class ContinuousPositionBias(GridBiasLayer):
         if pretrained_grid_shape is not None:
             trained = check_grid_shape(pretrained_grid_shape, "pretrained_grid_shape")
         if len(trained) != len(self.grid_shape):
-            raise ValueError(
-                f"`pretrained_grid_shape` must have one size for each of the {len(self.grid_shape)} axes of "
-                f"`grid_shape`. Received: {pretrained_grid_shape=}."
+            raise ArgValueError(
+                "pretrained_grid_shape",
+                f"must have one size for each of the {len(self.grid_shape)} axes of "
+                f"`grid_shape`. Received: {pretrained_grid_shape=}.",
             )
         self.pretrained_grid_shape = None if pretrained_grid_shape is None else trained
         self.units = check_count("units", units)

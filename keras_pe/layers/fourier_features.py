@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.layers.axes import Axis, AxisEncoding, Flatten, GridLayer, axis_encoding
 from keras_pe.layers.base import Combine
 from keras_pe.layers.call_arguments import Shape
@@ -97,18 +98,20 @@ class FourierFeatures(GridLayer):
 
     def build(self, inputs_shape: Shape) -> None:
         if inputs_shape[-1] != 2 * len(self.matrix[0]):
-            raise ValueError(
-                f"`inputs` must have {2 * len(self.matrix[0])} channels in layer '{self.name}', two for each column of "
-                f"its matrix. Received: inputs.shape={tuple(inputs_shape)}."
+            raise ArgValueError(
+                "inputs",
+                f"must have {2 * len(self.matrix[0])} channels in layer '{self.name}', two for each column of "
+                f"its matrix. Received: inputs.shape={tuple(inputs_shape)}.",
             )
         super().build(inputs_shape)
 
     @outside_of_traces
     def _make_encodings(self, axes: int, dtype: str) -> list[AxisEncoding]:
         if axes != len(self.matrix):
-            raise ValueError(
-                f"`matrix` must have one row for each positional axis of layer '{self.name}', here {axes}. "
-                f"Received: {len(self.matrix)} rows."
+            raise ArgValueError(
+                "matrix",
+                f"must have one row for each positional axis of layer '{self.name}', here {axes}. "
+                f"Received: {len(self.matrix)} rows.",
             )
         rows = np.array(self.matrix[::-1] if self.reverse_axes else self.matrix)
         with np.errstate(divide="ignore"):  # a constant direction has an infinite timescale
@@ -128,8 +131,9 @@ def _check_matrix(matrix: npt.ArrayLike) -> Float64Array:
     """Returns a matrix in float64, or raises unless it is one of finite numbers."""
     values = np.asarray(keras.ops.convert_to_numpy(matrix) if ops.is_tensor(matrix) else matrix)
     if values.dtype.kind not in "iuf" or values.ndim != 2 or not values.size or not np.isfinite(values).all():
-        raise ValueError(
-            "`matrix` must be finite numbers of shape (axes, channels // 2). "
-            f"Received: an array of dtype {values.dtype} and shape {values.shape}."
+        raise ArgValueError(
+            "matrix",
+            "must be finite numbers of shape (axes, channels // 2). "
+            f"Received: an array of dtype {values.dtype} and shape {values.shape}.",
         )
     return values.astype(np.float64)

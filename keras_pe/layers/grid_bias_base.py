@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.layers.base import check_count, plain
 from keras_pe.layers.call_arguments import (
     Shape,
@@ -44,7 +45,7 @@ class GridBiasLayer(keras.layers.Layer):  # type: ignore[misc]
         self.num_heads = check_count("num_heads", num_heads)
         self.grid_shape = check_grid_shape(grid_shape)
         if not is_integer(class_tokens) or class_tokens not in (0, 1):
-            raise ValueError(f"`class_tokens` must be 0 or 1. Received: {class_tokens=!r}.")
+            raise ArgValueError("class_tokens", f"must be 0 or 1. Received: {class_tokens=!r}.")
         self.class_tokens = int(class_tokens)
         self._spans = tuple(2 * size - 1 for size in self.grid_shape)
         self._count = math.prod(self._spans) + 3 * self.class_tokens  # number of rows
@@ -124,16 +125,18 @@ class GridBiasLayer(keras.layers.Layer):  # type: ignore[misc]
         length, axes = queries.shape[1], len(self.grid_shape)
         if positions is None:
             if length not in (None, self._tokens):
-                raise ValueError(
-                    f"`queries` must have {self._tokens} tokens in layer '{self.name}', whose grid has the shape "
+                raise ArgValueError(
+                    "queries",
+                    f"must have {self._tokens} tokens in layer '{self.name}', whose grid has the shape "
                     f"{self.grid_shape} after {self.class_tokens} class tokens. Received: {queries.shape=}. "
-                    "`positions` are those of fewer tokens."
+                    "`positions` are those of fewer tokens.",
                 )
             return
         if not isinstance(positions, (list, tuple)):
-            raise TypeError(
-                f"`positions` must be a list of {axes}, one per axis of the grid of layer '{self.name}'. "
-                f"Received: {type(positions).__name__}."
+            raise ArgTypeError(
+                "positions",
+                f"must be a list of {axes}, one per axis of the grid of layer '{self.name}'. "
+                f"Received: {type(positions).__name__}.",
             )
         for values, size in zip(per_axis(positions, axes, "positions"), self.grid_shape, strict=True):
             check_positions(values, queries.shape[0], None if length is None else length - self.class_tokens)
@@ -145,9 +148,10 @@ class GridBiasLayer(keras.layers.Layer):  # type: ignore[misc]
                 and seen.size
                 and (split_columns := int(np.ptp(seen.astype(np.int64), axis=-1).max())) >= size
             ):
-                raise ValueError(
-                    f"`positions` must be less than {size} apart along an axis of {size} places in layer "
-                    f"'{self.name}'. Received: positions that are {split_columns} apart."
+                raise ArgValueError(
+                    "positions",
+                    f"must be less than {size} apart along an axis of {size} places in layer "
+                    f"'{self.name}'. Received: positions that are {split_columns} apart.",
                 )
 
 

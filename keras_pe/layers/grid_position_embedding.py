@@ -10,6 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.layers.base import Combine, CombiningLayer, plain
 from keras_pe.layers.call_arguments import Shape, check_inputs_dtype, check_inputs_shape
 from keras_pe.rotations.lookup import Table
@@ -83,7 +84,7 @@ class GridPositionEmbedding(CombiningLayer):
         super().__init__(combine=combine, max_length=None, **kwargs)
         self.grid_shape = check_grid_shape(grid_shape)
         if not is_integer(class_tokens) or class_tokens < 0:
-            raise ValueError(f"`class_tokens` must be a whole number of at least 0. Received: {class_tokens=!r}.")
+            raise ArgValueError("class_tokens", f"must be a whole number of at least 0. Received: {class_tokens=!r}.")
         self.class_tokens = int(class_tokens)
         self._rule = Resizing.checked(interpolation, antialias, align_corners, scale_offset)
         self.initializer = keras.initializers.get(initializer)
@@ -137,15 +138,17 @@ class GridPositionEmbedding(CombiningLayer):
         check_inputs_dtype(inputs.dtype)
         axes, rank = len(self.grid_shape), len(inputs.shape)
         if rank != 3 and (rank != 2 + axes or self.class_tokens or grid is not None):
-            raise ValueError(
-                f"`inputs` must be tokens, (batch, tokens, channels), in layer '{self.name}', or without class tokens "
-                f"and `grid` a grid of {axes} axes. Received: inputs.shape={tuple(inputs.shape)}."
+            raise ArgValueError(
+                "inputs",
+                f"must be tokens, (batch, tokens, channels), in layer '{self.name}', or without class tokens "
+                f"and `grid` a grid of {axes} axes. Received: inputs.shape={tuple(inputs.shape)}.",
             )
         if grid is not None and (not hasattr(grid, "shape") or len(grid.shape) < 1 + axes):
             received = f"grid.shape={tuple(grid.shape)}" if hasattr(grid, "shape") else f"a {type(grid).__name__}"
-            raise ValueError(
-                f"`grid` must be a tensor of shape (batch, {', '.join(f'd{1 + axis}' for axis in range(axes))}, ...) "
-                f"in layer '{self.name}'. Received: {received}."
+            raise ArgValueError(
+                "grid",
+                f"must be a tensor of shape (batch, {', '.join(f'd{1 + axis}' for axis in range(axes))}, ...) "
+                f"in layer '{self.name}'. Received: {received}.",
             )
         tokens = inputs.shape[1]
         if rank > 3 or tokens is None:
@@ -153,9 +156,10 @@ class GridPositionEmbedding(CombiningLayer):
         shape = tuple(inputs.shape)
         sizes = self._sizes(shape, None if grid is None else tuple(grid.shape))
         if None not in sizes and (min(sizes) < 1 or tokens != self.class_tokens + math.prod(sizes)):
-            raise ValueError(
-                f"`inputs` must have {self.class_tokens} class tokens and one for each place of the grid {sizes} in "
-                f"layer '{self.name}'. Received: {inputs.shape=}. `grid` takes a tensor that has another grid's shape."
+            raise ArgValueError(
+                "inputs",
+                f"must have {self.class_tokens} class tokens and one for each place of the grid {sizes} in "
+                f"layer '{self.name}'. Received: {inputs.shape=}. `grid` takes a tensor that has another grid's shape.",
             )
 
     def _resize(self, sizes: tuple[Any, ...]) -> Any:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.layers.call_arguments import Shape
 from keras_pe.signal.layouts import is_integer
 
@@ -26,13 +27,14 @@ class HeadAxes(NamedTuple):
         axes = tuple(sequence) if isinstance(sequence, Sequence) else (sequence,)
         for each in axes:
             if not is_integer(each) or each < 1:
-                raise ValueError(
-                    f"`sequence_axis` must be 1 or more, after the batch. Received: sequence_axis={each!r}."
+                raise ArgValueError(
+                    "sequence_axis", f"must be 1 or more, after the batch. Received: sequence_axis={each!r}."
                 )
         if not axes or not is_integer(feature):
-            raise ValueError(
-                "`sequence_axis` must name an axis or several, and `feature_axis` one. "
-                f"Received: sequence_axis={sequence!r}, feature_axis={feature!r}."
+            raise ArgValueError(
+                "sequence_axis",
+                "must name an axis or several, and `feature_axis` one. "
+                f"Received: sequence_axis={sequence!r}, feature_axis={feature!r}.",
             )
         return cls(tuple(map(int, axes)), int(feature))
 
@@ -42,21 +44,23 @@ class HeadAxes(NamedTuple):
         features = self.feature % rank if -rank <= self.feature < rank else 0
         places = [each % rank if each < rank else 0 for each in self.sequence]
         if not features or 0 in places or len({features, *places}) <= len(places) or not shape[features]:
-            raise ValueError(
-                f"`queries` must have the axes {list(self.sequence)} of positions and {self.feature} of known channels "
-                f"after the batch. Received: queries.shape={tuple(shape)}."
+            raise ArgValueError(
+                "queries",
+                f"must have the axes {list(self.sequence)} of positions and {self.feature} of known channels "
+                f"after the batch. Received: queries.shape={tuple(shape)}.",
             )
 
     def check_keys(self, queries: Any, keys: Any) -> None:
         """Raises unless keys are as long and as wide as the queries."""
         if not hasattr(keys, "shape"):
-            raise TypeError(f"`keys` must be an array or a tensor. Received: a {type(keys).__name__}.")
+            raise ArgTypeError("keys", f"must be an array or a tensor. Received: a {type(keys).__name__}.")
         axes = [self.feature, *self.sequence]
         sizes = [[x.shape[axis] for axis in axes] for x in (queries, keys) if len(x.shape) == len(queries.shape)]
         if len(sizes) < 2 or any(None not in pair and pair[0] != pair[1] for pair in zip(*sizes, strict=True)):
-            raise ValueError(
-                "`keys` must have the positions and the channels of `queries`; other positions are another call. "
-                f"Received: queries.shape={tuple(queries.shape)}, keys.shape={tuple(keys.shape)}."
+            raise ArgValueError(
+                "keys",
+                "must have the positions and the channels of `queries`; other positions are another call. "
+                f"Received: queries.shape={tuple(queries.shape)}, keys.shape={tuple(keys.shape)}.",
             )
 
     def laid_along(self, parts: list[Any], shape: tuple[Any, ...]) -> Any:

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.layers.base import Combine, CombiningLayer
 from keras_pe.layers.call_arguments import Shape, check_integers, per_axis
 from keras_pe.layers.positions import Positions
@@ -63,11 +64,12 @@ class LearnedPositionEmbedding(CombiningLayer):
         **kwargs: Any,
     ) -> None:
         if max_length is None:
-            raise TypeError("`max_length` must be an integer, or one per axis. Received: max_length=None.")
+            raise ArgTypeError("max_length", "must be an integer, or one per axis. Received: max_length=None.")
         if hasattr(initializer, "shape"):
-            raise TypeError(
-                "`initializer` must be an initializer of Keras, or its name, or 'sinusoidal'. Received: an array of "
-                f"shape {tuple(initializer.shape)}. After build(), layer.set_weights([array]) sets a table."
+            raise ArgTypeError(
+                "initializer",
+                "must be an initializer of Keras, or its name, or 'sinusoidal'. Received: an array of "
+                f"shape {tuple(initializer.shape)}. After build(), layer.set_weights([array]) sets a table.",
             )
         super().__init__(combine=combine, max_length=max_length, **kwargs)
         self.initializer = initializer if initializer == "sinusoidal" else keras.initializers.get(initializer)
@@ -110,9 +112,10 @@ class LearnedPositionEmbedding(CombiningLayer):
     def _check_call(self, inputs: Any, positions: Any, start_index: Any) -> list[tuple[Any, Any]]:
         given = super()._check_call(inputs, positions, start_index)
         if self.built and len(given) != len(self._tables):
-            raise ValueError(
-                f"`positions` must be those of {len(self._tables)} axes in layer '{self.name}', which has a trained "
-                f"table for each. Received: positions of {len(given)}."
+            raise ArgValueError(
+                "positions",
+                f"must be those of {len(self._tables)} axes in layer '{self.name}', which has a trained "
+                f"table for each. Received: positions of {len(given)}.",
             )
         for values, _ in given:
             check_integers(values, self.name)

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.rotations.fractional import PART_BITS
 from keras_pe.rotations.static_values import align_dtypes, count_up, visible
 from keras_pe.signal.layouts import is_integer
@@ -168,9 +169,9 @@ def _cast_to_int32(values: Any) -> Any:
     """Casts integers or whole floats to int32; larger values become its largest."""
     if is_integer(values):
         if abs(values) > _LAST:
-            raise ValueError(
-                f"`start_index` must be from {-_LAST:,} to {_LAST:,} with positions of 32 bits. "
-                f"Received: start_index={values}."
+            raise ArgValueError(
+                "start_index",
+                f"must be from {-_LAST:,} to {_LAST:,} with positions of 32 bits. Received: start_index={values}.",
             )
         return int(values)
     dtype = keras.backend.standardize_dtype(values.dtype)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.layers.base import check_count
 from keras_pe.layers.head_axes import HeadAxes
 from keras_pe.layers.positions import Positions
@@ -34,15 +35,17 @@ class QueryScaling(NamedTuple):
     def checked(cls, given: Mapping[str, Any]) -> "QueryScaling":
         """Returns the scaling that a layer is configured with, or raises."""
         if not isinstance(given, Mapping) or not {"scale", "length"} <= set(given) <= set(cls._fields):
-            raise ValueError(
-                "`query_scaling` must be a dictionary with 'scale' and 'length', and may have 'first_position' and "
-                f"'stepwise'. Received: query_scaling={given!r}."
+            raise ArgValueError(
+                "query_scaling",
+                "must be a dictionary with 'scale' and 'length', and may have 'first_position' and "
+                f"'stepwise'. Received: query_scaling={given!r}.",
             )
         first, stepwise = given.get("first_position", 0), given.get("stepwise", True)
         if not is_integer(first) or first not in (0, 1) or not isinstance(stepwise, bool):
-            raise ValueError(
-                "`query_scaling` must have 0 or 1 as 'first_position', and True or False as 'stepwise'. "
-                f"Received: query_scaling={given!r}."
+            raise ArgValueError(
+                "query_scaling",
+                "must have 0 or 1 as 'first_position', and True or False as 'stepwise'. "
+                f"Received: query_scaling={given!r}.",
             )
         scale = float(check_number("scale", given["scale"]))
         return cls(scale, check_count("length", given["length"]), int(first), stepwise)

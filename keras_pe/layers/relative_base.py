@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.layers.base import check_count
 from keras_pe.layers.call_arguments import (
     Shape,
@@ -122,7 +123,7 @@ def map_pairs(function: Callable[[Any, Any], Any], of_keys: Any, of_queries: Any
 def check_examples(name: str, examples: Any) -> None:
     """Raises unless an argument is a tensor of shape `(batch, length, ...)`."""
     if not hasattr(examples, "shape"):
-        raise TypeError(f"`{name}` must be an array or a tensor. Received: a {type(examples).__name__}.")
+        raise ArgTypeError(name, f"must be an array or a tensor. Received: a {type(examples).__name__}.")
     if len(examples.shape) < 2:
         shape = tuple(examples.shape)
-        raise ValueError(f"`{name}` must have shape (batch, length, ...). Received: {name}.shape={shape}.")
+        raise ArgValueError(name, f"must have shape (batch, length, ...). Received: {name}.shape={shape}.")

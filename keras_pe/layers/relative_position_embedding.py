@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.layers.base import check_count
 from keras_pe.layers.call_arguments import Shape, check_inputs_dtype
 from keras_pe.layers.relative_base import RelativeLayer
@@ -70,9 +71,10 @@ class RelativePositionEmbedding(RelativeLayer):
 
     def build(self, queries_shape: Shape) -> None:
         if len(queries_shape) != 4 or queries_shape[2] != self.num_heads or not queries_shape[3]:
-            raise ValueError(
-                f"`queries` must have shape (batch, length, {self.num_heads}, channels). "
-                f"Received: queries.shape={tuple(queries_shape)}."
+            raise ArgValueError(
+                "queries",
+                f"must have shape (batch, length, {self.num_heads}, channels). "
+                f"Received: queries.shape={tuple(queries_shape)}.",
             )
         self._channels = int(queries_shape[3])
         self.input_spec = keras.layers.InputSpec(ndim=4, axes={2: self.num_heads, 3: self._channels})

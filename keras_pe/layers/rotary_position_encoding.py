@@ -7,6 +7,7 @@ from typing import Any, get_args
 import keras
 from keras import ops
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.layers.axes import reach
 from keras_pe.layers.base import PositionLayer, check_count, plain
 from keras_pe.layers.call_arguments import Shape, check_inputs_dtype, check_integers, per_axis
@@ -117,16 +118,16 @@ class RotaryPositionEncoding(PositionLayer):
     ) -> None:
         if layout not in get_args(RotaryLayout):
             choices = ", ".join(map(repr, get_args(RotaryLayout)))
-            raise ValueError(f"`layout` must be one of {choices}. Received: {layout=}.")
+            raise ArgValueError("layout", f"must be one of {choices}. Received: {layout=}.")
         if scaling is not None and not (isinstance(scaling, Mapping) and "rope_type" in scaling):
-            raise ValueError(f"`scaling` must be a dictionary with a 'rope_type'. Received: {scaling=}.")
+            raise ArgValueError("scaling", f"must be a dictionary with a 'rope_type'. Received: {scaling=}.")
         if timescales is not None:
             if scaling is not None:
-                raise ValueError(f"`scaling` must be None with `timescales`. Received: {scaling=}.")
+                raise ArgValueError("scaling", f"must be None with `timescales`. Received: {scaling=}.")
             explicit = check_timescales(timescales, may_be_infinite=True)
             scaling = {"rope_type": "explicit", "timescales": explicit.tolist()}
         if direction not in (1, -1):
-            raise ValueError(f"`direction` must be 1 or -1. Received: {direction=}.")
+            raise ArgValueError("direction", f"must be 1 or -1. Received: {direction=}.")
         super().__init__(max_length=max_length, **kwargs)
         self.base = float(check_number("base", base))
         self.layout = layout
@@ -154,20 +155,23 @@ class RotaryPositionEncoding(PositionLayer):
         if self.axis_of_pair is not None:
             counts = tuple(map(len, pairs_of_axes(self.axis_of_pair)))
             if self.interleave_sections or self.sections not in (None, counts):
-                raise ValueError(
-                    f"`sections` must be None with `axis_of_pair`, or {list(counts)}, and `interleave_sections` False. "
-                    f"Received: sections={self.sections}, interleave_sections={self.interleave_sections}."
+                raise ArgValueError(
+                    "sections",
+                    f"must be None with `axis_of_pair`, or {list(counts)}, and `interleave_sections` False. "
+                    f"Received: sections={self.sections}, interleave_sections={self.interleave_sections}.",
                 )
             self.sections = counts
         if self.split_sections and (self.interleave_sections or self.axis_of_pair is not None):
-            raise ValueError(
-                "`split_sections` must be False with `interleave_sections` or `axis_of_pair`. "
-                f"Received: split_sections={self.split_sections}."
+            raise ArgValueError(
+                "split_sections",
+                "must be False with `interleave_sections` or `axis_of_pair`. "
+                f"Received: split_sections={self.split_sections}.",
             )
         if self.sections and len(self.sequence_axis) not in (1, len(self.sections)):
-            raise ValueError(
-                "`sections` must be one for each axis of `sequence_axis`. "
-                f"Received: sections={self.sections}, sequence_axis={self.sequence_axis}."
+            raise ArgValueError(
+                "sections",
+                "must be one for each axis of `sequence_axis`. "
+                f"Received: sections={self.sections}, sequence_axis={self.sequence_axis}.",
             )
 
     @classmethod
@@ -235,9 +239,10 @@ class RotaryPositionEncoding(PositionLayer):
         channels = int(queries_shape[self.feature_axis])  # type: ignore[arg-type]
         self._rotated = channels if self.rotary_dim is None else self.rotary_dim
         if self._rotated % 2 or self._rotated > channels:
-            raise ValueError(
-                f"`rotary_dim` must be an even number of at most {channels}, the channels of a head. "
-                f"Received: rotary_dim={self.rotary_dim}."
+            raise ArgValueError(
+                "rotary_dim",
+                f"must be an even number of at most {channels}, the channels of a head. "
+                f"Received: rotary_dim={self.rotary_dim}.",
             )
         self.input_spec = keras.layers.InputSpec(axes={self.feature_axis: channels})
         self._signal(self._axes)
@@ -307,11 +312,11 @@ class RotaryPositionEncoding(PositionLayer):
         if not self._rotated:
             return None, None
         if axes > 1 and self._query_scaling is not None:
-            raise ValueError(f"`query_scaling` must be None with several axes of positions. Received: {axes} axes.")
+            raise ArgValueError("query_scaling", f"must be None with several axes of positions. Received: {axes} axes.")
         sections = self.sections or (self._rotated // (2 * axes),) * axes
         if 2 * sum(sections) != self._rotated:
-            raise ValueError(
-                f"`sections` must be as many pairs as are rotated, {self._rotated // 2}. Received: {list(sections)}."
+            raise ArgValueError(
+                "sections", f"must be as many pairs as are rotated, {self._rotated // 2}. Received: {list(sections)}."
             )
         rates: Rates = self._held.rates
         signal = RotarySignal(

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.layers.axes import Axis, axis_encoding
 from keras_pe.layers.base import check_count
 from keras_pe.layers.head_axes import HeadAxes
@@ -30,18 +31,20 @@ OfAxis = tuple[Any, Positions | None]
 def check_sections(sections: Any) -> tuple[int, ...]:
     """Returns the pairs of each axis that a layer is configured with, or raises."""
     if isinstance(sections, str) or not isinstance(sections, Sequence) or not sections:
-        raise TypeError(f"`sections` must be a list of one number for each axis of positions. Received: {sections=}.")
+        raise ArgTypeError(
+            "sections", f"must be a list of one number for each axis of positions. Received: {sections=}."
+        )
     return tuple(check_count("sections", each) for each in sections)
 
 
 def check_axis_of_pair(axis_of_pair: Any) -> tuple[int, ...]:
     """Returns the axis of positions of each pair that a layer is configured with, or raises."""
     if isinstance(axis_of_pair, str) or not isinstance(axis_of_pair, Sequence) or not axis_of_pair:
-        raise TypeError(f"`axis_of_pair` must be a list of one axis for each pair. Received: {axis_of_pair=}.")
+        raise ArgTypeError("axis_of_pair", f"must be a list of one axis for each pair. Received: {axis_of_pair=}.")
     axes = tuple(check_count("axis_of_pair", each, 0) for each in axis_of_pair)
     if set(axes) != set(range(max(axes) + 1)):
-        raise ValueError(
-            f"`axis_of_pair` must name each axis from 0 to the largest. Received: axis_of_pair={list(axes)}."
+        raise ArgValueError(
+            "axis_of_pair", f"must name each axis from 0 to the largest. Received: axis_of_pair={list(axes)}."
         )
     return axes
 
@@ -64,9 +67,10 @@ def pairs_of_sections(sections: Sequence[int], *, interleaved: bool) -> list[npt
         owners[axis : count * len(sections) : len(sections)] = axis
     found = [np.flatnonzero(owners == axis) for axis in range(len(sections))]
     if [len(each) for each in found] != list(sections):
-        raise ValueError(
-            "`sections` must leave the first axis the most pairs where they are interleaved. "
-            f"Received: sections={list(sections)}."
+        raise ArgValueError(
+            "sections",
+            "must leave the first axis the most pairs where they are interleaved. "
+            f"Received: sections={list(sections)}.",
         )
     return found
 
@@ -224,9 +228,10 @@ class Growth(RowsOfPositions):
         steepest = float(np.abs(logarithms).max())
         most = int(2 * _LARGEST[compute_dtype] / steepest)
         if not isinstance(max_length, int) or max_length > most:
-            raise ValueError(
-                f"`max_length` must be given for 'xpos', and at most {most:,}: queries grow exponentially, "
-                f"and {compute_dtype} ends there. Received: {max_length=}."
+            raise ArgValueError(
+                "max_length",
+                f"must be given for 'xpos', and at most {most:,}: queries grow exponentially, "
+                f"and {compute_dtype} ends there. Received: {max_length=}.",
             )
         offsets = np.arange(max_length) - max_length // 2
         super().__init__(np.exp(np.multiply.outer(offsets, logarithms)).astype(dtype))

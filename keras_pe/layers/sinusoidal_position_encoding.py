@@ -6,6 +6,7 @@ from typing import Any, Never, get_args
 import keras
 from keras import ops
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.layers.axes import Axis, AxisEncoding, Flatten, GridLayer, axis_encoding, reach
 from keras_pe.layers.base import Combine, check_start_index, plain
 from keras_pe.layers.call_arguments import per_axis
@@ -104,9 +105,9 @@ class SinusoidalPositionEncoding(GridLayer):
         check_range(min_timescale, max_timescale)
         check_layout(layout)
         if not isinstance(endpoint, bool):
-            raise TypeError(f"`endpoint` must be True or False. Received: {endpoint=}.")
+            raise ArgTypeError("endpoint", f"must be True or False. Received: {endpoint=}.")
         if blocks not in get_args(Blocks):
-            raise ValueError(f"`blocks` must be 'axis' or 'phase'. Received: {blocks=}.")
+            raise ArgValueError("blocks", f"must be 'axis' or 'phase'. Received: {blocks=}.")
         super().__init__(
             combine=combine,
             max_length=max_length,
@@ -121,8 +122,8 @@ class SinusoidalPositionEncoding(GridLayer):
         self.max_timescale = float(max_timescale)
         self.start_index = check_start_index(start_index)
         if self.coordinates is not None and self.start_index != 0:
-            raise ValueError(
-                f"`start_index` must be 0 with `coordinates`, which count nothing. Received: {start_index=}."
+            raise ArgValueError(
+                "start_index", f"must be 0 with `coordinates`, which count nothing. Received: {start_index=}."
             )
         self.layout = layout
         self.endpoint = endpoint

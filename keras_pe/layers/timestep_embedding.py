@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.layers.axes import Axis, AxisEncoding, axis_encoding
 from keras_pe.layers.base import check_count
 from keras_pe.layers.call_arguments import (
@@ -66,9 +67,10 @@ class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
         if downscale_freq_shift != 0:
             check_number("downscale_freq_shift", downscale_freq_shift)
         if downscale_freq_shift >= num_channels // 2:
-            raise ValueError(
-                f"`downscale_freq_shift` must be less than the {num_channels // 2} timescales of {num_channels} "
-                f"channels. Received: {downscale_freq_shift=}."
+            raise ArgValueError(
+                "downscale_freq_shift",
+                f"must be less than the {num_channels // 2} timescales of {num_channels} "
+                f"channels. Received: {downscale_freq_shift=}.",
             )
         self.flip_sin_to_cos = bool(flip_sin_to_cos)
         self.downscale_freq_shift = float(downscale_freq_shift)

@@ -6,6 +6,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from keras_pe.argument_errors import ArgValueError
+
 Place = Literal["edges", "centers", "starts", "ends"]
 
 # Offsets of the index, and of the size, before the division.
@@ -38,9 +40,11 @@ class Coordinates:
 
     def __post_init__(self) -> None:
         if self.at not in get_args(Place):
-            raise ValueError(f"`at` must be one of {', '.join(map(repr, get_args(Place)))}. Received: at={self.at!r}.")
+            raise ArgValueError(
+                "at", f"must be one of {', '.join(map(repr, get_args(Place)))}. Received: at={self.at!r}."
+            )
         if not (np.isfinite([self.low, self.high, self.epsilon]).all() and self.low < self.high and self.epsilon >= 0):
-            raise ValueError(f"`low` must be less than `high`, and `epsilon` at least 0. Received: {self}.")
+            raise ArgValueError("low", f"must be less than `high`, and `epsilon` at least 0. Received: {self}.")
 
     def of(self, index: Any, size: Any, xp: ModuleType = np) -> Any:
         """Returns the positions of places.

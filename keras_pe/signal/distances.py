@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.signal.formula import Float64Array, check_number
 
 SlopeRule = Literal["press", "mpt", "paper"]
@@ -32,9 +33,9 @@ def alibi_slopes(num_heads: int, rule: SlopeRule = "press", bias_max: float = 8.
         Press et al., "Train Short, Test Long", arXiv 2108.12409, and ofirpress/attention_with_linear_biases.
     """
     if num_heads < 1:
-        raise ValueError(f"`num_heads` must be at least 1. Received: {num_heads=}.")
+        raise ArgValueError("num_heads", f"must be at least 1. Received: {num_heads=}.")
     if rule not in ("press", "mpt", "paper"):
-        raise ValueError(f"`rule` must be one of 'press', 'mpt', 'paper'. Received: {rule=}.")
+        raise ArgValueError("rule", f"must be one of 'press', 'mpt', 'paper'. Received: {rule=}.")
     if rule == "paper":
         return _slopes(num_heads, bias_max)
     below: int = 2 ** (num_heads.bit_length() - 1)
@@ -70,13 +71,13 @@ def relative_buckets(
         arXiv 1803.02155.
     """
     if rule not in _BUCKETS:
-        raise ValueError(f"`rule` must be one of {', '.join(map(repr, _BUCKETS))}. Received: {rule=}.")
+        raise ArgValueError("rule", f"must be one of {', '.join(map(repr, _BUCKETS))}. Received: {rule=}.")
     for name, value in (("num_buckets", num_buckets), ("max_distance", max_distance)):
         check_number(name, value)
     if rule != "clipped" and (num_buckets < 4 or num_buckets % 2 or max_distance < num_buckets):
-        raise ValueError(
-            "`num_buckets` must be even, at least 4 and at most `max_distance`. "
-            f"Received: {num_buckets=}, {max_distance=}."
+        raise ArgValueError(
+            "num_buckets",
+            f"must be even, at least 4 and at most `max_distance`. Received: {num_buckets=}, {max_distance=}.",
         )
     return _BUCKETS[rule](num_buckets, max_distance, bidirectional).astype(np.int32)
 

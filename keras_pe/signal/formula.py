@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.signal.layouts import Layout, assemble, check_channels, check_layout
 
 Float64Array = npt.NDArray[np.float64]
@@ -40,7 +41,7 @@ def geometric_timescales(
     """
     check_range(min_timescale, max_timescale)
     if count < 0:
-        raise ValueError(f"`count` must be at least 0. Received: count={count!r}.")
+        raise ArgValueError("count", f"must be at least 0. Received: count={count!r}.")
     steps = max(count - 1, 1) if endpoint else max(count, 1)
     growth = np.log(max_timescale / min_timescale) / steps
     timescales: Float64Array = np.exp(np.arange(count, dtype=np.float64) * growth) / min_timescale
@@ -60,9 +61,10 @@ def resolve_timescales(
         return geometric_timescales(channels // 2, min_timescale, max_timescale, endpoint=endpoint)
     explicit = check_timescales(timescales, least=0)  # one channel has none
     if len(explicit) not in (channels // 2, (channels + 1) // 2):
-        raise ValueError(
-            f"`timescales` must have one value for two channels: {channels // 2} for {channels} channels. "
-            f"Received: {len(explicit)} timescales."
+        raise ArgValueError(
+            "timescales",
+            f"must have one value for two channels: {channels // 2} for {channels} channels. "
+            f"Received: {len(explicit)} timescales.",
         )
     return explicit
 
@@ -72,18 +74,19 @@ def check_range(min_timescale: float, max_timescale: float) -> None:
     check_number("min_timescale", min_timescale)
     check_number("max_timescale", max_timescale)
     if min_timescale > max_timescale:
-        raise ValueError(
-            "`min_timescale` must not be greater than `max_timescale`. "
-            f"Received: min_timescale={min_timescale!r}, max_timescale={max_timescale!r}."
+        raise ArgValueError(
+            "min_timescale",
+            "must not be greater than `max_timescale`. "
+            f"Received: min_timescale={min_timescale!r}, max_timescale={max_timescale!r}.",
         )
 
 
 def check_number(name: str, value: float) -> float:
     """Returns a positive, finite number, or raises."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"`{name}` must be a number. Received: {name}={value!r}.")
+        raise ArgTypeError(name, f"must be a number. Received: {name}={value!r}.")
     if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"`{name}` must be positive and finite. Received: {name}={value!r}.")
+        raise ArgValueError(name, f"must be positive and finite. Received: {name}={value!r}.")
     return value
 
 
@@ -100,13 +103,13 @@ def check_timescales(
     except ValueError:  # rows of unequal length
         explicit = np.asarray(None)
     if explicit.dtype.kind not in "iuf" or explicit.ndim != 1:
-        raise TypeError(f"`{name}` must be a sequence of numbers. Received: {name}={timescales!r}.")
+        raise ArgTypeError(name, f"must be a sequence of numbers. Received: {name}={timescales!r}.")
     if explicit.size < least:
-        raise ValueError(f"`{name}` must have at least {least} number. Received: {name}={timescales!r}.")
+        raise ArgValueError(name, f"must have at least {least} number. Received: {name}={timescales!r}.")
     explicit = explicit.astype(np.float64)
     if not ((explicit > 0) & (np.isfinite(explicit) | may_be_infinite)).all():
         rule = "positive" if may_be_infinite else "positive and finite"
-        raise ValueError(f"`{name}` must be {rule}. Received: {name}={timescales!r}.")
+        raise ArgValueError(name, f"must be {rule}. Received: {name}={timescales!r}.")
     return explicit
 
 
@@ -156,9 +159,9 @@ def timing_signal(
     scales = resolve_timescales(channels, min_timescale, max_timescale, endpoint=endpoint, timescales=timescales)
     where = np.asarray(positions)
     if where.dtype.kind not in "iuf":
-        raise TypeError(f"`positions` must be integers or floats. Received: an array of dtype {where.dtype}.")
+        raise ArgTypeError("positions", f"must be integers or floats. Received: an array of dtype {where.dtype}.")
     if not np.isfinite(where).all():
-        raise ValueError("`positions` must be finite. Received: an array with NaN or infinity.")
+        raise ArgValueError("positions", "must be finite. Received: an array with NaN or infinity.")
     signal: Float64Array = assemble(*sines_and_cosines(where, scales), channels, layout)
     return signal
 
@@ -180,9 +183,10 @@ def sines_and_cosines(
         angles = dividends / timescales
     if not (np.abs(angles) < _LARGEST_ANGLE).all():
         shortest, farthest = np.abs(timescales).min(), np.abs(dividends).max()
-        raise ValueError(
-            "`timescales` must be so long that no angle, position / timescale, reaches 2**960 radians. "
-            f"Received: a timescale of {shortest:.3g} and positions up to {farthest:.3g}."
+        raise ArgValueError(
+            "timescales",
+            "must be so long that no angle, position / timescale, reaches 2**960 radians. "
+            f"Received: a timescale of {shortest:.3g} and positions up to {farthest:.3g}.",
         )
     sin, cos = np.sin(angles), np.cos(angles)
     is_far = np.abs(angles) > far

@@ -7,6 +7,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
+
 Blocks = Literal["axis", "phase"]
 
 Layout = Literal["concatenated", "interleaved", "cosine_first", "interleaved_cosine_first"]
@@ -96,12 +98,12 @@ def is_integer(value: Any) -> bool:
 def check_channels(channels: int) -> None:
     """Raises unless `channels` is a whole number of at least 1."""
     if not is_integer(channels):
-        raise TypeError(f"`channels` must be an integer. Received: channels={channels!r}.")
+        raise ArgTypeError("channels", f"must be an integer. Received: channels={channels!r}.")
     if channels < 1:
-        raise ValueError(f"`channels` must be at least 1. Received: channels={channels!r}.")
+        raise ArgValueError("channels", f"must be at least 1. Received: channels={channels!r}.")
 
 
 def check_layout(layout: str) -> None:
     """Raises unless `layout` is a known layout."""
     if layout not in get_args(Layout):
-        raise ValueError(f"`layout` must be one of {', '.join(map(repr, get_args(Layout)))}. Received: {layout=}.")
+        raise ArgValueError("layout", f"must be one of {', '.join(map(repr, get_args(Layout)))}. Received: {layout=}.")

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.signal.formula import Float64Array
 from keras_pe.signal.layouts import is_integer
 
@@ -57,18 +58,18 @@ class Resizing:
         rule = cls(*given)
         if rule.interpolation not in get_args(Interpolation):
             choices = ", ".join(map(repr, get_args(Interpolation)))
-            raise ValueError(f"`interpolation` must be one of {choices}. Received: {rule.interpolation!r}.")
+            raise ArgValueError("interpolation", f"must be one of {choices}. Received: {rule.interpolation!r}.")
         offset = rule.scale_offset
         is_number = isinstance(offset, (int, float, np.integer, np.floating)) and not isinstance(offset, bool)
         if not is_number or not 0 <= offset < 1 or abs(offset * _STEPS - round(offset * _STEPS)) > 1e-6:
-            raise ValueError(
-                "`scale_offset` must be a multiple of 0.001 from 0 to 0.999, 0.1 in DINO. "
-                f"Received: scale_offset={offset!r}."
+            raise ArgValueError(
+                "scale_offset",
+                f"must be a multiple of 0.001 from 0 to 0.999, 0.1 in DINO. Received: scale_offset={offset!r}.",
             )
         if offset and rule.align_corners:
-            raise ValueError(
-                "`scale_offset` must be 0 with `align_corners`, where the two sizes alone decide. "
-                f"Received: scale_offset={offset!r}."
+            raise ArgValueError(
+                "scale_offset",
+                f"must be 0 with `align_corners`, where the two sizes alone decide. Received: scale_offset={offset!r}.",
             )
         return cls(rule.interpolation, bool(rule.antialias), bool(rule.align_corners), float(offset))
 
@@ -194,19 +195,20 @@ def resize_position_table(
     rule = Resizing.checked(interpolation, antialias, align_corners, scale_offset)
     grid, new_grid = check_grid_shape(grid_shape), check_grid_shape(new_grid_shape, "new_grid_shape")
     if len(grid) != len(new_grid):
-        raise ValueError(
-            f"`new_grid_shape` must have one size for each of the {len(grid)} axes of `grid_shape`. "
-            f"Received: {new_grid_shape=}."
+        raise ArgValueError(
+            "new_grid_shape",
+            f"must have one size for each of the {len(grid)} axes of `grid_shape`. Received: {new_grid_shape=}.",
         )
     if not is_integer(class_tokens) or class_tokens < 0:
-        raise ValueError(f"`class_tokens` must be a whole number of at least 0. Received: {class_tokens=!r}.")
+        raise ArgValueError("class_tokens", f"must be a whole number of at least 0. Received: {class_tokens=!r}.")
     values, rows = np.asarray(table), class_tokens + math.prod(grid)
     if values.dtype.kind not in "fV" or values.dtype.names:  # NumPy calls bfloat16 void
-        raise TypeError(f"`table` must be real floats. Received: an array of dtype {values.dtype}.")
+        raise ArgTypeError("table", f"must be real floats. Received: an array of dtype {values.dtype}.")
     if values.ndim < 2 or values.shape[-2] != rows:
-        raise ValueError(
-            f"`table` must have shape (..., {rows}, channels) for {class_tokens} class tokens and a grid of shape "
-            f"{grid}. Received: table.shape={values.shape}. table.reshape flattens a grid of rows."
+        raise ArgValueError(
+            "table",
+            f"must have shape (..., {rows}, channels) for {class_tokens} class tokens and a grid of shape "
+            f"{grid}. Received: table.shape={values.shape}. table.reshape flattens a grid of rows.",
         )
     if grid == new_grid:
         return values.copy()
@@ -227,7 +229,7 @@ def check_grid_shape(value: Any, name: str = "grid_shape") -> tuple[int, ...]:
     """Returns the sizes of a grid as a tuple, or raises ValueError unless they are positive integers."""
     sizes = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
     if not sizes or not all(is_integer(size) and size > 0 for size in sizes):
-        raise ValueError(f"`{name}` must be positive integers, one per axis. Received: {name}={value!r}.")
+        raise ArgValueError(name, f"must be positive integers, one per axis. Received: {name}={value!r}.")
     return tuple(int(size) for size in sizes)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.signal.rope_families import Family
 
 
@@ -11,9 +12,10 @@ def section_arguments(parameters: Mapping[str, Any], family: Family) -> dict[str
     sections = parameters.get("mrope_section")
     if (family.deal == "of_channels" and sections) or parameters.get("xdrope_section"):
         name = "mrope_section" if sections else "xdrope_section"
-        raise ValueError(
-            f"`config` must be of a model that rotates pairs of channels. Received: {name}={parameters[name]}. "
-            "These sections, of HunYuan-VL, rotate the two channels of a pair by different positions."
+        raise ArgValueError(
+            "config",
+            f"must be of a model that rotates pairs of channels. Received: {name}={parameters[name]}. "
+            "These sections, of HunYuan-VL, rotate the two channels of a pair by different positions.",
         )
     sections = sections or family.sections
     if not sections:
@@ -22,9 +24,10 @@ def section_arguments(parameters: Mapping[str, Any], family: Family) -> dict[str
     if family.deal == "rows_and_columns_first":
         rows, columns, time = sections  # positions are those of the time, the row and the column
         if rows != columns:
-            raise ValueError(
-                "`mrope_section` must have as many pairs of rows as of columns, which alternate. "
-                f"Received: mrope_section={list(sections)}."
+            raise ArgValueError(
+                "mrope_section",
+                "must have as many pairs of rows as of columns, which alternate. "
+                f"Received: mrope_section={list(sections)}.",
             )
         return {"axis_of_pair": (1, 2) * rows + (0,) * time, "shared_rates": True}
     in_turns = family.deal == "in_turns" or parameters.get("mrope_interleaved") or parameters.get("interleaved")
@@ -43,8 +46,8 @@ def axial_arguments(rule: str, base: float, head_dim: int) -> dict[str, Any]:
     axes = 3 if rule == "three" else 2
     pairs = head_dim // (2 * axes)
     if rule != "three" and head_dim % 4:
-        raise ValueError(
-            f"`head_dim` must be a multiple of 4 for rows and columns with equally many pairs. Received: {head_dim=}."
+        raise ArgValueError(
+            "head_dim", f"must be a multiple of 4 for rows and columns with equally many pairs. Received: {head_dim=}."
         )
     sections: dict[str, Any] = {"base": base, "sections": (pairs,) * axes}
     if rule == "three":

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from keras_pe.argument_errors import ArgValueError
+
 Config = Mapping[str, Any]
 
 BASES = (
@@ -119,9 +121,10 @@ def innermost(config: Config) -> Config:
         if len(inside) == 1:
             return innermost({**config, inside[0]: None, **config[inside[0]]})
         if parts:
-            raise ValueError(
-                "`config` must be the configuration of one encoder or decoder. Received: rotary names in "
-                f"{', '.join(map(repr, parts))}. Give one of them: config[{parts[0]!r}]."
+            raise ArgValueError(
+                "config",
+                "must be the configuration of one encoder or decoder. Received: rotary names in "
+                f"{', '.join(map(repr, parts))}. Give one of them: config[{parts[0]!r}].",
             )
     return config
 
@@ -132,9 +135,10 @@ def check_names(config: Config) -> None:
         known = _READ | _NEUTRAL
         if value is None or name in known or not is_rotary(name) or value in _ONLY.get(name, ()):
             continue
-        raise ValueError(
-            f"`config` must have no rotary name that is unknown here. Received: {name}={value!r}. If rates do not "
-            "depend on it, leave it out; otherwise give `timescales` or `scaling` to RotaryPositionEncoding."
+        raise ArgValueError(
+            "config",
+            f"must have no rotary name that is unknown here. Received: {name}={value!r}. If rates do not "
+            "depend on it, leave it out; otherwise give `timescales` or `scaling` to RotaryPositionEncoding.",
         )
 
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.signal.formula import check_number
 from keras_pe.signal.rope_axes import axial_arguments, section_arguments
 from keras_pe.signal.rope_families import Family, family_of
@@ -73,9 +74,10 @@ def rope_arguments(
         TypeError: If a value is of the wrong type.
     """
     if not isinstance(config, Mapping):
-        raise TypeError(
-            "`config` must be a dictionary, the contents of a model's config.json. "
-            f"Received: a {type(config).__name__}. json.loads(text) makes one."
+        raise ArgTypeError(
+            "config",
+            "must be a dictionary, the contents of a model's config.json. "
+            f"Received: a {type(config).__name__}. json.loads(text) makes one.",
         )
     config = innermost(config)
     family = family_of(config.get("model_type"))
@@ -104,16 +106,18 @@ def _check_rotary(config: Config, family: Family) -> None:
     off = [name for name in SWITCHES if config.get(name) is False]
     if config.get("alibi") or kind in OTHER_TYPES or off:
         said = "alibi" if config.get("alibi") else "position_embedding_type" if kind in OTHER_TYPES else off[0]
-        raise ValueError(f"`config` must have a rotary encoding. Received: {said}={config[said]!r}.")
+        raise ArgValueError("config", f"must have a rotary encoding. Received: {said}={config[said]!r}.")
     if not (is_alone or has_rotary_names(config) or kind in ROTARY_TYPES or family.is_silent):
-        raise ValueError(
-            "`config` must have a rotary encoding: no name in it says that it has one. "
-            f"Received: {', '.join(map(repr, config)) or 'an empty dictionary'}."
+        raise ArgValueError(
+            "config",
+            "must have a rotary encoding: no name in it says that it has one. "
+            f"Received: {', '.join(map(repr, config)) or 'an empty dictionary'}.",
         )
     if family.refusal:
-        raise ValueError(
-            f"`config` must be of a model that turns pairs of channels by its positions: {family.refusal}. "
-            f"Received: model_type={config['model_type']!r}."
+        raise ArgValueError(
+            "config",
+            f"must be of a model that turns pairs of channels by its positions: {family.refusal}. "
+            f"Received: model_type={config['model_type']!r}.",
         )
 
 
@@ -123,7 +127,9 @@ def _parameters(config: Config, layer_type: str | None) -> Config:
     flat = {name: each for name, each in config.items() if name in _KNOWN} if config.get("rope_type") else {}
     found = config if is_parameters(config) else next((each for each in named if each), flat)
     if not isinstance(found, Mapping):
-        raise TypeError(f"`rope_parameters` or `rope_scaling` must be a dictionary in `config`. Received: {found!r}.")
+        raise ArgTypeError(
+            "rope_parameters", f"or `rope_scaling` must be a dictionary in `config`. Received: {found!r}."
+        )
     types = _types(found, config)
     if not types:
         return found
@@ -131,15 +137,17 @@ def _parameters(config: Config, layer_type: str | None) -> Config:
     if layer_type is None and len(turned) == 1:
         layer_type = turned[0]
     if layer_type not in types:
-        raise ValueError(
-            f"`layer_type` must be one of {', '.join(map(repr, turned))}, for each of which the configuration has "
-            f"parameters. Received: layer_type={layer_type!r}."
+        raise ArgValueError(
+            "layer_type",
+            f"must be one of {', '.join(map(repr, turned))}, for each of which the configuration has "
+            f"parameters. Received: layer_type={layer_type!r}.",
         )
     chosen = types[layer_type]
     if chosen is None:
-        raise ValueError(
-            f"`layer_type` must be a type of layers that has a rotary encoding: {', '.join(map(repr, turned))}. "
-            f"Received: layer_type={layer_type!r}, whose parameters are null."
+        raise ArgValueError(
+            "layer_type",
+            f"must be a type of layers that has a rotary encoding: {', '.join(map(repr, turned))}. "
+            f"Received: layer_type={layer_type!r}, whose parameters are null.",
         )
     return chosen
 
@@ -167,9 +175,10 @@ def _check_parameters(parameters: Config) -> None:
     """Raises for a parameter that no scaling has, and warns of one that changes no rate."""
     for name, value in parameters.items():
         if value is not None and name not in _KNOWN | _WITHOUT_EFFECT:
-            raise ValueError(
-                f"`config` must have no rotary parameter that is unknown here. Received: {name}={value!r}. "
-                "Leave it out if rates do not depend on it."
+            raise ArgValueError(
+                "config",
+                f"must have no rotary parameter that is unknown here. Received: {name}={value!r}. "
+                "Leave it out if rates do not depend on it.",
             )
     ignored = sorted(set(parameters) & _WITHOUT_EFFECT)
     if ignored:
@@ -181,9 +190,10 @@ def _base(parameters: Config, config: Config, family: Family) -> float:
     """Returns the base of the rates, that of the family if the configuration has none."""
     of_layers = {each for each in config.get("layer_rope_theta") or () if each}
     if len(of_layers) > 1:
-        raise ValueError(
-            "`layer_rope_theta` must be the same for all layers. Received: "
-            f"{sorted(of_layers)}. Without it, give the `rope_theta` of the layer."
+        raise ArgValueError(
+            "layer_rope_theta",
+            "must be the same for all layers. Received: "
+            f"{sorted(of_layers)}. Without it, give the `rope_theta` of the layer.",
         )
     given = of_layers.pop() if of_layers else first((*BASES, "base"), parameters)
     given = first(BASES, config) if given is None else given
@@ -252,9 +262,10 @@ def _scaling_elsewhere(kind: str, parameters: Config, config: Config) -> tuple[s
         return "xpos", {"scale_base": scale_base}
     if factor not in (None, 1):
         if config.get("model_type") != "nomic_bert":
-            raise ValueError(
-                "`rotary_scaling_factor` must be of a model_type whose scaling is known, 'nomic_bert'. "
-                f"Received: rotary_scaling_factor={factor!r}. Give `scaling` to RotaryPositionEncoding."
+            raise ArgValueError(
+                "rotary_scaling_factor",
+                "must be of a model_type whose scaling is known, 'nomic_bert'. "
+                f"Received: rotary_scaling_factor={factor!r}. Give `scaling` to RotaryPositionEncoding.",
             )
         return "dynamic", {"factor": factor, "max_position_embeddings": config.get("max_trained_positions", 2048)}
     factor = config.get("rotary_emb_scaling_factor")
@@ -269,9 +280,10 @@ def _alpha_of_qwen(config: Config, length: int | None) -> float | None:
         return None
     trained = check_number("seq_length", config.get("seq_length") or config.get("max_position_embeddings") or 0)
     if length is None:
-        raise ValueError(
-            "`length` must be given for `use_dynamic_ntk`, whose base depends on the longest length that the model is "
-            f"to see. Up to {trained} the base is that of the configuration. Received: length=None."
+        raise ArgValueError(
+            "length",
+            "must be given for `use_dynamic_ntk`, whose base depends on the longest length that the model is "
+            f"to see. Up to {trained} the base is that of the configuration. Received: length=None.",
         )
     alpha = 2.0 ** math.ceil(math.log2(length / trained) + 1) - 1
     return alpha if alpha > 1 else None
@@ -285,7 +297,7 @@ def _head_dim(config: Config, head_dim: int | None) -> int:
     if not found and first(MODEL_WIDTHS, config) and first(HEADS, config):
         found = first(MODEL_WIDTHS, config) // first(HEADS, config)
     if not found:
-        raise ValueError("`head_dim` must be given, of which pairs or a part are counted. Received: head_dim=None.")
+        raise ArgValueError("head_dim", "must be given, of which pairs or a part are counted. Received: head_dim=None.")
     return int(check_number("head_dim", found))
 
 
@@ -293,8 +305,9 @@ def _attention_factor(parameters: Config) -> dict[str, float]:
     """Returns the attention factor that Phi-3.5-MoE has by another name, of short texts and of long ones."""
     found = {parameters[name] for name in ("short_mscale", "long_mscale") if parameters.get(name) is not None}
     if len(found) > 1:
-        raise ValueError(
-            "`short_mscale` and `long_mscale` must be the same: queries and keys of one text have one factor. "
-            f"Received: {sorted(found)}. Without them, give `attention_factor`."
+        raise ArgValueError(
+            "short_mscale",
+            "and `long_mscale` must be the same: queries and keys of one text have one factor. "
+            f"Received: {sorted(found)}. Without them, give `attention_factor`.",
         )
     return {"attention_factor": found.pop()} if found else {}

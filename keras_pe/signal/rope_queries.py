@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.signal.formula import check_number
 from keras_pe.signal.rope_names import Config
 
@@ -23,9 +24,10 @@ def query_scaling(parameters: Config, config: Config) -> dict[str, Any]:
 def without_rotation(config: Config) -> dict[str, Any]:
     """Returns the arguments of Llama 4's layers without rotation, which have a factor on queries alone."""
     if config.get("attn_temperature_tuning") is False:
-        raise ValueError(
-            "`layer_type` must be a type of layers that has a rotary encoding or a factor on queries. "
-            "Received: attn_temperature_tuning=False."
+        raise ArgValueError(
+            "layer_type",
+            "must be a type of layers that has a rotary encoding or a factor on queries. "
+            "Received: attn_temperature_tuning=False.",
         )
     scale, length = config.get("attn_scale", 0.1), config.get("floor_scale", 8192)
     return {"rotary_dim": 0, "query_scaling": {"scale": scale, "length": int(length), "first_position": 1}}

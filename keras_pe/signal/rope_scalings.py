@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.display import did_you_mean
 from keras_pe.signal.formula import Float64Array, check_number, check_timescales
 
@@ -59,7 +60,7 @@ def rope_timescales(rope_type: str, channels: int, rope_theta: float = 1.0e4, **
     array([  8., 800.])
     """
     if isinstance(channels, bool) or not isinstance(channels, int | np.integer) or channels < 2 or channels % 2:
-        raise ValueError(f"`channels` must be an even number of at least 2. Received: channels={channels!r}.")
+        raise ArgValueError("channels", f"must be an even number of at least 2. Received: channels={channels!r}.")
     check_number("rope_theta", rope_theta)
     given = check_parameters(rope_type, **parameters)
     return scaling_function(rope_type)(int(channels), float(rope_theta), **given)
@@ -72,7 +73,7 @@ def check_parameters(rope_type: str, **parameters: Any) -> dict[str, Any]:
     for name, value in given.items():
         if name not in {each.name for each in known}:
             takes = f"It takes {', '.join(f'`{each.name}`' for each in known)}." if known else "It has no parameters."
-            raise ValueError(f"`{name}` must be a parameter of {rope_type!r}. {takes} Received: {name}={value!r}.")
+            raise ArgValueError(name, f"must be a parameter of {rope_type!r}. {takes} Received: {name}={value!r}.")
     for each in known:
         if each.name in given:
             _check_value(each, given[each.name])
@@ -86,7 +87,7 @@ def _check_value(parameter: inspect.Parameter, value: Any) -> None:
     name = parameter.name
     if parameter.annotation is bool:
         if not isinstance(value, bool):
-            raise TypeError(f"`{name}` must be True or False. Received: {name}={value!r}.")
+            raise ArgTypeError(name, f"must be True or False. Received: {name}={value!r}.")
     elif parameter.annotation == Sequence[float]:
         check_timescales(value, name, may_be_infinite=name == "timescales")
     elif value != 0 or not name.startswith("mscale"):  # a weight of 0 is one that is left out
@@ -137,9 +138,10 @@ def _yarn(
     """Slow pairs interpolated as by "linear", fast ones left as they are, a ramp between; and a temperature."""
     factor = _stretch(factor, max_position_embeddings, original_max_position_embeddings)
     if rope_theta <= 1 or beta_fast < beta_slow:
-        raise ValueError(
-            "`rope_theta` must be above 1 for 'yarn', and `beta_fast` at least `beta_slow`. "
-            f"Received: {rope_theta=}, {beta_fast=}, {beta_slow=}."
+        raise ArgValueError(
+            "rope_theta",
+            "must be above 1 for 'yarn', and `beta_fast` at least `beta_slow`. "
+            f"Received: {rope_theta=}, {beta_fast=}, {beta_slow=}.",
         )
 
     def pair_of_turns(turns: float) -> float:
@@ -185,9 +187,10 @@ def _longrope(
         _check_count(name, listed, channels)
     chosen = factors["long_factor" if length > original else "short_factor"]
     if attention_factor is None and factor > 1 and original <= 1:
-        raise ValueError(
-            "`original_max_position_embeddings` must be above 1 for 'longrope', or `attention_factor` be given. "
-            f"Received: original_max_position_embeddings={original}."
+        raise ArgValueError(
+            "original_max_position_embeddings",
+            "must be above 1 for 'longrope', or `attention_factor` be given. "
+            f"Received: original_max_position_embeddings={original}.",
         )
     if attention_factor is None:
         attention_factor = 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
@@ -213,8 +216,8 @@ def _llama3(
 ) -> RopeScaling:
     """Interpolates slow pairs and keeps fast ones, by their wavelengths, with a blend between, if any."""
     if low_freq_factor > high_freq_factor:
-        raise ValueError(
-            f"`low_freq_factor` must be at most `high_freq_factor`. Received: {low_freq_factor=}, {high_freq_factor=}."
+        raise ArgValueError(
+            "low_freq_factor", f"must be at most `high_freq_factor`. Received: {low_freq_factor=}, {high_freq_factor=}."
         )
     timescales = _timescales(channels, rope_theta)
     turns = original_max_position_embeddings / (2 * math.pi * timescales)
@@ -227,7 +230,7 @@ def _proportional(
 ) -> RopeScaling:
     """The first part of the pairs turns as if all did; the others, which stay beside them, do not turn."""
     if partial_rotary_factor > 1:
-        raise ValueError(f"`partial_rotary_factor` must be at most 1. Received: {partial_rotary_factor=}.")
+        raise ArgValueError("partial_rotary_factor", f"must be at most 1. Received: {partial_rotary_factor=}.")
     timescales = _timescales(channels, rope_theta) * factor
     timescales[int(partial_rotary_factor * channels // 2) :] = np.inf
     return RopeScaling(timescales)
@@ -270,9 +273,10 @@ def _timescales(channels: int, rope_theta: float) -> Float64Array:
 def _check_count(name: str, listed: Sequence[float], channels: int) -> None:
     """Raises unless a list has one value for each pair of channels."""
     if len(listed) != channels // 2:
-        raise ValueError(
-            f"`{name}` must have one value for two channels: {channels // 2} for {channels} channels. "
-            f"Received: {len(listed)} values."
+        raise ArgValueError(
+            name,
+            f"must have one value for two channels: {channels // 2} for {channels} channels. "
+            f"Received: {len(listed)} values.",
         )
 
 
@@ -280,6 +284,6 @@ def _stretch(factor: float | None, most: float | None, original: float) -> float
     """Returns `factor`, or the ratio of the longest length to the original one that stands for it."""
     if factor is None:
         if most is None:
-            raise ValueError("`factor` must be given, or `max_position_embeddings`. Received: neither.")
+            raise ArgValueError("factor", "must be given, or `max_position_embeddings`. Received: neither.")
         return most / original
     return factor

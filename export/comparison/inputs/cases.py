@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.tolerance import is_float
 from keras_pe.export.model.watch.nested_arguments import unique
@@ -51,7 +52,7 @@ def read_cases(inputs: GivenInputs | Sequence[GivenInputs]) -> tuple[Case, ...]:
     is_one = isinstance(inputs, str | os.PathLike | Mapping) or not isinstance(inputs, Iterable)
     several: Sequence[GivenInputs] = [inputs] if is_one else list(inputs)  # type: ignore[list-item,arg-type]
     if not several:
-        raise ValueError("`inputs` must have at least one case. Received: none.")
+        raise ArgValueError("inputs", "must have at least one case. Received: none.")
     cases = [_parse_case(number, each) for number, each in enumerate(several)]
     return tuple(replace(case, name=name) for case, name in zip(cases, unique(c.name for c in cases), strict=True))
 
@@ -71,9 +72,10 @@ def parse_cases(inputs: GivenInputs | Sequence[GivenInputs], names: Iterable[str
     wanted = set(names)
     for case in cases:
         if set(case.inputs) != wanted:
-            raise ValueError(
-                f"`inputs` must have an array for each of {', '.join(sorted(wanted))}. "
-                f"Received: {', '.join(sorted(case.inputs))} in {case.name!r}."
+            raise ArgValueError(
+                "inputs",
+                f"must have an array for each of {', '.join(sorted(wanted))}. "
+                f"Received: {', '.join(sorted(case.inputs))} in {case.name!r}.",
             )
     return cases
 
@@ -91,9 +93,10 @@ def cast_case(case: Case, inputs: Iterable[TensorInfo]) -> Case:
         if array.dtype.kind == "f" and is_float(wanted[name]):
             arrays[name] = array.astype(wanted[name], copy=False)
         elif array.dtype.kind in "iubf" and array.dtype != wanted[name]:
-            raise ValueError(
-                f"`inputs` must fit their types: {name!r} is {wanted[name]}. "
-                f"Received: {array.dtype} values in {case.name!r} that it cannot represent."
+            raise ArgValueError(
+                "inputs",
+                f"must fit their types: {name!r} is {wanted[name]}. "
+                f"Received: {array.dtype} values in {case.name!r} that it cannot represent.",
             )
     return replace(case, inputs=arrays)
 
@@ -111,9 +114,10 @@ def _convert_objects(array: Array, dtype: np.dtype, name: str, case: str) -> Arr
     except ValueError:  # the rows differ in length
         numbers = array
     if numbers.dtype.kind not in "iubf" or numbers.shape != array.shape:
-        raise ValueError(
-            f"`inputs` must fit their types: {name!r} is {dtype}. Received: an array of Python objects in {case!r} "
-            "that are not all numbers of one kind."
+        raise ArgValueError(
+            "inputs",
+            f"must fit their types: {name!r} is {dtype}. Received: an array of Python objects in {case!r} "
+            "that are not all numbers of one kind.",
         )
     return numbers
 
@@ -153,7 +157,7 @@ def read_case(path: str | os.PathLike[str]) -> tuple[Case, Arrays]:
     given = [name for name in arrays if not name.startswith(OUTPUT)]
     inputs = {name: arrays[member] for name, member in member_of_input(given, path).items()}
     if not inputs:
-        raise ValueError(f"`inputs` must be .npz files with an array for each input. Received: {path} without one.")
+        raise ArgValueError("inputs", f"must be .npz files with an array for each input. Received: {path} without one.")
     return Case(path.stem, inputs, f"from {path}"), outputs
 
 
@@ -205,5 +209,5 @@ def _parse_case(number: int, given: GivenInputs) -> Case:
             f"given {number}", {name: np.asarray(array) for name, array in given.items()}, "passed by the caller"
         )
     if not isinstance(given, str | os.PathLike):
-        raise TypeError(f"`inputs` must be mappings of names to arrays, or .npz files. Received: {given!r}.")
+        raise ArgTypeError("inputs", f"must be mappings of names to arrays, or .npz files. Received: {given!r}.")
     return read_case(given)[0]

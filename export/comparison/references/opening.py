@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import ABSENT_KEY, VALUES_KEY, Artifact, Format
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, cast_case, parse_cases, read_case
@@ -73,11 +74,11 @@ def locate_artifacts(sources: Source | Sequence[Source]) -> list[tuple[str, Path
     """
     several = [sources] if is_path(sources) or not isinstance(sources, Iterable) else list(sources)
     if others := [each for each in several if not is_path(each)]:
-        raise TypeError(f"`artifacts` must be paths, or results of exports. Received: {others[0]!r}.")
+        raise ArgTypeError("artifacts", f"must be paths, or results of exports. Received: {others[0]!r}.")
     found = [locate(source) for source in several]
     for format, path in found:
         if format not in _RUNTIMES:
-            raise ValueError(f"`artifacts` must be ONNX or LiteRT files or SavedModel folders. Received: {path}.")
+            raise ArgValueError("artifacts", f"must be ONNX or LiteRT files or SavedModel folders. Received: {path}.")
     return found
 
 
@@ -226,7 +227,9 @@ def choose_cases(
     """
     if isinstance(reference, StoredReference):
         if inputs is not None:
-            raise ValueError(f"`inputs` must be left out for stored outputs. Received: inputs and {reference.name}.")
+            raise ArgValueError(
+                "inputs", f"must be left out for stored outputs. Received: inputs and {reference.name}."
+            )
         return (reference.case,)
     if inputs is not None:
         cases = parse_cases(inputs, [spec.name for spec in reference.inputs])

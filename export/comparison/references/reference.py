@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import SIZES_KEY, TensorInfo
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.artifacts.state import State
@@ -211,8 +212,8 @@ class ArtifactReference(Reference):
         self.dimensions = all_dimensions([spec.shape for spec in self.inputs], self.dimensions)
         if unknown := given.keys() - self.dimensions:
             self._worker.close()
-            raise ValueError(
-                f"`sizes` must be of {', '.join(sorted(self.dimensions))}. Received: {', '.join(sorted(unknown))}."
+            raise ArgValueError(
+                "sizes", f"must be of {', '.join(sorted(self.dimensions))}. Received: {', '.join(sorted(unknown))}."
             )
         for name, own in given.items():
             taken = SizeRange(min(own), 0, given=own)

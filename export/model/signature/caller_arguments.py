@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.model.watch.nested_arguments import FlatModel
 from keras_pe.export.results import Array
 
@@ -30,7 +31,7 @@ def by_name(argument: str, values: Any) -> Mapping[str, Any]:
     if values is None:
         return {}
     if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
-        raise TypeError(f"`{argument}` must be a mapping from names. Received: {argument}={values!r:.80}")
+        raise ArgTypeError(argument, f"must be a mapping from names. Received: {argument}={values!r:.80}")
     return values
 
 
@@ -42,17 +43,17 @@ def checked_ranges(ranges: Mapping[str, tuple[float, float]], names: Sequence[st
         TypeError: If a range is not a pair of numbers.
     """
     if unknown := ranges.keys() - set(names):
-        raise ValueError(f"`ranges` must be of inputs: {', '.join(names)}. Received: {', '.join(sorted(unknown))}.")
+        raise ArgValueError("ranges", f"must be of inputs: {', '.join(names)}. Received: {', '.join(sorted(unknown))}.")
     for name, ends in ranges.items():
         try:
             low, high = ends
             float(high) - float(low)
         except (TypeError, ValueError):
-            raise TypeError(f"`ranges` must be pairs of numbers. Received: {name!r} with {ends!r:.80}") from None
+            raise ArgTypeError("ranges", f"must be pairs of numbers. Received: {name!r} with {ends!r:.80}") from None
         if not low < high:
-            raise ValueError(f"`ranges` must hold a value. Received: {name!r} from {low!r} to less than {high!r}.")
+            raise ArgValueError("ranges", f"must hold a value. Received: {name!r} from {low!r} to less than {high!r}.")
         if not np.isfinite(float(high) - float(low)):
-            raise ValueError(f"`ranges` must have finite ends. Received: {name!r} from {low!r} to {high!r}.")
+            raise ArgValueError("ranges", f"must have finite ends. Received: {name!r} from {low!r} to {high!r}.")
     return dict(ranges)
 
 
@@ -64,9 +65,10 @@ def checked_examples(examples: Sequence[Mapping[str, Array]], model: FlatModel) 
     """
     for example in examples:
         if set(example) != set(model.names):
-            raise ValueError(
-                f"`inputs` must have an array for each of {', '.join(sorted(model.names))}. "
-                f"Received: {', '.join(sorted(example))}."
+            raise ArgValueError(
+                "inputs",
+                f"must have an array for each of {', '.join(sorted(model.names))}. "
+                f"Received: {', '.join(sorted(example))}.",
             )
         for name, shape in zip(model.names, model.shapes, strict=True):
             found = np.shape(example[name])
@@ -74,7 +76,7 @@ def checked_examples(examples: Sequence[Mapping[str, Array]], model: FlatModel) 
                 not isinstance(dim, int) or dim == size for dim, size in zip(shape, found, strict=True)
             )
             if not fits:
-                raise ValueError(
-                    f"`inputs` must be of the shapes of the model: {name!r} is {shape}. Received: {found}."
+                raise ArgValueError(
+                    "inputs", f"must be of the shapes of the model: {name!r} is {shape}. Received: {found}."
                 )
     return tuple(examples)

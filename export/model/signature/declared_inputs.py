@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.model.watch.keras_internals import built_shapes, functional_of
 from keras_pe.export.model.watch.nested_arguments import (
     LeafPath,
@@ -72,9 +73,10 @@ class Inputs:
         given = [spec for _, spec in leaves(input_signature)]
         for spec in given:
             if not (hasattr(spec, "shape") and hasattr(spec, "dtype")):
-                raise TypeError(
-                    "`input_signature` must have a keras.InputSpec(shape=..., dtype=...), or the like of it, at each "
-                    f"leaf. Received: {spec!r:.80}"
+                raise ArgTypeError(
+                    "input_signature",
+                    "must have a keras.InputSpec(shape=..., dtype=...), or the like of it, at each "
+                    f"leaf. Received: {spec!r:.80}",
                 )
         names = [*declared.names]
         if not declared.is_known:
@@ -88,9 +90,10 @@ class Inputs:
             pairs = align(own, input_signature) if by_key else zip((x for _, x in leaves(own)), given, strict=True)
             arguments = (with_leaves(own, [_with_dtype(spec, one.dtype) for one, spec in pairs]),)
         else:
-            raise ValueError(
-                f"`input_signature` must have one entry for each input of {self.model.name!r}: {', '.join(names)}. "
-                f"Received: {len(given)} entries."
+            raise ArgValueError(
+                "input_signature",
+                f"must have one entry for each input of {self.model.name!r}: {', '.join(names)}. "
+                f"Received: {len(given)} entries.",
             )
         specs = [spec for _, spec in leaves(arguments)]
         # Ignore the names of Keras tensors, such as keras_tensor_17: the name of the input layer is more useful.
@@ -110,8 +113,8 @@ class Inputs:
             given = _with_nones({key: input_signature.get(key) for key in self.structure})
         absent = [name for name, spec in zip(self.names, given, strict=True) if spec is None]
         if needed := [name for name in absent if name not in self.optional]:
-            raise ValueError(
-                f"`input_signature` must have None for optional inputs only. Received: None for {', '.join(needed)}."
+            raise ArgValueError(
+                "input_signature", f"must have None for optional inputs only. Received: None for {', '.join(needed)}."
             )
         names = [name for name in self.names if name not in absent]
         return Inputs(self.model, self._structure_without(absent), names)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.signature.caller_arguments import by_name, checked_examples, checked_ranges, rename_inputs
@@ -84,11 +85,11 @@ def find_signature(
     import keras
 
     if not isinstance(model, keras.Model):
-        raise TypeError(f"`model` must be a keras.Model. Received: {type(model).__name__}.")
+        raise ArgTypeError("model", f"must be a keras.Model. Received: {type(model).__name__}.")
     asked = _Asked(by_name("sizes", sizes), inputs, by_name("ranges", ranges))
     if not model.built:
-        raise ValueError(
-            f"`model` must be built: {model.name!r} has no weights yet. Call it once, or load its weights."
+        raise ArgValueError(
+            "model", f"must be built: {model.name!r} has no weights yet. Call it once, or load its weights."
         )
     if isinstance(input_signature, Signature):
         if (asked.sizes if fixed is None else fixed.without_fixed(asked.sizes)) or inputs or ranges:
@@ -258,9 +259,10 @@ def _check_sizes(model: str, given: Mapping[str, Sequence[int]], found: FoundSiz
     """Raises ValueError if `given` names an unknown dimension, or a dimension takes only one size."""
     dimensions = found.dimensions
     if unknown := given.keys() - dimensions:
-        raise ValueError(
-            f"`sizes` must be of the dynamic dimensions {', '.join(dimensions) or '(there are none)'}. "
-            f"Received: {', '.join(sorted(unknown))}."
+        raise ArgValueError(
+            "sizes",
+            f"must be of the dynamic dimensions {', '.join(dimensions) or '(there are none)'}. "
+            f"Received: {', '.join(sorted(unknown))}.",
         )
     ranges = {name: own.sizes for name, own in dimensions.items()}
     fixed = {name: own.least for name, own in ranges.items() if not own.step and not own.given}

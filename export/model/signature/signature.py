@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.display import Shown
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
@@ -66,8 +67,8 @@ class Signature(Shown):
         """
         names = [spec.name for spec in self.inputs]
         if set(names) != set(arrays):
-            raise ValueError(
-                f"`arrays` must have the names {', '.join(names)}. Received: {', '.join(arrays) or 'none'}."
+            raise ArgValueError(
+                "arrays", f"must have the names {', '.join(names)}. Received: {', '.join(arrays) or 'none'}."
             )
         packed: tuple[Any, ...] = map_leaves(self.arguments, lambda name: arrays[name])
         return packed

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.errors import UnknownSizesError, first_line
 from keras_pe.export.model.sizes.shape_inference import GraphShapes, SymbolicShapes
 from keras_pe.export.model.watch.known_values import Filling, KnownValues
@@ -135,9 +136,10 @@ def shapes_of(results: Any) -> list[StaticShape]:
         ValueError: If a result is symbolic.
     """
     if any(None in result.shape for _, result in leaves(results)):
-        raise ValueError(
-            "`model` must return values for values. Received: a model with an output that stays symbolic. "
+        raise ArgValueError(
+            "model",
+            "must return values for values. Received: a model with an output that stays symbolic. "
             "A function in the model, such as one for `keras.ops.cond`, uses tensors that are not its arguments. Put "
-            "the function into the `call` of a layer."
+            "the function into the `call` of a layer.",
         )
     return [tuple(int(dim) for dim in result.shape) for _, result in leaves(results)]

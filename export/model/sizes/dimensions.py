@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from numbers import Integral
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.model.watch.nested_arguments import Shape, StaticShape
 
 LARGE_SIDE = 1024  # two sides of this size are a large image; memory may not hold the activations of a larger image
@@ -22,7 +23,9 @@ def checked_sizes(sizes: Mapping[str, int | Sequence[int]] | None) -> dict[str, 
     for name, own in found.items():
         if not own or not all(isinstance(size, Integral) and size >= 1 for size in own):
             received = ", ".join(map(repr, own)) or "none"
-            raise ValueError(f"`sizes` must be whole numbers from 1, one or several. Received: {received} of {name!r}.")
+            raise ArgValueError(
+                "sizes", f"must be whole numbers from 1, one or several. Received: {received} of {name!r}."
+            )
     return found
 
 

@@ -6,6 +6,7 @@ from numbers import Integral
 
 import numpy as np
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.display import did_you_mean
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.references.interface import transpose_inputs
@@ -70,13 +71,13 @@ class Batching:
         for name in ("columns", "pad_values"):
             object.__setattr__(self, name, by_name(name, getattr(self, name)))
         if not (isinstance(self.batch_size, Integral) and self.batch_size >= 1):
-            raise ValueError(f"`batch_size` must be at least 1 row. Received: batch_size={self.batch_size!r}.")
+            raise ArgValueError("batch_size", f"must be at least 1 row. Received: batch_size={self.batch_size!r}.")
         sizes = self.length_buckets
         is_sequence = isinstance(sizes, Iterable) and not isinstance(sizes, str)
         if not (is_sequence and all(isinstance(size, Integral) and size >= 1 for size in sizes)):
-            raise ValueError(
-                "`length_buckets` must be a sequence of sizes of at least 1, such as (64, 128). "
-                f"Received: length_buckets={sizes!r}."
+            raise ArgValueError(
+                "length_buckets",
+                f"must be a sequence of sizes of at least 1, such as (64, 128). Received: length_buckets={sizes!r}.",
             )
         object.__setattr__(self, "length_buckets", tuple(sorted(sizes)))
 
@@ -131,7 +132,7 @@ class Feed:
         matched = match_columns(inputs, [each for each in columns if each not in labels], rule.columns, name)
         if unknown := sorted(set(rule.pad_values) - {spec.name for spec in inputs}):
             names = ", ".join(spec.name for spec in inputs)
-            raise ValueError(f"`pad_values` must be of inputs: {names}. Received: {', '.join(unknown)}.")
+            raise ArgValueError("pad_values", f"must be of inputs: {names}. Received: {', '.join(unknown)}.")
         rule = replace(rule, columns=matched, batch_size=fixed_size(inputs) or rule.batch_size)
         return cls(inputs, rule, layouts or {}, tuple(labels))
 

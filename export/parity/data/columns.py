@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.display import did_you_mean
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.tolerance import is_float
@@ -25,7 +26,7 @@ def match_columns(
     unknown = sorted(set(given) - {spec.name for spec in inputs})
     if unknown:
         names = ", ".join(spec.name for spec in inputs)
-        raise ValueError(f"`columns` must be of inputs: {names}. Received: {', '.join(unknown)}.")
+        raise ArgValueError("columns", f"must be of inputs: {names}. Received: {', '.join(unknown)}.")
     matched: dict[str, str | Sequence[str]] = {}
     for spec in inputs:
         wanted = given.get(spec.name) or _columns_of(spec, columns, is_only=len(inputs) == 1)
@@ -85,9 +86,9 @@ def check_pad(spec: TensorInfo, value: object) -> None:
                 cast = given.astype(dtype)
             is_held = bool(np.isfinite(cast) if is_float(dtype) else cast == given)
     if not is_held:
-        raise ValueError(
-            f"`pad_values` must be values that the inputs hold: {spec.name!r} is {spec.dtype}. "
-            f"Received: {spec.name}={value!r:.80}."
+        raise ArgValueError(
+            "pad_values",
+            f"must be values that the inputs hold: {spec.name!r} is {spec.dtype}. Received: {spec.name}={value!r:.80}.",
         )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from keras_pe.argument_errors import ArgTypeError
 from keras_pe.export.errors import first_line
 from keras_pe.export.parity.data.array_files import open_mapping
 from keras_pe.export.parity.data.source import DataError, DataSource
@@ -35,10 +36,11 @@ def open_source(data: Any) -> DataSource:
         source: DataSource | None = connectors[package].load()(data) if package in connectors else None
         if source is not None:
             return source
-    raise TypeError(
-        "`data` must be a path, a mapping of names to arrays, or a data set of a package with a connector: "
+    raise ArgTypeError(
+        "data",
+        "must be a path, a mapping of names to arrays, or a data set of a package with a connector: "
         f"{', '.join(sorted(name for name in connectors if not name.startswith('.')))}. "
-        f"Received: {type(data).__name__}."
+        f"Received: {type(data).__name__}.",
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.read_artifact import hash_artifacts
 from keras_pe.export.comparison.references.opening import Source
@@ -181,7 +182,7 @@ def _split_workers(workers: int | Executor | None) -> tuple[Executor | None, int
     if isinstance(workers, Executor):
         return workers, 0
     if workers is not None and not (isinstance(workers, Integral) and workers >= 0):
-        raise ValueError(f"`workers` must be an executor, or at least 0. Received: workers={workers!r}.")
+        raise ArgValueError("workers", f"must be an executor, or at least 0. Received: workers={workers!r}.")
     return None, _processors() if workers is None else int(workers)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.comparison.references.opening import is_path
 from keras_pe.export.model.border import Border
@@ -68,12 +69,13 @@ class ParityBatch:
         """
         check_seconds(timeout, DIAGNOSIS_SECONDS)
         if not is_path(artifact):
-            raise TypeError(f"`artifact` must be a path, or the result of an export. Received: {artifact!r}.")
+            raise ArgTypeError("artifact", f"must be a path, or the result of an export. Received: {artifact!r}.")
         reference, targets = open_model_file(model), open_artifacts(artifact, runtime).targets[:1]
         if not targets:
-            raise ValueError(
-                "`artifact` must have a format that a chosen and installed runtime accepts. "
-                f"Received: artifact={str(artifact)!r}, runtime={runtime!r}."
+            raise ArgValueError(
+                "artifact",
+                "must have a format that a chosen and installed runtime accepts. "
+                f"Received: artifact={str(artifact)!r}, runtime={runtime!r}.",
             )
         self._job = partial(
             Job,

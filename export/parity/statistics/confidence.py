@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from keras_pe.argument_errors import ArgValueError
+
 
 def upper_bound(events: int, trials: int, confidence: float = 0.95) -> float:
     """Returns the rate that the true one is below, with this confidence: Clopper and Pearson's one-sided bound.
@@ -25,9 +27,9 @@ def upper_bound(events: int, trials: int, confidence: float = 0.95) -> float:
         binomial", Biometrika 26 (1934), 404-413.
     """
     if not 0 <= events <= trials:
-        raise ValueError(f"`events` must be from 0 to `trials`. Received: events={events}, trials={trials}.")
+        raise ArgValueError("events", f"must be from 0 to `trials`. Received: events={events}, trials={trials}.")
     if not 0 < confidence < 1:
-        raise ValueError(f"`confidence` must be between 0 and 1. Received: confidence={confidence}.")
+        raise ArgValueError("confidence", f"must be between 0 and 1. Received: confidence={confidence}.")
     if events == trials:
         return 1.0
     if events == 0:

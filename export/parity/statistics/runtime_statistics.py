@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, ClassVar, Self
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.display import Shown
 from keras_pe.export.parity.npz_archive import read_archive, write_archive
 from keras_pe.export.parity.statistics.histogram import Histogram
@@ -238,4 +239,4 @@ class RuntimeStatistics(Shown):
             plain["worst"] = tuple(WorstRow(**{**row, "severity": Severity(row["severity"])}) for row in plain["worst"])
             return cls(**plain)
         except Exception as error:  # whatever an archive of something else makes of it
-            raise ValueError(f"`content` must be whole statistics. Received: {error}.") from error
+            raise ArgValueError("content", f"must be whole statistics. Received: {error}.") from error

@@ -7,6 +7,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecu
 from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.errors import ProcessDiedError
 from keras_pe.export.parity.plugins import EXECUTORS, entry_points_of
 from keras_pe.export.processes.process import Child
@@ -126,6 +127,6 @@ def cluster_executor(address: str) -> AbstractContextManager[Executor]:
     scheme, found, place = address.partition("://")
     if not found or scheme not in connectors:
         known = ", ".join(f"{name}://HOST:PORT" for name in sorted(connectors))
-        raise ValueError(f"`cluster` must be one of {known}. Received: {address!r}.")
+        raise ArgValueError("cluster", f"must be one of {known}. Received: {address!r}.")
     executor: AbstractContextManager[Executor] = connectors[scheme].load()(place)
     return executor

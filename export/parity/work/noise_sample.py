@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.comparison.declared_shapes import Declarations
 from keras_pe.export.comparison.name_matching import match_inputs, match_outputs, runner_names
 from keras_pe.export.comparison.output_decisions import Decision, infer_decision, parse_decision
@@ -166,7 +167,7 @@ def _rules(
     accepted.check_outputs(names)
     unknown = sorted(set(decisions) - set(names))
     if unknown:
-        raise ValueError(f"`decisions` must be of outputs: {', '.join(names)}. Received: {', '.join(unknown)}.")
+        raise ArgValueError("decisions", f"must be of outputs: {', '.join(names)}. Received: {', '.join(unknown)}.")
     rules: dict[str, OutputRule] = {}
     has_floor = False
     for name in names:
@@ -178,9 +179,10 @@ def _rules(
             continue
         decision = parse_decision(decisions[name]) if name in decisions else _infer(outputs)
         if decision is not None and not decision.decides(outputs[0]):
-            raise ValueError(
-                f"`decisions` must choose among more values than it returns. Received: {name!r} by {decision}, where a "
-                f"row has the shape {outputs[0].shape[1:]}."
+            raise ArgValueError(
+                "decisions",
+                f"must choose among more values than it returns. Received: {name!r} by {decision}, where a "
+                f"row has the shape {outputs[0].shape[1:]}.",
             )
         floors = [noise_floor(each.expected[name], each.truth[name]) for each in sample if name in each.truth]
         has_floor = has_floor or bool(floors)
@@ -221,15 +223,17 @@ def _labels(job: Job, decisions: Mapping[str, Decision | None]) -> Mapping[str, 
     if isinstance(given, str):
         if len(deciding) == 1:
             return {deciding[0]: given}
-        raise ValueError(
-            "`labels` must name their output unless exactly one output decides. "
+        raise ArgValueError(
+            "labels",
+            "must name their output unless exactly one output decides. "
             f"Received: labels={given!r}, where {', '.join(deciding) or 'no output'} decides. "
-            "Set how an output decides with `decisions`."
+            "Set how an output decides with `decisions`.",
         )
     if others := sorted(set(given) - set(deciding)):
-        raise ValueError(
-            f"`labels` must be of outputs that decide: {', '.join(deciding) or 'there is none'}. "
-            f"Received: {', '.join(others)}. Set how an output decides with `decisions`."
+        raise ArgValueError(
+            "labels",
+            f"must be of outputs that decide: {', '.join(deciding) or 'there is none'}. "
+            f"Received: {', '.join(others)}. Set how an output decides with `decisions`.",
         )
     return given
 

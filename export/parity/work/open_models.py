@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.read_artifact import hash_files
 from keras_pe.export.comparison.references.opening import Source, is_path, locate, locate_artifacts
@@ -61,9 +62,10 @@ def _save(model: Any, path: Path) -> None:
     except OSError:
         raise
     except Exception as error:  # the configuration of a layer may raise any error
-        raise ValueError(
-            f"`model` must be one that Keras can save, for the processes that load it. Received: {model.name!r}, which "
-            f"it cannot ({first_line(error)}). Or run the check in this process: workers=0."
+        raise ArgValueError(
+            "model",
+            f"must be one that Keras can save, for the processes that load it. Received: {model.name!r}, which "
+            f"it cannot ({first_line(error)}). Or run the check in this process: workers=0.",
         ) from error
 
 
@@ -100,7 +102,7 @@ def open_artifacts(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeCho
     if runtimes is None:  # one session of ONNX Runtime for all rows; only a sweep compares levels of optimization
         chosen = tuple(spec for spec in chosen if spec.name == spec.family or spec.name == "onnxruntime[all]")
     if not located:
-        raise ValueError("`artifacts` must have at least one. Received: none.")
+        raise ArgValueError("artifacts", "must have at least one. Received: none.")
     if any(format == Format.ONNX for format, _ in located):
         require("check_dataset", "onnx")
     jobs = [(spec, path) for format, path in located for spec in chosen if spec.format == format]
@@ -138,7 +140,7 @@ def open_model_file(model: Source) -> OpenedModel:
         allows_code = "keras" in sys.modules and loads_python_code()
         return OpenedModel(path, key, registering_modules(path), allows_code)
     if format == "stored":
-        raise ValueError(f"`model` must be a .keras or .h5 file, or an artifact. Received: {path}.")
+        raise ArgValueError("model", f"must be a .keras or .h5 file, or an artifact. Received: {path}.")
     return OpenedModel(path, _hash_artifact(path))
 
 
@@ -154,14 +156,14 @@ def _hash_keras_file(path: Path) -> str:
             entries = [entry for entry in file.infolist() if entry.filename != "metadata.json"]
             return fingerprint(sorted([entry.filename, entry.CRC, entry.file_size] for entry in entries))
     except Exception as error:  # a damaged file may raise any error
-        raise ValueError(f"`model` must be a whole .keras file. Received: {path} ({error}).") from error
+        raise ArgValueError("model", f"must be a whole .keras file. Received: {path} ({error}).") from error
 
 
 def _hash_model(model: Any) -> str:
     import keras
 
     if not isinstance(model, keras.Model):
-        raise TypeError(f"`model` must be a keras.Model, a path or an artifact. Received: {type(model).__name__}.")
+        raise ArgTypeError("model", f"must be a keras.Model, a path or an artifact. Received: {type(model).__name__}.")
     digest = hashlib.sha256()
     try:
         digest.update(json.dumps(keras.saving.serialize_keras_object(model), sort_keys=True, default=str).encode())

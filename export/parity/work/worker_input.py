@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.comparison.declared_shapes import Declarations
 from keras_pe.export.comparison.output_decisions import Decision, parse_decision
 from keras_pe.export.comparison.tolerance import Law, accepting
@@ -52,7 +53,7 @@ class Acceptance:
         for given in self.decisions.values():
             parse_decision(given)
         if self.stop_after is not None and not (isinstance(self.stop_after, Integral) and self.stop_after >= 1):
-            raise ValueError(f"`stop_after` must be at least 1 row. Received: stop_after={self.stop_after!r}.")
+            raise ArgValueError("stop_after", f"must be at least 1 row. Received: stop_after={self.stop_after!r}.")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.interface import Interface, known_interface
 from keras_pe.export.comparison.references.opening import is_path, open_reference
@@ -196,8 +197,8 @@ def _shared_interface(job: Job, model: Any) -> Interface | None:
     interfaces = {known_interface(target.path, job.border, model): target.path for target in job.targets}
     if len(interfaces) > 1:
         named = ", ".join(map(str, interfaces.values()))
-        raise ValueError(
-            f"`artifacts` must have one border and fix the same sizes. Received: {named}. Check them one by one."
+        raise ArgValueError(
+            "artifacts", f"must have one border and fix the same sizes. Received: {named}. Check them one by one."
         )
     return next(iter(interfaces), None)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.signal.formula import Float64Array
 
 # Noise averages out over this number of values, and more values add nothing.
@@ -35,22 +36,24 @@ class CheckedTable:
     def __init__(self, table: npt.ArrayLike) -> None:
         given = np.asarray(table)
         if given.dtype.kind not in "iuf" and given.dtype.name != "bfloat16":
-            raise TypeError(f"`table` must hold real numbers. Received: an array of dtype {given.dtype}.")
+            raise ArgTypeError("table", f"must hold real numbers. Received: an array of dtype {given.dtype}.")
         self._rows = as_matrix(given)
         least, most = (
             self.range_of(axis=1) if self._rows.ndim == 2 and self._rows.shape[1] > 1 else [np.array([np.nan])] * 2
         )
         if not np.isfinite([least, most]).all():
-            raise ValueError(
-                "`table` must be (length, channels) with at least 2 channels, and finite. "
-                f"Received: an array of shape {given.shape}."
+            raise ArgValueError(
+                "table",
+                "must be (length, channels) with at least 2 channels, and finite. "
+                f"Received: an array of shape {given.shape}.",
             )
         self._index = np.flatnonzero((least != 0) | (most != 0))
         self.channels = self._rows.shape[1]
         if len(self._index) < 4:
-            raise ValueError(
-                "`table` must have at least 4 rows that are not zero: fewer fit too many conventions. "
-                f"Received: {len(self._index)} such rows."
+            raise ArgValueError(
+                "table",
+                "must have at least 4 rows that are not zero: fewer fit too many conventions. "
+                f"Received: {len(self._index)} such rows.",
             )
 
     def __len__(self) -> int:

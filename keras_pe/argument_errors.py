@@ -1,0 +1,27 @@
+"""The errors for invalid arguments, which have the name of the argument as a field."""
+
+
+class _ArgError(Exception):
+    """An invalid argument.
+
+    Attributes:
+        argument: The name of the argument. None if Keras has raised the error again, which keeps the message alone.
+    """
+
+    def __init__(self, argument: str, text: str = "") -> None:
+        """Makes the error.
+
+        Args:
+            argument: The name of the argument, with which the message begins. Without `text` it is the whole message.
+            text: The rest of the message: the rule, the received value, and a way out.
+        """
+        super().__init__(f"`{argument}` {text}" if text else argument)
+        self.argument = argument if text else None
+
+
+class ArgValueError(_ArgError, ValueError):
+    """An argument has an invalid value."""
+
+
+class ArgTypeError(_ArgError, TypeError):
+    """An argument has an invalid type."""
