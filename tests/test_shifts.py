@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from keras_pe import shift_matrix, timing_signal
 from keras_pe.signal.layouts import Layout
+from tests.raised import about
 
 POSITIONS = np.concatenate([np.arange(64), [255, 256, 1000], -np.arange(1, 9)])
 
@@ -58,11 +59,11 @@ def test_a_sine_without_its_cosine_is_refused() -> None:
 
 @pytest.mark.parametrize("offset", ["1", None, True, [1]])
 def test_an_offset_that_is_no_number_is_refused(offset: object) -> None:
-    with pytest.raises(TypeError, match="`offset` must be a number"):
+    with pytest.raises(TypeError, check=about("offset")):
         shift_matrix(offset, 4)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("offset", [np.nan, np.inf])
 def test_an_infinite_offset_is_refused(offset: float) -> None:
-    with pytest.raises(ValueError, match="`offset` must be finite"):
+    with pytest.raises(ValueError, check=about("offset")):
         shift_matrix(offset, 4)

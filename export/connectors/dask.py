@@ -4,8 +4,6 @@ import contextlib
 from collections.abc import Iterator
 from concurrent.futures import Executor
 
-from keras_pe.argument_errors import ArgValueError
-
 
 @contextlib.contextmanager
 def dask_executor(place: str) -> Iterator[Executor]:
@@ -20,7 +18,7 @@ def dask_executor(place: str) -> Iterator[Executor]:
         OSError: If nobody answers there.
     """
     if not place:
-        raise ArgValueError("cluster", "must be dask://HOST:PORT, where a scheduler runs. Received: no place.")
+        raise ValueError("`cluster` must be dask://HOST:PORT, where a scheduler runs. Received: no place.")
     try:
         from distributed import Client
     except ImportError as error:

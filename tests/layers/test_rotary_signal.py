@@ -9,6 +9,7 @@ from keras import ops
 from keras_pe import RotaryPositionEncoding, rope_timescales
 from tests.layers.configurations import run
 from tests.layers.test_rotary_position_encoding import EXACT, LAYOUTS, exact, heads
+from tests.raised import about
 
 SCALES = [1.0, 3.5, 20.0, np.inf, 2.0, 7.0, 900.0, 1e5]
 LONGROPE = {
@@ -147,7 +148,7 @@ def test_an_axis_of_each_pair_must_be_a_list(axis_of_pair: Any) -> None:
     if axis_of_pair is None:
         assert RotaryPositionEncoding(axis_of_pair=None).axis_of_pair is None
         return
-    with pytest.raises(TypeError, match="`axis_of_pair` must be a list"):
+    with pytest.raises(TypeError, check=about("axis_of_pair")):
         RotaryPositionEncoding(axis_of_pair=axis_of_pair)
 
 

@@ -6,6 +6,7 @@ import pytest
 from keras_pe import timing_signal
 from keras_pe.signal.formula import geometric_timescales
 from tests import golden
+from tests.raised import about
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_wrong_arguments_are_named_with_their_rule(arguments: dict, error: type[
 
 @pytest.mark.parametrize(("positions", "error"), [(["a"], TypeError), ([True], TypeError), ([np.nan], ValueError)])
 def test_positions_that_are_no_finite_numbers_are_refused(positions: list, error: type[Exception]) -> None:
-    with pytest.raises(error, match="`positions` must be"):
+    with pytest.raises(error, check=about("positions")):
         timing_signal(positions, 4)
 
 

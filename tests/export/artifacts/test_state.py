@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.artifacts.state import State, initial_value, states_from_json, states_to_json
+from tests.raised import about
 
 
 def test_a_record_of_states_returns_their_first_values_for_a_batch() -> None:
@@ -26,7 +27,7 @@ def test_different_first_rows_belong_to_their_own_batch_alone() -> None:
     rows = np.array([[1.0], [2.0]], "float32")
     state = State("x", "x_out", ("batch", 1), "float32", initial_value(rows, True))
     np.testing.assert_array_equal(state.start(2), rows)
-    with pytest.raises(ValueError, match="`batch` must be 2"):
+    with pytest.raises(ValueError, check=about("batch")):
         state.start(3)
     with pytest.raises(ValueError, match="cannot be read"):
         states_from_json('[{"input": 1}]')

@@ -16,6 +16,7 @@ import tensorflow as tf
 import keras_pe
 from keras_pe.export import ExportError, export_onnx
 from tests.export.counting import Counting
+from tests.raised import about
 
 RNG = np.random.default_rng(0)
 
@@ -205,6 +206,7 @@ def test_two_exports_are_the_same_bytes(tmp_path: Path, artifact: Any) -> None:
 _EXPORT = """
 import sys, keras, keras_pe
 from keras_pe.export import export_onnx
+from tests.raised import about
 export_onnx(keras.saving.load_model(sys.argv[1]), sys.argv[2])
 """
 
@@ -220,7 +222,7 @@ def test_two_processes_write_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("opset", [14, 26])
 def test_an_opset_that_is_not_offered_is_refused(tmp_path: Path, opset: int) -> None:
-    with pytest.raises(ValueError, match="`opset_version` must be a whole number from 15 to 25"):
+    with pytest.raises(ValueError, check=about("opset_version")):
         export_onnx(sequential(keras.layers.Dense(1)), tmp_path / "m.onnx", opset_version=opset)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from keras_pe.export import ParityBatch, check_dataset
 from tests.cli.test_check_data import write_model
+from tests.raised import about
 
 
 def unloadable(path: Path) -> Path:
@@ -29,7 +30,7 @@ def test_every_row_of_an_artifact_that_does_not_load_fails(tmp_path: Path) -> No
 
 def test_neither_of_two_artifacts_is_passed_over(tmp_path: Path) -> None:
     model, other = (write_model(tmp_path / name, None) for name in ("model.onnx", "other.onnx"))
-    with pytest.raises(TypeError, match="`artifact` must be"):
+    with pytest.raises(TypeError, check=about("artifact")):
         ParityBatch(model, [model, other])  # type: ignore[arg-type]
 
 
