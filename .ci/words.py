@@ -1,6 +1,6 @@
-"""Reports sentences and names that are hard to read, except in the paths of `OPEN`. CONTRIBUTING.md states the rules.
+"""Reports sentences and names that are hard to read. CONTRIBUTING.md states the rules.
 
-Usage: python .ci/words.py [--all] [PATH...]    exit code 1 if it reports anything
+Usage: python .ci/words.py [PATH...]    exit code 1 if it reports anything
 """
 
 import ast
@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 
 ROOT = Path(__file__).parent.parent
-# Paths that still have places to rewrite; the list only shrinks. `--all` reports these too.
-OPEN = ("export/errors.py",)
 RENDERED = ("docs/gallery.md", "docs/benchmarks.md")  # printed by programs
 MOST_WORDS = 25
 LEAST_WORDS = 5  # the shortest message
@@ -115,11 +113,10 @@ def is_within(name: str, paths: Iterable[str]) -> bool:
 
 def main() -> None:
     """Prints the faults of the tracked files, or of those in the given paths."""
-    paths = [each for each in sys.argv[1:] if each != "--all"] or ["."]
-    left_out = RENDERED if "--all" in sys.argv else RENDERED + OPEN
+    paths = sys.argv[1:] or ["."]
     count = 0
     for name in subprocess.check_output(["git", "ls-files", "*.py", "*.md"], cwd=ROOT, text=True).split():
-        if (ROOT / name).is_file() and is_within(name, paths) and not is_within(name, left_out):
+        if (ROOT / name).is_file() and is_within(name, paths) and not is_within(name, RENDERED):
             text = (ROOT / name).read_text("utf-8")
             prose = FENCE.sub(lambda found: "\n" * found[0].count("\n"), text)
             for line, fault in python_faults(ROOT / name) if name.endswith(".py") else sentence_faults(prose, 1):

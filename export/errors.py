@@ -190,7 +190,7 @@ def check_whole(argument: str, given: object, least: int, most: int | None = Non
         raise ArgValueError(argument, f"must be {rule}. Received: {argument}={given!r}.")
 
 
-def joined(sentences: Iterable[str]) -> str:
+def join_sentences(sentences: Iterable[str]) -> str:
     """Returns distinct sentences as one text. The first keeps its case, since the text follows a colon."""
     first, *others = dict.fromkeys(sentences)
     return " ".join([first, *(sentence[0].upper() + sentence[1:] for sentence in others)])
@@ -220,7 +220,7 @@ def first_line(error: BaseException | None) -> str:
     return f"memory ran out ({line})" if is_out_of_memory(error) else line
 
 
-def typed(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """Returns the type and the message of an error, like the last line of a traceback."""
     said = _text(error)
     named = f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -13,7 +13,7 @@ from keras_pe.export.artifacts.litert_file import METADATA
 from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.artifacts.target_layers import TARGET_KEY, target_to_json
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.errors import RuntimeFailedError, UnsupportedError, joined
+from keras_pe.export.errors import RuntimeFailedError, UnsupportedError, join_sentences
 from keras_pe.export.formats.litert_devices import device_notes, refuse_operators, target_layers
 from keras_pe.export.formats.litert_rewrites import rewritten
 from keras_pe.export.formats.litert_targets import DATE, TARGETS
@@ -122,7 +122,7 @@ def _name_culprits(view: GraphView, name: str, said: str) -> UnsupportedError:
     found = list(dict.fromkeys(_CULPRIT.findall(said)))
     sentences = [f"operator {kind!r} of {view.place(path)} has no LiteRT form." for kind, path in found]
     sentences += dict.fromkeys(map(_way_around, (kind for kind, _ in found)))
-    reason = joined(sentences or [f"the conversion failed: {said.strip().splitlines()[0]}."])
+    reason = join_sentences(sentences or [f"the conversion failed: {said.strip().splitlines()[0]}."])
     path, kind = found[0] if found else ("", None)
     return UnsupportedError(Format.LITERT, name, reason, layer=view.layer(path), operator=kind)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.litert_operators import Operator, Tensor
 from keras_pe.export.artifacts.target_layers import TargetLayer
-from keras_pe.export.errors import UnsupportedError, joined
+from keras_pe.export.errors import UnsupportedError, join_sentences
 from keras_pe.export.formats.litert_targets import INTEGERS, MOST_AXES, RULES, Target
 from keras_pe.export.graph.graph_queries import GraphView
 
@@ -110,7 +110,7 @@ def refuse_operators(operators: Sequence[Operator], target: Target, view: GraphV
     raise UnsupportedError(
         Format.LITERT,
         model,
-        joined([*distinct[:_SHOWN], *more, "Export without `target` for the CPU."]),
+        join_sentences([*distinct[:_SHOWN], *more, "Export without `target` for the CPU."]),
         layer=view.layer(first.path),
         operator=first.kind,
         layers=target_layers(operators, target, view),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import Format
-from keras_pe.export.errors import UnsupportedError, first_line, joined, typed
+from keras_pe.export.errors import UnsupportedError, describe, first_line, join_sentences
 from keras_pe.export.graph.trace_function import Trace
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.onnx.tf2onnx_repairs import Handlers, repaired
@@ -142,7 +142,7 @@ def _find_failed_operator(error: BaseException) -> Failure | None:
         value = waiting.popleft()
         if isinstance(value, tf.Operation | Node) and value.name not in seen:
             if "/" in value.name:
-                return Failure(value.name, value.type, typed(error), is_mistake=True)
+                return Failure(value.name, value.type, describe(error), is_mistake=True)
             seen.add(value.name)
             waiting.extendleft(reversed(getattr(value, "inputs", ())))
     return None
@@ -150,7 +150,7 @@ def _find_failed_operator(error: BaseException) -> Failure | None:
 
 def _failure_of_graph(error: BaseException) -> Failure:
     """Returns a failure without a known operator."""
-    return Failure("", "", typed(error), is_mistake=True)
+    return Failure("", "", describe(error), is_mistake=True)
 
 
 @contextlib.contextmanager
@@ -212,7 +212,7 @@ def unsupported_error(failures: Sequence[Failure], trace: Trace, model: Any) -> 
         sentences += filter(None, [_WAYS_OUT.get(op_type) or (COMPLEX if is_complex else None)])
     path, op_type = places[0]
     return UnsupportedError(
-        Format.ONNX, model.name, joined(sentences), layer=trace.view.layer(path), operator=op_type or None
+        Format.ONNX, model.name, join_sentences(sentences), layer=trace.view.layer(path), operator=op_type or None
     )
 
 

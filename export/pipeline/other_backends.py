@@ -16,7 +16,14 @@ from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.sweep import numbers
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.errors import DisagreementError, ProcessDiedError, UnsupportedError, first_line, sentence, typed
+from keras_pe.export.errors import (
+    DisagreementError,
+    ProcessDiedError,
+    UnsupportedError,
+    describe,
+    first_line,
+    sentence,
+)
 from keras_pe.export.model.saved_file import local_layer, registering_modules, why_not_loaded
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import all_layers, python_code_allowed
@@ -129,7 +136,9 @@ def _load_saved(request: Request, modules: Sequence[str]) -> Any:
         try:
             importlib.import_module(module)
         except (Exception, SystemExit) as error:  # a module may raise anything, or call `sys.exit`
-            raise ValueError(f"its module {module!r} cannot be imported there ({typed(error)}). {_WAY_OUT}") from error
+            raise ValueError(
+                f"its module {module!r} cannot be imported there ({describe(error)}). {_WAY_OUT}"
+            ) from error
     with python_code_allowed():  # the code is the caller's own, and has already run in the caller's process
         try:
             return request.load_model_file()

@@ -11,7 +11,7 @@ import threading
 from typing import Any, BinaryIO
 
 from keras_pe.export.dependencies import lasting_imports
-from keras_pe.export.errors import ForeignExitError, UnreadRequestError, typed
+from keras_pe.export.errors import ForeignExitError, UnreadRequestError, describe
 from keras_pe.export.processes.descendants import end_marked, own_mark
 
 _answers: list[BinaryIO] = []  # pipe for the answers of a serving process
@@ -49,7 +49,7 @@ def _answer(target: Any) -> bool:
     except EOFError:
         raise
     except BaseException as error:  # such as a function of a module that is not known here; the rest of it is unread
-        _send("error", UnreadRequestError(typed(error)))
+        _send("error", UnreadRequestError(describe(error)))
         return False
     try:
         status, value = "ok", getattr(target, method)(*arguments)
@@ -67,11 +67,11 @@ def _send(status: str, value: Any) -> None:
 def _portable(error: BaseException) -> Exception:
     """Returns an error that can be sent and that does not end the caller: itself, or one with the same message."""
     if not isinstance(error, Exception):
-        return ForeignExitError(f"code that was called tried to end the process ({typed(error)})")
+        return ForeignExitError(f"code that was called tried to end the process ({describe(error)})")
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
-        return RuntimeError(typed(error))
+        return RuntimeError(describe(error))
     return error
 
 

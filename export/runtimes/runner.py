@@ -24,7 +24,7 @@ from keras_pe.export.errors import (
     RuntimeHungError,
     RuntimeRefusedError,
     UnreadRequestError,
-    typed,
+    describe,
 )
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.processes.process import Child, Closing
@@ -346,7 +346,7 @@ def _as_refusal(function: Callable[[], Any]) -> Any:
     except RuntimeFailedError:  # in the words of the runtime that it drives
         raise
     except Exception as error:
-        raise RuntimeRefusedError(typed(error)) from error
+        raise RuntimeRefusedError(describe(error)) from error
 
 
 class InProcessRunner(Runner):
@@ -449,7 +449,7 @@ class Worker(Runner):
         except UnreadRequestError as error:  # an option that is not known there
             raise RuntimeRefusedError(str(error)) from error
         except (pickle.PicklingError, AttributeError, TypeError, ForeignExitError) as error:  # or cannot be sent
-            raise RuntimeRefusedError(typed(error)) from error
+            raise RuntimeRefusedError(describe(error)) from error
 
     def _opening(self, path: Path | None) -> Sequence[Any]:
         return (str(path),)

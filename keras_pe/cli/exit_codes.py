@@ -70,7 +70,7 @@ class Command(click.Command):
     """
 
     def invoke(self, context: click.Context) -> Any:
-        from keras_pe.export.errors import is_out_of_memory, sentence, typed
+        from keras_pe.export.errors import describe, is_out_of_memory, sentence
         from keras_pe.export.processes.foreign_code import exiting_with
 
         interrupt = Interrupt()
@@ -84,7 +84,7 @@ class Command(click.Command):
             if isinstance(error, click.ClickException) and error.exit_code:
                 raise
             if is_out_of_memory(error):
-                raise CouldNotBeTriedError(f"The command could not be tried: {sentence(typed(error))}") from error
+                raise CouldNotBeTriedError(f"The command could not be tried: {sentence(describe(error))}") from error
             traceback.print_exc()
             if not isinstance(error, Exception):
                 click.echo(f"Error: code that was called raised {type(error).__name__}.", err=True)

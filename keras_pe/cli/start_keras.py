@@ -16,7 +16,7 @@ from pathlib import Path
 from keras_pe.cli.exit_codes import CouldNotBeTriedError, tried
 from keras_pe.cli.standard_streams import at_interrupt, ending
 from keras_pe.export.dependencies import lasting_imports
-from keras_pe.export.errors import is_out_of_memory, sentence, typed
+from keras_pe.export.errors import describe, is_out_of_memory, sentence
 
 _NEEDED = 2**28  # bytes: less than Keras takes
 _UNUSED = ("IPython", "matplotlib", "pandas")  # Keras imports them if they are there: a fifth of its import
@@ -52,7 +52,7 @@ def prepare_keras(modules: Sequence[str], unsafe: bool) -> None:
         try:
             importlib.import_module(name)
         except (Exception, SystemExit) as error:  # whatever a module raises
-            raise CouldNotBeTriedError(f"--import {name} failed: {typed(error)}") from error
+            raise CouldNotBeTriedError(f"--import {name} failed: {describe(error)}") from error
 
 
 def start_keras() -> None:
@@ -83,7 +83,7 @@ def start_keras() -> None:
                 raise ImportError(f"Keras could not be started: memory ran out ({error or 'MemoryError'}).") from error
             if isinstance(error, ImportError):
                 raise
-            raise ImportError(f"Keras could not be started: {sentence(typed(error))}") from error
+            raise ImportError(f"Keras could not be started: {sentence(describe(error))}") from error
         finally:
             os.dup2(terminal, 2)
             os.close(terminal)

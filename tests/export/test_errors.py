@@ -22,7 +22,7 @@ from keras_pe.export import (
     model_signature,
 )
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.errors import first_line, is_out_of_memory, typed
+from keras_pe.export.errors import describe, first_line, is_out_of_memory
 from keras_pe.export.pipeline.smoke_test import check_agreement
 
 
@@ -98,7 +98,7 @@ def test_other_numbers_are_told_from_no_form() -> None:
 def test_memory_that_ran_out_is_called_that(error: Exception) -> None:
     assert is_out_of_memory(error)
     assert first_line(error).startswith("memory ran out (")
-    assert typed(error).startswith("memory ran out (")
+    assert describe(error).startswith("memory ran out (")
     caught = ValueError("no sizes were found")
     caught.__cause__ = error
     assert is_out_of_memory(caught)
@@ -107,4 +107,4 @@ def test_memory_that_ran_out_is_called_that(error: Exception) -> None:
 @pytest.mark.parametrize("error", [ValueError("rows"), OSError(errno.ENOSPC, "No space left"), KeyError("out")])
 def test_other_errors_are_not(error: Exception) -> None:
     assert not is_out_of_memory(error)
-    assert "memory" not in first_line(error) + typed(error)
+    assert "memory" not in first_line(error) + describe(error)

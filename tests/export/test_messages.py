@@ -3,11 +3,11 @@
 import keras
 import pytest
 
-from keras_pe.export.errors import first_line, joined, sentence
+from keras_pe.export.errors import first_line, join_sentences, sentence
 
 
 def test_each_reason_is_said_once_and_begins_as_a_sentence_but_for_the_first() -> None:
-    reasons = joined(["operator 'A' has no form.", "operator 'B' has no form.", "operator 'A' has no form."])
+    reasons = join_sentences(["operator 'A' has no form.", "operator 'B' has no form.", "operator 'A' has no form."])
     assert reasons == "operator 'A' has no form. Operator 'B' has no form."
 
 

@@ -20,9 +20,9 @@ from keras_pe.export.comparison.references.opening import is_path, open_referenc
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import (
     RuntimeFailedError,
+    describe,
     first_line,
     sentence,
-    typed,
 )
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, MissingCodeError, load_model, why_not_loaded
 from keras_pe.export.model.watch.keras_internals import python_code_allowed
@@ -229,4 +229,4 @@ def _import(module: str) -> None:
     try:
         importlib.import_module(module)
     except (Exception, SystemExit) as error:  # a module may raise any error on import
-        raise MissingCodeError(f"the subprocess cannot import its module {module!r}: {typed(error)}") from None
+        raise MissingCodeError(f"the subprocess cannot import its module {module!r}: {describe(error)}") from None
