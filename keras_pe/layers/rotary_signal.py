@@ -16,7 +16,7 @@ from keras_pe.layers.base import check_count
 from keras_pe.layers.head_axes import HeadAxes
 from keras_pe.layers.positions import Positions
 from keras_pe.rotations.composed import Columns, Rotation, map_columns, split_columns
-from keras_pe.rotations.lookup import RowsOfPositions, Table
+from keras_pe.rotations.lookup import RowsOfPositions, Table, append_guard
 from keras_pe.rotations.pairs import interleave_columns
 from keras_pe.signal.formula import Float64Array
 from keras_pe.signal.layouts import RotaryLayout
@@ -234,7 +234,7 @@ class Growth(RowsOfPositions):
                 f"and {compute_dtype} ends there. Received: {max_length=}.",
             )
         offsets = np.arange(max_length) - max_length // 2
-        super().__init__(np.exp(np.multiply.outer(offsets, logarithms)).astype(dtype))
+        super().__init__(append_guard(np.exp(np.multiply.outer(offsets, logarithms)).astype(dtype)))
 
     def factors(
         self, turns: Rotation, given: OfAxis, head: HeadAxes, shape: tuple[Any, ...]

@@ -15,6 +15,7 @@ from keras_pe.rotations.static_values import count_up, is_eager, known_length, t
 from keras_pe.signal.formula import Float64Array, sines_and_cosines
 from keras_pe.signal.layouts import Layout, assemble
 
+_AT_ONCE = 256  # rows of a table to compute at once
 MOST_ROWS = 8_192  # most positions of a table: 16 MiB for 512 channels; more are composed
 
 
@@ -215,11 +216,15 @@ class TrainedRows:
 
 
 class RowsOfPositions:
-    """A row of numbers for each position from 0 on, `(length, columns)`."""
+    """A row of numbers for each position from 0 on.
 
-    def __init__(self, rows: npt.NDArray[Any]) -> None:
-        self._length = len(rows)
-        self._table, self._zeros = Table(append_guard(rows)), Table(np.zeros(len(rows), "int32"))
+    Args:
+        guarded: `(length + 1, columns)`. The last row is NaN, see `append_guard`.
+    """
+
+    def __init__(self, guarded: npt.NDArray[Any]) -> None:
+        self._length = len(guarded) - 1
+        self._table, self._zeros = Table(guarded), Table(np.zeros(self._length, "int32"))
 
     def range(self, length: Any, start: Any = None) -> Any:
         """Returns the rows at `start`, an integer scalar or None for 0, and on: `(length, columns)`."""
@@ -236,8 +241,12 @@ class TabulatedEncoding(RowsOfPositions):
     def __init__(
         self, timescales: Float64Array, channels: int, layout: Layout, start_index: int, dtype: str, max_length: int
     ) -> None:
-        positions = start_index + np.arange(max_length)
-        super().__init__(assemble(*sines_and_cosines(positions, timescales), channels, layout).astype(dtype))
+        guarded = np.full((max_length + 1, channels), np.nan, dtype)
+        for first in range(0, max_length, _AT_ONCE):  # float64 sines of the whole table take four times its memory
+            rows = guarded[first : min(first + _AT_ONCE, max_length)]
+            positions = start_index + np.arange(first, first + len(rows))
+            rows[...] = assemble(*sines_and_cosines(positions, timescales), channels, layout)
+        super().__init__(guarded)
 
     def rotations(self, length: Any, start: Any, positions: Any) -> Any:
         """Returns rows of sines and cosines at positions, or where there are none at `start`, 0 if it is None, and on.

@@ -1,6 +1,7 @@
 """Rows of tables: the numbers that are there, and an error or NaN where there are none."""
 
 import contextlib
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,17 @@ from keras import ops
 
 from keras_pe import SinusoidalPositionEncoding
 from keras_pe.rotations.composed import LIMIT, ComposedEncoding
-from keras_pe.rotations.lookup import RowsOfPositions, Table, TrainedRows, append_guard, rows_from, take
+from keras_pe.rotations.lookup import (
+    RowsOfPositions,
+    Table,
+    TabulatedEncoding,
+    TrainedRows,
+    append_guard,
+    rows_from,
+    take,
+)
+from keras_pe.signal.formula import geometric_timescales, sines_and_cosines
+from keras_pe.signal.layouts import assemble
 
 ROWS = np.arange(8, dtype="float32").reshape(4, 2)
 on_tensorflow = pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="how TensorFlow runs a graph")
@@ -19,7 +30,7 @@ on_tensorflow = pytest.mark.skipif(keras.config.backend() != "tensorflow", reaso
 
 @pytest.mark.parametrize(
     "look_up",
-    [RowsOfPositions(ROWS).at, lambda rows: TrainedRows(len(ROWS)).at(ops.convert_to_tensor(ROWS), rows)],
+    [RowsOfPositions(append_guard(ROWS)).at, lambda rows: TrainedRows(len(ROWS)).at(ops.convert_to_tensor(ROWS), rows)],
     ids=["fixed", "trained"],
 )
 def test_a_row_past_the_end_is_refused_or_not_a_number(look_up: Callable[[Any], Any]) -> None:
@@ -61,6 +72,19 @@ def test_xla_does_not_check_positions_and_returns_not_a_number(max_length: int |
     signal = compiled(np.zeros((1, 3, 8), "float32"), np.array([1, reach, -(2**24) - 1], "int32")).numpy()[0]
     assert np.isfinite(signal[0]).all()
     assert np.isnan(signal[1:]).all()
+
+
+def test_a_table_is_made_in_little_more_memory_than_it_takes_with_the_numbers_of_the_whole() -> None:
+    positions, timescales = 3 + np.arange(2_000), geometric_timescales(32)
+    tracemalloc.start()
+    try:
+        encoding = TabulatedEncoding(timescales, 65, "interleaved", 3, "float32", 2_000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    expected = assemble(*sines_and_cosines(positions, timescales), 65, "interleaved").astype("float32")
+    np.testing.assert_array_equal(ops.convert_to_numpy(encoding.at(ops.arange(2_000))), expected)
+    assert peak < 2 * expected.nbytes
 
 
 @on_tensorflow
