@@ -1,6 +1,7 @@
 """Edits of a subgraph of a LiteRT file: new tensors, constants and operators, by the numbers of tensors."""
 
 import copy
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -34,11 +35,19 @@ class Editor:
         code = self._model.operatorCodes[operator.opcodeIndex]
         return _kinds()[max(code.builtinCode, code.deprecatedBuiltinCode)]
 
+    def custom_name(self, operator: Any) -> str:
+        """Returns the name of a custom operator; an empty text for an operator of LiteRT."""
+        return (self._model.operatorCodes[operator.opcodeIndex].customCode or b"").decode()
+
     def shape(self, number: int) -> tuple[int, ...]:
         """Returns the shape of a tensor; -1 for an unknown size."""
         tensor = self._graph.tensors[number]
         declared = tensor.shape if tensor.shapeSignature is None else tensor.shapeSignature
         return () if declared is None else tuple(map(int, declared))
+
+    def size(self, number: int) -> int:
+        """Returns the number of values of a tensor."""
+        return math.prod(self.shape(number))
 
     def dtype(self, number: int) -> str:
         """Returns the element type of a tensor, such as "float32"."""
@@ -70,6 +79,12 @@ class Editor:
         tensor.name = (other.name or b"").partition(b";")[0] + f"/rewritten_{len(self._graph.tensors)}".encode()
         self._graph.tensors.append(tensor)
         return len(self._graph.tensors) - 1
+
+    def variable(self, like: int) -> int:
+        """Adds a variable with the shape and dtype of a tensor."""
+        number = self.tensor(self.shape(like), like)
+        self._graph.tensors[number].isVariable = True
+        return number
 
     def constant(self, values: Array, like: int) -> int:
         """Adds a constant. The name follows from another tensor."""

@@ -1,12 +1,15 @@
 """Operators of a LiteRT file in forms that GPUs, NPUs and microcontrollers take. All sizes must be known."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.formats.litert_axes import with_few_axes
-from keras_pe.export.formats.litert_editor import Array, Editor
+from keras_pe.export.formats.litert_editor import Editor
+from keras_pe.export.formats.litert_gathers import write_gather, write_gather_nd
+from keras_pe.export.formats.litert_lstm import write_lstm
 from keras_pe.export.formats.litert_numbers import limit_masks, narrow_indices
 from keras_pe.export.formats.litert_targets import MOST_AXES
 
@@ -66,88 +69,11 @@ def _broadcast(editor: Editor, operator: Any, output: int) -> bool:
     return True
 
 
-def _gather(editor: Editor, operator: Any, output: int) -> bool:
-    """Writes a GATHER by 1-D indices."""
-    source, indices = map(int, operator.inputs)
-    shape, rank = editor.shape(source), len(editor.shape(indices))
-    batches, axis = operator.builtinOptions.batchDims % (rank + 1), operator.builtinOptions.axis % len(shape)
-    if batches and axis != batches:
-        return False
-    if rank == 1 and not batches and editor.dtype(indices) == "int32":
-        return False
-    count = int(np.prod(shape[:batches]))
-    flat = _narrow(editor, indices)
-    if batches:
-        starts = np.arange(count, dtype=np.int32)[:, None] * np.int32(shape[axis])
-        flat = editor.reshape(flat, (count, _size(editor, indices) // count))
-        flat = _sum(editor, flat, starts)
-    flat = editor.reshape(flat, (_size(editor, indices),))
-    axis -= batches
-    rows = editor.reshape(source, (count * shape[batches], *shape[batches + 1 :])) if batches else source
-    _gather_rows(editor, rows, flat, axis, output)
-    return True
-
-
-def _gather_nd(editor: Editor, operator: Any, output: int) -> bool:
-    """Writes a GATHER of rows, whose numbers follow from the indices."""
-    source, indices = map(int, operator.inputs)
-    shape, depth = editor.shape(source), editor.shape(indices)[-1]
-    if not depth:
-        return False
-    steps = np.cumprod((1, *shape[depth - 1 : 0 : -1]))[::-1].astype(np.int32)
-    places = editor.reshape(_narrow(editor, indices), (_size(editor, indices) // depth, depth))
-    values = editor.values(places)
-    if values is not None:
-        flat = editor.constant((values * steps).sum(-1, dtype=np.int32), output)
-    else:
-        scaled = editor.tensor(editor.shape(places), places)
-        editor.add("MUL", [places, editor.constant(steps[None], output)], [scaled], "MulOptions")
-        flat = editor.tensor(editor.shape(places)[:1], places)
-        editor.add("SUM", [scaled, editor.integers([1], output)], [flat], "ReducerOptions", keepDims=False)
-    rows = editor.reshape(source, (int(np.prod(shape[:depth])), int(np.prod(shape[depth:]))))
-    _gather_rows(editor, rows, flat, 0, output)
-    return True
-
-
-def _gather_rows(editor: Editor, rows: int, places: int, axis: int, output: int) -> None:
-    shape = editor.shape(rows)
-    shape = (*shape[:axis], *editor.shape(places), *shape[axis + 1 :])
-    found = output if editor.shape(output) == shape else editor.tensor(shape, output)
-    editor.add("GATHER", [rows, places], [found], "GatherOptions", axis=axis)
-    if found != output:
-        editor.reshape(found, editor.shape(output), output)
-
-
-def _narrow(editor: Editor, indices: int) -> int:
-    """Returns indices as int32. Indices of a tensor of known shape fit."""
-    values = editor.values(indices)
-    if editor.dtype(indices) == "int32":
-        return indices
-    if values is not None:
-        return editor.constant(values.astype(np.int32), indices)
-    narrow = editor.tensor(editor.shape(indices), indices, "int32")
-    editor.add("CAST", [indices], [narrow])
-    return narrow
-
-
-def _sum(editor: Editor, number: int, addend: Array) -> int:
-    values = editor.values(number)
-    if values is not None:
-        return editor.constant(values + addend, number)
-    result = editor.tensor(editor.shape(number), number)
-    editor.add("ADD", [number, editor.constant(addend, number)], [result], "AddOptions")
-    return result
-
-
-def _size(editor: Editor, number: int) -> int:
-    return int(np.prod(editor.shape(number)))
-
-
 def _slice(editor: Editor, operator: Any, output: int) -> bool:
     """Writes a slice that keeps all axes and steps forwards, a reversal, and a reshape."""
     source, *places = map(int, operator.inputs)
     begin, end, steps = map(editor.values, places)
-    if begin is None or end is None or steps is None or not _size(editor, output):
+    if begin is None or end is None or steps is None or not editor.size(output):
         return False
     masks = [getattr(operator.builtinOptions, name) for name in _MASKS]
     is_plain = not any(masks[2:]) and (steps > 0).all()
@@ -209,6 +135,26 @@ def _cut(
     return cut + [range(size) for size in shape[len(cut) :]]
 
 
+def _running_sum(editor: Editor, operator: Any, output: int) -> bool:
+    """Writes a running sum of integers as sums with shifted copies, whose reach doubles."""
+    found, places = int(operator.inputs[0]), editor.values(int(operator.inputs[1]))
+    shape, options = editor.shape(output), operator.builtinOptions
+    if editor.dtype(output) != "int32" or places is None or options.exclusive or options.reverse:
+        return False
+    axis, rank, reach = int(places.ravel()[0]) % len(shape), len(shape), 1
+    while reach < shape[axis]:
+        size = [shape[each] - reach if each == axis else shape[each] for each in range(rank)]
+        cut, moved = editor.tensor(size, output), editor.tensor(shape, output)
+        editor.add("SLICE", [found, *(editor.integers(each, output) for each in ([0] * rank, size))], [cut])
+        paddings = np.array([[reach if each == axis else 0, 0] for each in range(rank)], np.int32)
+        editor.add("PAD", [cut, editor.constant(paddings, output)], [moved])
+        reach *= 2
+        total = output if reach >= shape[axis] else editor.tensor(shape, output)
+        editor.add("ADD", [found, moved], [total], "AddOptions")
+        found = total
+    return found == output
+
+
 def _log_softmax(editor: Editor, operator: Any, output: int) -> bool:
     """Writes `x - max - log(sum(exp(x - max)))`."""
     source, shape = int(operator.inputs[0]), editor.shape(output)
@@ -247,17 +193,14 @@ def _choice(editor: Editor, operator: Any, output: int) -> bool:
         )
     for choice in choices:
         values = editor.values(choice)
-        if _size(editor, choice) == 1 or editor.shape(choice) == shape:
-            wide.append(editor.reshape(choice, ()) if _size(editor, choice) == 1 else choice)
+        if editor.size(choice) == 1 or editor.shape(choice) == shape:
+            wide.append(editor.reshape(choice, ()) if editor.size(choice) == 1 else choice)
         elif values is not None:
             wide.append(editor.constant(np.broadcast_to(values, shape), choice))
-        elif editor.dtype(choice) == "float32":
-            full = editor.tensor(shape, choice)
-            aligned = editor.reshape(choice, (1,) * (len(shape) - len(editor.shape(choice))) + editor.shape(choice))
-            editor.add("MUL", [aligned, editor.constant(np.ones(shape, np.float32), choice)], [full], "MulOptions")
-            wide.append(full)
         else:
-            return False
+            wide.append(editor.tensor(shape, choice))
+            if not _broadcast(editor, SimpleNamespace(inputs=[choice]), wide[-1]):
+                return False
     editor.add("SELECT_V2", [condition, *wide], [output], "SelectV2Options")
     return True
 
@@ -340,9 +283,11 @@ _RULES: dict[str, Callable[[Editor, Any, int], bool]] = {
     "ADD_N": _add_all,
     "ARG_MIN": _least_place,
     "BROADCAST_TO": _broadcast,
+    "CUMSUM": _running_sum,
+    "CUSTOM": write_lstm,
     "EXPAND_DIMS": _reshape,
-    "GATHER": _gather,
-    "GATHER_ND": _gather_nd,
+    "GATHER": write_gather,
+    "GATHER_ND": write_gather_nd,
     "LOG_SOFTMAX": _log_softmax,
     "REVERSE_V2": _reverse,
     "SELECT": _choice,
@@ -350,7 +295,7 @@ _RULES: dict[str, Callable[[Editor, Any, int], bool]] = {
     "SQUEEZE": _reshape,
     "STRIDED_SLICE": _slice,
 }
-"""Functions that write an operator anew, and return False if they leave it as it is."""
+"""Functions that write an operator anew, and return False to leave the operator."""
 
 _MOST_COPIES = 16
 _SYNONYMS: dict[str, Callable[[Editor, Any, int], bool]] = {

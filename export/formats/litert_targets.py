@@ -37,6 +37,7 @@ class Target:
         sources: The address of the source of each other rule, by the name of the rule. A rule without a source is
             unknown, and does not apply.
         outside: Consequence of an operator outside the lists.
+        recurrences: The form of recurrent layers, see `litert_forms`.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Target:
     lists: tuple[OperatorList, ...]
     sources: Mapping[str, str]
     outside: str
+    recurrences: str = "unrolled"
 
     @property
     def operators(self) -> frozenset[str]:
@@ -168,6 +170,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             (_list("TFLite Micro", f"{_OPS}/python/tflite_micro/python_ops_resolver.cc", _MICRO),),
             {"sizes": "https://github.com/tensorflow/tflite-micro/issues/3674"},
             "does not load",
+            recurrences="fused",
         ),
     }
 )

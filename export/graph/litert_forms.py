@@ -10,11 +10,13 @@ products: float32 computes them exactly, and also their sums of up to a thousand
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.graph.litert_complex import complex_form
+from keras_pe.export.graph.litert_recurrences import MOST_STEPS, fused_lstms
 from keras_pe.export.graph.litert_resizing import resize_form
 from keras_pe.export.graph.litert_windows import (
     convolution_with_strides_and_gaps,
@@ -38,8 +40,14 @@ _IN_PLACE = ("float32", "int32", "int64", "bool")  # LiteRT updates a row in pla
 
 
 @contextlib.contextmanager
-def litert_forms() -> Iterator[None]:
-    """A context in which this thread traces models with these forms. Unrolled loops stay as they are."""
+def litert_forms(layers: Sequence[Any] = (), recurrences: str = "loops") -> Iterator[None]:
+    """A context in which this thread traces models with these forms. Unrolled loops stay as they are.
+
+    Args:
+        layers: The model, then every layer in it.
+        recurrences: "loops", "unrolled" for copies of the steps where their number is known, or "fused" for LSTM layers
+            as one operator each.
+    """
     import tensorflow as tf
 
     forms: Mapping[str, Callable[..., Any]] = {"einsum": _contraction, "matmul": _product, "roll": _roll}
@@ -53,7 +61,8 @@ def litert_forms() -> Iterator[None]:
             },
             numpy={"signbit": _signbit},
         ),
-        replaced_recurrence(_rnn),
+        replaced_recurrence(partial(_rnn, is_unrolled=recurrences == "unrolled")),
+        fused_lstms(layers if recurrences == "fused" else ()),
         replaced_slices(_slice),
         replaced_softplus(_softplus),
         replaced_depthwise_convolutions(depthwise_convolution),
@@ -163,12 +172,14 @@ def _rnn(
     input_length: int | None = None,
     zero_output_for_mask: bool = False,
     return_all_outputs: bool = True,
+    is_unrolled: bool = False,
 ) -> tuple[Any, Any, Any]:
     """Replaces Keras' recurrence: returns the last output, all outputs and the final states."""
     import keras
     import tensorflow as tf
 
-    if unroll:
+    steps = keras.tree.flatten(inputs)[0].shape[1]
+    if unroll or (is_unrolled and steps is not None and steps <= MOST_STEPS):
         options = {"go_backwards": go_backwards, "mask": mask, "zero_output_for_mask": zero_output_for_mask}
         options |= {"unroll": True, "input_length": input_length, "return_all_outputs": return_all_outputs}
         result: tuple[Any, Any, Any] = usual(step_function, inputs, initial_states, **options)

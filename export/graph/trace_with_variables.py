@@ -34,19 +34,21 @@ class Endpoint:
         paths: The path of the operator that computes each output, by the name of the output.
     """
 
-    def __init__(self, layers: Sequence[Any], signature: Signature, format: Format) -> None:
+    def __init__(self, layers: Sequence[Any], signature: Signature, format: Format, recurrences: str = "loops") -> None:
         """Traces the model in inference mode, for all sizes of the dynamic dimensions.
 
         Args:
             layers: The model, then every layer in it.
             signature: The model's signature.
             format: The format, for the error.
+            recurrences: See `litert_forms`.
 
         Raises:
             TracingError: If Keras cannot trace the model.
         """
         self._model, self._format, self._variables = layers[0].name, format, layers[0].variables
-        control_flow = litert_forms if format is Format.LITERT else convertible_control_flow
+        for_litert = partial(litert_forms, layers, recurrences)
+        control_flow = for_litert if format is Format.LITERT else convertible_control_flow
         self._traced = partial(trace_convertible, layers, control_flow=control_flow)
         try:
             self._archive, served = self._traced(lambda: _make_archive(layers, signature))

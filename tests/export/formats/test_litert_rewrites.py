@@ -13,7 +13,7 @@ from keras_pe.export.formats.litert_targets import MOST_AXES, TARGETS
 from keras_pe.export.graph.litert_forms import litert_forms
 
 
-def converted(function: Callable[[Any], Any], *shape: int) -> bytes:
+def convert(function: Callable[[Any], Any], *shape: int) -> bytes:
     """Returns a LiteRT file of a function of one float32 tensor."""
     import tensorflow as tf
 
@@ -47,13 +47,13 @@ def windows(x: Any) -> Any:
     return ops.softmax(ops.reshape(x * 2.0, (6, 8, 5)))
 
 
-def of_six_axes(x: Any) -> Any:
+def mix_six_axes(x: Any) -> Any:
     y = ops.transpose(ops.reshape(x, (2, 4, 3, 2, 1, 5)), (5, 2, 0, 4, 3, 1))
     y = ops.concatenate([y[:, 1:], ops.flip(y, 0)[:, :1]], axis=1) + ops.mean(y, axis=(0, 3), keepdims=True)
     return ops.reshape(y, (-1, 4))
 
 
-def of_five_axes(x: Any) -> Any:
+def mix_five_axes(x: Any) -> Any:
     y = ops.pad(ops.reshape(x, (2, 4, 3, 2, 5)), ((0, 0), (1, 0), (0, 0), (0, 2), (0, 0)))
     y = ops.stack(ops.unstack(y[:, ::2, :, 1:], axis=2), axis=1)
     y = ops.where(y > 0, ops.cumsum(ops.tile(y, (1, 1, 2, 1, 1))[:, :, :3], axis=3), y)
@@ -75,8 +75,10 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a slice without an axis": (lambda x: x[:, 2, ::2], ""),
     "a slice backwards": (lambda x: x[::-1, 1:, ::-2], ""),
     "windows of six axes": (windows, ""),
-    "six axes": (of_six_axes, ""),
-    "five axes": (of_five_axes, ""),
+    "six axes": (mix_six_axes, ""),
+    "five axes": (mix_five_axes, ""),
+    "a running sum of integers": (lambda x: ops.cumsum(ops.cast(x * 9, "int32"), axis=0), "CUMSUM"),
+    "a choice of rows": (lambda x: ops.where(x > 0, ops.cast(x[:1] * 9, "int32"), ops.cast(x > 1, "int32")), ""),
     "a logarithm of shares": (lambda x: ops.log_softmax(x), "LOG_SOFTMAX"),
     "the least place": (lambda x: ops.argmin(x, axis=-1), "ARG_MIN"),
 }
@@ -85,7 +87,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_rewritten_file_computes_the_same_in_operators_of_a_gpu(name: str) -> None:
     function, kind = CASES[name]
-    content = converted(function, 8, 6, 5)
+    content = convert(function, 8, 6, 5)
     found = rewritten(content, TARGETS["gpu"].operators, {})
     assert not kind or kind in kinds(content) - kinds(found)
     assert kinds(found) <= TARGETS["gpu"].operators
@@ -95,14 +97,14 @@ def test_a_rewritten_file_computes_the_same_in_operators_of_a_gpu(name: str) -> 
 
 
 def test_a_device_without_a_square_gets_a_product() -> None:
-    content = converted(lambda x: -ops.square(x), 2, 3)
+    content = convert(lambda x: -ops.square(x), 2, 3)
     found = rewritten(content, TARGETS["npu"].operators, {})
     assert kinds(found) == {"MUL"}
     assert kinds(rewritten(content, TARGETS["gpu"].operators, {})) == {"NEG", "SQUARE"}
 
 
 def test_a_mask_of_a_softmax_is_in_the_range_of_float16() -> None:
-    content = converted(lambda x: ops.softmax(ops.where(x > 0, x, -2e38)) + ops.where(x > 9, x, -1e9), 4, 6)
+    content = convert(lambda x: ops.softmax(ops.where(x > 0, x, -2e38)) + ops.where(x > 9, x, -1e9), 4, 6)
     x = np.random.default_rng(0).standard_normal((4, 6)).astype("float32")
     found = rewritten(content, TARGETS["gpu"].operators, {})
     np.testing.assert_array_equal(run(found, x), run(content, x))
