@@ -10,6 +10,7 @@ from pathlib import Path
 import keras
 from edited_files import EDITED
 from fault_examples import Example
+from faulty_states import FAULTY_STATES
 from mistaken_models import MISTAKEN
 from other_interfaces import OTHER_INTERFACES
 from right_files import NOT_OF_FILES
@@ -29,8 +30,9 @@ _INTRODUCTION = """\
 
 Each section plants a fault, and shows the text and the picture of its report, and the remedy. A command beside the
 fault shows the same on your machine, with the page that `--report report.html` writes. The other faults are planted by
-`docs/edited_files.py`, `docs/mistaken_models.py`, `docs/other_interfaces.py` and `docs/right_files.py`. The last
-digits of small differences are those of one machine. [Causes](causes.md) has the meaning of each cause.
+`docs/edited_files.py`, `docs/mistaken_models.py`, `docs/faulty_states.py`, `docs/other_interfaces.py` and
+`docs/right_files.py`. The last digits of small differences are those of one machine. [Causes](causes.md) has the
+meaning of each cause.
 
 In each picture the filled area is the error over the axis that tells most, the dotted line is Keras' own, and the
 dashed line is what is allowed.
@@ -53,6 +55,7 @@ def _demonstrate(name: str) -> Example:
 
 _ALL = {
     **EDITED,
+    **FAULTY_STATES,
     **MISTAKEN,
     **NOT_OF_FILES,
     **OTHER_INTERFACES,

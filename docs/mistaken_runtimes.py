@@ -51,3 +51,18 @@ class Older(OnnxRuntime):
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {name: array + np.float32(0.1) for name, array in super().run(inputs).items()}
+
+
+class Remembering(OnnxRuntime):
+    """Passes the state of the last call to each call, as a server with one session for all users."""
+
+    def __init__(self, path: str, level: str = "all") -> None:
+        super().__init__(path, level)
+        self._last: dict[str, np.ndarray] = {}
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        fitting = {name: array for name, array in self._last.items() if array.shape == inputs[name].shape}
+        is_first = not any(inputs[name].any() for name in self._last)
+        outputs = super().run({**inputs, **(fitting if is_first else {})})
+        self._last = {name.removesuffix("_out"): array for name, array in outputs.items() if name.endswith("_out")}
+        return outputs

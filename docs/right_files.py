@@ -24,7 +24,8 @@ from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
 from keras_pe.export.runtimes.registry import find_runtimes
 
 
-def _faulty(runtime: type[OnnxRuntime]) -> RuntimeSpec:
+def faulty_runtime(runtime: type[OnnxRuntime]) -> RuntimeSpec:
+    """Returns the specification of a faulty runtime of this folder."""
     (spec,) = find_runtimes(["onnxruntime[all]"])
     return replace(spec, name="onnxruntime[faulty]", factory=f"{runtime.__module__}:{runtime.__name__}")
 
@@ -87,21 +88,25 @@ def _check_server(model: keras.Model, path: Path) -> ParityReport:
 
 
 NOT_OF_FILES: Mapping[Cause, Example] = {
-    Cause.CRASH: Example("The runtime ends its process.", _sound, partial(check_parity, runtimes=_faulty(Crashing))),
+    Cause.CRASH: Example(
+        "The runtime ends its process.", _sound, partial(check_parity, runtimes=faulty_runtime(Crashing))
+    ),
     Cause.HANG: Example(
-        "The runtime does not answer.", _sound, partial(check_parity, runtimes=_faulty(Hanging), timeout=5.0)
+        "The runtime does not answer.", _sound, partial(check_parity, runtimes=faulty_runtime(Hanging), timeout=5.0)
     ),
     Cause.INVALID_ANSWER: Example(
-        "The runtime returns a list.", _sound, partial(check_parity, runtimes=_faulty(Listing))
+        "The runtime returns a list.", _sound, partial(check_parity, runtimes=faulty_runtime(Listing))
     ),
     Cause.GRAPH_OPTIMIZATION: Example(
-        "An optimization of the runtime adds one.", _sound, partial(check_parity, runtimes=_faulty(Misoptimizing))
+        "An optimization of the runtime adds one.",
+        _sound,
+        partial(check_parity, runtimes=faulty_runtime(Misoptimizing)),
     ),
     Cause.KERAS_ITSELF: Example("Keras adds a bias for two heads along the length where that is two as well.", _heads),
     Cause.OTHER_RELEASE: Example(
         "An older release adds a tenth.",
         _sound,
-        partial(check_parity, runtimes=["onnxruntime[all]", _faulty(Older)]),
+        partial(check_parity, runtimes=["onnxruntime[all]", faulty_runtime(Older)]),
     ),
     Cause.SERVED_FILE: Example(
         "A server has a file of which a weight was changed.", EDITED[Cause.CHANGED_VALUES].make, _check_server

@@ -26,6 +26,7 @@ class State:
         shape: The shape; the first entry is "batch" if every row of the batch has a state of its own, for any batch.
         dtype: NumPy's name of the element type.
         initial: The value before the first call: one number for all elements, or nested lists of one row or of all.
+        is_recurrent: Whether the variable belongs to a recurrent layer, whose `reset_state` makes it zero.
     """
 
     input: str
@@ -33,6 +34,7 @@ class State:
     shape: tuple[int | str, ...]
     dtype: str
     initial: Any
+    is_recurrent: bool = False
 
     def start(self, batch: int) -> npt.NDArray[Any]:
         """Returns the value before the first call.

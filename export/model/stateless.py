@@ -78,7 +78,9 @@ class Stateless(keras.Model):  # type: ignore[misc]  # Keras has no types
         pairs = [(tuple(v.shape), is_free) for v, is_free in zip(variables, self._free, strict=True)]
         shapes = [(Kind.BATCH.value, *shape[1:]) if is_free else shape for shape, is_free in pairs]
         dtypes = [str(keras.backend.standardize_dtype(v.dtype)) for v in variables]
-        return tuple(map(State, self._names, map(state_output, self._names), shapes, dtypes, self._initial))
+        recurrent = [_is_recurrent(v) for v in variables]
+        names = self._names
+        return tuple(map(State, names, map(state_output, names), shapes, dtypes, self._initial, recurrent))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
@@ -183,13 +185,18 @@ def _name(model: Any, variable: Any, place: _Place) -> str:
     """Returns the name of a variable as an input: its path, or for a recurrent layer the layer's path and the role."""
     path = variable.path.removeprefix(f"{model.name}/")
     layer = all_layers(model)[place[0]]
-    if not path.endswith("/rnn_state"):
+    if not _is_recurrent(variable):
         return sanitize(path)
     keys, _ = leaves(layer.states)[place[2]]
     is_stacked = hasattr(layer.cell, "cells")
     number = int([*keys[1:], 0][0] if is_stacked else keys[0])
     role = "hc"[number] if number < 2 else str(number)
     return sanitize(path.removesuffix("rnn_state") + f"state_{role}" + (f"_{keys[0]}" if is_stacked else ""))
+
+
+def _is_recurrent(variable: Any) -> bool:
+    """Returns whether a variable is a state of a recurrent layer of Keras."""
+    return str(variable.path).endswith("/rnn_state")
 
 
 def _has_independent_rows(

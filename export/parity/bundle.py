@@ -4,6 +4,7 @@
 `python BUNDLE --part` runs `part-K.onnx`, the smallest part of the K-th failure's ONNX file that fails alone.
 The arrays are `arrays/K/NAME`. Each K is one set of inputs or outputs, which several failures may share.
 A failure in the manifest lists its inputs in order, its expected outputs and its actual outputs by their K.
+`chunks` divides the last inputs into calls that pass on a state, by the function in `chunked_calls.py`.
 """
 
 import os
@@ -14,17 +15,28 @@ from typing import Any
 
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.read_artifact import hash_files
+from keras_pe.export.comparison import chunked_calls
 from keras_pe.export.dependencies import require
 from keras_pe.export.errors import check_type
 from keras_pe.export.parity import bundle_script
 from keras_pe.export.parity.failing_part import FailingPart, find_failing_part
 from keras_pe.export.parity.npz_archive import MANIFEST, read_archive, write_archive
 from keras_pe.export.publishing.staging import staged_file
-from keras_pe.export.results import Allowance, Array, Cause, CheckResults, Finding, OtherValue, Recording, RuntimeResult
+from keras_pe.export.results import (
+    Allowance,
+    Array,
+    Cause,
+    CheckResults,
+    Chunks,
+    Finding,
+    OtherValue,
+    Recording,
+    RuntimeResult,
+)
 from keras_pe.export.runtimes.registry import known_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeName
 
-_VERSION = 5
+_VERSION = 6
 
 _Stored = dict[int, tuple[int, Mapping[str, Array]]]  # maps the id() of a set of arrays to its number and the set
 
@@ -114,6 +126,7 @@ def write_bundle(report: CheckResults, path: str | os.PathLike[str]) -> None:
         "arrays": [arrays for _, arrays in stored.values()],
     }
     files = {f"part-{number}.onnx": part.model for number, part in enumerate(parts) if not isinstance(part, str)}
+    files["chunked_calls.py"] = Path(chunked_calls.__file__).read_bytes()
     with staged_file(path, "The bundle") as staged:
         write_archive(staged, content, script=Path(bundle_script.__file__).read_text("utf-8"), files=files)
 
@@ -163,6 +176,7 @@ def _describe(
         "expected": number(recording.expected),
         "truth": number(recording.truth),
         "actual": number(recording.actual),
+        "chunks": None if recording.chunks is None else asdict(recording.chunks),
         "status": result.status,
         "error": result.error,
         "findings": [asdict(finding) for finding in result.findings],
@@ -176,7 +190,8 @@ def _describe(
 def _read_failure(stored: Mapping[str, Any], arrays: Sequence[Mapping[str, Array]], home: Path) -> RecordedFailure:
     *before, inputs = (arrays[number] for number in stored["fed"])
     expected, truth, actual = (arrays[stored[name]] for name in ("expected", "truth", "actual"))
-    recording = Recording(stored["case"], inputs, expected, actual, truth, tuple(before))
+    chunks = stored["chunks"] and Chunks(**{**stored["chunks"], "sizes": tuple(stored["chunks"]["sizes"])})
+    recording = Recording(stored["case"], inputs, expected, actual, truth, tuple(before), chunks=chunks)
     places = (home / stored["from_here"], Path(stored["artifact"]))
     findings = tuple(_as_finding(each) for each in stored["findings"])
     return RecordedFailure(stored["runtime"], places, stored["sha256"], recording, findings)

@@ -134,13 +134,21 @@ def _replay(failure: Mapping[str, Any], arrays: list[Arrays], home: Path, given:
         run = _OPENERS[failure["format"]](str(path), failure["variant"])
         for each in before:
             run(each)
-        actual = run(inputs)
+        actual = run(inputs) if failure["chunks"] is None else _run_sequence(run, inputs, failure["chunks"])
     except ImportError:
         raise
     except Exception as error:  # the recorded failure may be an error of the runtime
         print(f"  {type(error).__name__}: {error}")
         return True
     return _differs(actual, arrays[failure["expected"]], arrays[failure["actual"]])
+
+
+def _run_sequence(run: Run, inputs: Arrays, chunks: Mapping[str, Any]) -> Arrays:
+    """Returns the joined outputs of the calls of a sequence, by the function that the bundle holds."""
+    from chunked_calls import run_in_chunks  # type: ignore[import-not-found]
+
+    outputs: Arrays = run_in_chunks(run, inputs, chunks["sizes"], chunks["axes"], chunks["carried"])
+    return outputs
 
 
 def _differs(actual: Arrays, expected: Arrays, recorded: Arrays) -> bool:

@@ -191,7 +191,7 @@ def check_parity(
                     run = run_cases(runner, spec, path, reference, mine.expectations, precision)
                     strict.append(_explain(run, runner, reference, strict, budget))
                     result = _apply_allowance(strict[-1], run, runner, reference, law, results)
-                    result = with_streams(result, runner, streams[id(mine)], law)
+                    result = with_streams(result, run, runner, reference, streams[id(mine)], law)
                     results.append(with_caller_paths(result, mine))
                     watch.stage(f"{spec.name} {path.name if path else ''}".strip(), results[-1].seconds)
         reference, basis = asked[None].reference, measured_against(asked)

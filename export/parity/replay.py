@@ -10,6 +10,7 @@ from pathlib import Path
 
 from keras_pe.export.artifacts.read_artifact import hash_files
 from keras_pe.export.comparison.acceptance import accept_result
+from keras_pe.export.comparison.chunked_calls import run_in_chunks
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.reference import Expectation, StoredReference
 from keras_pe.export.comparison.run_cases import run_cases
@@ -20,7 +21,7 @@ from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.parity_report import ParityReport, make_report
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Progress, Stopwatch, check_seconds, telling
-from keras_pe.export.results import Array, RuntimeResult
+from keras_pe.export.results import Array, Recording, RuntimeResult
 from keras_pe.export.runtimes.registry import known_runtimes, named_runtimes
 from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
@@ -103,11 +104,14 @@ class _Job:
 
 
 class _PrimedWorker(Worker):
-    """A runtime that runs the inputs that preceded the failure, since its state may depend on them."""
+    """A runtime that runs the inputs that preceded the failure, since its state may depend on them.
 
-    def __init__(self, spec: RuntimeSpec, timeout: float, before: tuple[Mapping[str, Array], ...]) -> None:
+    A recorded sequence runs as one case.
+    """
+
+    def __init__(self, spec: RuntimeSpec, timeout: float, recording: Recording) -> None:
         super().__init__(spec, timeout)
-        self._before = before
+        self._before, self._chunks = recording.before, recording.chunks
         self._due: list[Mapping[str, Array]] = []
 
     def load(self, path: Path | None = None, spec: RuntimeSpec | None = None) -> None:
@@ -118,14 +122,16 @@ class _PrimedWorker(Worker):
         while self._due:  # not in `load`, since the names of the artifact's inputs are unknown until the first run
             with contextlib.suppress(RuntimeRefusedError):
                 super().run(self._due.pop(0))
-        return super().run(inputs)
+        if self._chunks is None:
+            return super().run(inputs)
+        return run_in_chunks(super().run, inputs, self._chunks.sizes, self._chunks.axes, self._chunks.carried)
 
 
 def _run(job: _Job, expectation: Expectation, law: Law, timeout: float, diagnosis_seconds: float) -> RuntimeResult:
     answered = job.failure.recording.actual  # the outputs that the check compared, whose types matter
     with (
         StoredReference("the recorded answers", expectation.case, expectation.outputs or {}, answered) as reference,
-        _PrimedWorker(job.spec, timeout, job.failure.recording.before) as worker,
+        _PrimedWorker(job.spec, timeout, job.failure.recording) as worker,
     ):
         run = run_cases(worker, job.spec, job.path, reference, [expectation], law.allowance.precision)
         if run.result.passed:

@@ -1,42 +1,138 @@
 """Adds streams to the verdict on an artifact with a state: sequences in chunks, whose state goes from call to call."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from keras_pe.export.comparison.run_cases import compare_case
-from keras_pe.export.comparison.streams import Stream
+import numpy as np
+
+from keras_pe.export.artifacts.read_artifact import read_artifact
+from keras_pe.export.artifacts.state import State
+from keras_pe.export.comparison.references.reference import Reference
+from keras_pe.export.comparison.run_cases import Run, compare_case
+from keras_pe.export.comparison.streams import Stream, first_states
 from keras_pe.export.comparison.tolerance import Law
 from keras_pe.export.errors import RuntimeFailedError
-from keras_pe.export.results import CaseResult, CaseStatus, Cause, Finding, RunStatus, RuntimeResult
+from keras_pe.export.parity.diagnosis.causes.states import stream_at_fault
+from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Finding, Recording, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
+from keras_pe.export.runtimes.runtime import Arrays
 
 
-def with_streams(result: RuntimeResult, runner: Runner, streams: Sequence[Stream], law: Law) -> RuntimeResult:
+def with_streams(
+    result: RuntimeResult, run: Run, runner: Runner, reference: Reference, streams: Sequence[Stream], law: Law
+) -> RuntimeResult:
     """Returns a result with a case for each stream.
 
-    An accepted precision has no streams: its effect is measured on single calls.
+    A stream begins with the states that the artifact records, or else with the reference's. An accepted precision has
+    no streams: its effect is measured on single calls.
 
     Args:
         result: The verdict on single calls.
+        run: The single calls.
         runner: The runtime, still loaded.
+        reference: The reference of the differences.
         streams: The streams with the answers of the reference.
         law: The tolerance policy.
     """
     if result.status is not RunStatus.COMPARED or law.allowance.precision is not None:
         return result
-    cases = [_compare(stream, runner, law) for stream in streams]
-    failed = [each for each in cases if each.status is CaseStatus.FAILED]
-    findings = result.findings
-    if failed and result.passed:
-        said = f"Single calls agree. With the state from call to call ({failed[0].name}), the artifact differs."
-        findings = (*findings, Finding(Cause.UNKNOWN, said))
-    passed = result.passed and not failed
-    return replace(result, passed=passed, cases=(*result.cases, *cases), findings=findings)
+    calls = _Calls(runner, run)
+    is_sound = result.passed
+    recorded = _recorded_states(result, reference) if streams else ()
+    for stream in streams:
+        given = stream.expectation.case.inputs
+        own = _other_values(recorded, reference.states, given)
+        before, kept = calls.made, calls.last_states(reference.states, given)
+        case, answer = _compare(stream, calls, own, law)
+        result = replace(result, cases=(*result.cases, case))
+        if case.status is CaseStatus.FAILED and is_sound and result.passed:
+            found = None
+            if answer:
+                found = stream_at_fault(stream, case.comparisons, answer, reference.expect, reference.states, own, kept)
+            said = f"Single calls agree. With the state from call to call ({case.name}), the artifact differs."
+            finding = found or Finding(Cause.UNKNOWN, case.error or said)
+            if found is not None:
+                finding = replace(found, evidence=f"{said} {found.evidence}")
+            recording = _record(stream, own, answer, before)
+            result = replace(result, passed=False, findings=(*result.findings, finding), recording=recording)
+    return result
 
 
-def _compare(stream: Stream, runner: Runner, law: Law) -> CaseResult:
+class _Calls:
+    """Makes calls of a runtime, and remembers their inputs and the last outputs.
+
+    Attributes:
+        made: The inputs of the calls so far.
+    """
+
+    def __init__(self, runner: Runner, run: Run) -> None:
+        self._runner = runner
+        self.made: tuple[Mapping[str, Array], ...] = tuple(each.case.inputs for each in run.expectations)
+        self._last: Arrays = next((each for each in reversed(run.answers) if each), {})
+
+    def __call__(self, inputs: Mapping[str, Array]) -> Arrays:
+        self._last = self._runner.run(inputs)
+        self.made = (*self.made, inputs)
+        return self._last
+
+    def last_states(self, states: Sequence[State], inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Returns the states that the last call returned; empty if they do not fit the inputs of the next call."""
+        found = {each.input: self._last[each.output] for each in states if each.output in self._last}
+        fits = len(found) == len(states) and all(array.shape == inputs[name].shape for name, array in found.items())
+        return found if fits else {}
+
+
+def _recorded_states(result: RuntimeResult, reference: Reference) -> tuple[State, ...]:
+    """Returns the states that the metadata of an artifact record under the names of the reference."""
     try:
-        answer = stream.answer(runner.run)
+        found = read_artifact(Path(result.artifact)).states if result.artifact else ()
+    except (ValueError, OSError, ImportError):  # another exporter's file, or an unreadable one
+        return ()
+    known = {each.input for each in reference.states}
+    return tuple(each for each in found if each.input in known)
+
+
+def _other_values(recorded: Sequence[State], states: Sequence[State], inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Returns the recorded states before the first call that differ from the reference's, by input.
+
+    A file that was exported between two calls has the values of a recurrent state at that time, which is right.
+    """
+    now = {each.input: each for each in states}
+    plain = {each.input: inputs[each.input] for each in states}
+    rest = {name: array for name, array in inputs.items() if name not in plain}
+    found = {}
+    for each in recorded:
+        try:
+            (array,) = first_states([replace(each, is_recurrent=False)], rest).values()
+            (present,) = first_states([replace(now[each.input], is_recurrent=False)], rest).values()
+        except ValueError:  # the first rows differ, and this is not their number
+            continue
+        is_known = any(np.array_equal(array, other) for other in (plain[each.input], present))
+        if not is_known:
+            found[each.input] = array
+    return found
+
+
+def _compare(stream: Stream, calls: _Calls, own: Mapping[str, Array], law: Law) -> tuple[CaseResult, Arrays]:
+    try:
+        answer = stream.answer(calls, own)
     except (RuntimeFailedError, KeyError) as error:  # an artifact may lack the output of a state
-        return CaseResult(stream.expectation.case.name, CaseStatus.FAILED, str(error))
-    return compare_case(stream.expectation, answer, law=law)
+        return CaseResult(stream.expectation.case.name, CaseStatus.FAILED, str(error)), {}
+    return compare_case(stream.expectation, answer, law=law), answer
+
+
+def _record(
+    stream: Stream, own: Mapping[str, Array], answer: Arrays, before: Sequence[Mapping[str, Array]]
+) -> Recording:
+    """Returns the arrays of a sequence that failed, after the calls before it."""
+    expectation = stream.expectation
+    return Recording(
+        case=expectation.case.name,
+        inputs={**expectation.case.inputs, **own},
+        expected=expectation.outputs or {},
+        actual=answer,
+        truth=expectation.truth or {},
+        before=tuple(before),
+        chunks=stream.chunks,
+    )

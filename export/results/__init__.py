@@ -11,6 +11,7 @@ from keras_pe.export.results.check_results import (
     Stage,
     TableCoverage,
 )
+from keras_pe.export.results.chunks import Chunks
 from keras_pe.export.results.comparison import Comparison, ErrorProfile, Problem
 from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, OtherValue, Proof
 from keras_pe.export.results.runs import (
@@ -40,6 +41,7 @@ __all__ = [
     "CaseStatus",
     "Cause",
     "CheckResults",
+    "Chunks",
     "Comparison",
     "Coverage",
     "ErrorProfile",

@@ -42,6 +42,12 @@ class Cause(StrEnum):
     # Behavior in a second run.
     NON_DETERMINISM = "non-determinism"
     FROZEN_STATE = "frozen state"
+    STATE_NOT_RESET = "state not reset"
+    STATE_NOT_CARRIED = "state not carried"
+    STATE_OF_ANOTHER_ROW = "state of another row"
+    SHIFTED_STATE = "shifted state"
+    EXCHANGED_STATES = "exchanged states"
+    WRONG_INITIAL_STATE = "wrong initial state"
     FROZEN_LENGTH = "frozen length"
     LENGTH_LIMIT = "length limit"
     CLAMPED_TABLE = "clamped table"

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from keras_pe.display import Shown
+from keras_pe.export.results.chunks import Chunks
 from keras_pe.export.results.comparison import Comparison, ErrorProfile
 from keras_pe.export.results.diagnosis import Finding, LayerResult, Proof
 
@@ -116,6 +117,8 @@ class Recording(Shown):
         truth: The float64 rebuild's outputs, empty where there is none.
         before: Earlier inputs of the runtime, in this order: its state may depend on them.
         layer: The first layer at fault; None if none was located.
+        chunks: The calls of a sequence, whose whole inputs and first states are `inputs`. The outputs are those of all
+            calls, joined. None for a single call.
     """
 
     case: str
@@ -125,6 +128,7 @@ class Recording(Shown):
     truth: Mapping[str, Array] = field(default_factory=dict)
     before: tuple[Mapping[str, Array], ...] = ()
     layer: LayerRecording | None = None
+    chunks: Chunks | None = None
 
     def details(self) -> Mapping[str, str]:
         """Returns what a notebook shows, by name."""

@@ -204,8 +204,8 @@ def test_a_file_with_state_as_arguments_passes_its_check_and_a_planted_fault_is_
         return {str(each.cause) for result in report.results for each in result.findings}
 
     h, c = "lstm_state_h_out", "lstm_state_c_out"
-    assert find_causes((h, c), (c, h)) == {"swapped outputs"}
-    assert find_causes((h, "h"), (c, "c"), identity=True) == {"input returned"}
+    assert find_causes((h, c), (c, h)) == {"exchanged states"}
+    assert find_causes((h, "h"), (c, "c"), identity=True) == {"state not carried"}
 
 
 @pytest.mark.slow

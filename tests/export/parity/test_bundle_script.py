@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export import write_bundle
+from keras_pe.export.comparison import chunked_calls
 from keras_pe.export.parity import bundle_script
 from keras_pe.export.records import ParityReport, Recording, RuntimeResult
 from keras_pe.export.results import RunStatus
@@ -51,11 +52,12 @@ def test_a_fault_exits_with_1_an_agreement_with_0_and_a_missing_artifact_with_2(
 
 
 def test_the_script_imports_nothing_but_numpy_and_runtimes() -> None:
-    tree = ast.parse(Path(bundle_script.__file__).read_text())
+    files = [Path(module.__file__).read_text() for module in (bundle_script, chunked_calls)]
+    tree = ast.parse("\n".join(files))
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     others = {name.partition(".")[0] for name in names} - sys.stdlib_module_names
-    assert others == {"numpy", "onnxruntime", "ai_edge_litert", "tensorflow"}
+    assert others == {"numpy", "onnxruntime", "ai_edge_litert", "tensorflow", "chunked_calls"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,46 @@
+"""Runs a sequence in chunks: each call takes the state that the last call returned. A replay bundle holds this file."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Arrays = Mapping[str, Any]
+
+
+def run_in_chunks(
+    run: Callable[[Arrays], Arrays],
+    inputs: Arrays,
+    chunks: Sequence[int],
+    axes: Mapping[str, int],
+    carried: Mapping[str, str],
+) -> dict[str, Any]:
+    """Returns every output of all calls, by name, with the calls joined.
+
+    Args:
+        run: Makes one call.
+        inputs: The whole sequences, and the states before the first call.
+        chunks: The length of each chunk.
+        axes: The axis of each input that is cut. Without any, each call takes the whole inputs.
+        carried: The output with the next value of each state, by the state's input.
+    """
+    start, calls = 0, list[Arrays]()
+    state: Arrays = {}
+    for size in chunks:
+        part = {name: _cut(inputs[name], axis, start, size) for name, axis in axes.items()}
+        outputs = run({**inputs, **part, **state})
+        state = {name: outputs[output] for name, output in carried.items()}
+        calls.append(outputs)
+        start += size
+    return {name: _join([each[name] for each in calls]) for name in calls[0]}
+
+
+def _cut(array: Any, axis: int, start: int, size: int) -> Any:
+    return array[(*[slice(None)] * axis, slice(start, start + size))]
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    """Returns the arrays along the axis in which their sizes differ, or else along a new first axis."""
+    shapes = zip(*(part.shape for part in parts), strict=True)
+    axes = [axis for axis, sizes in enumerate(shapes) if len(set(sizes)) > 1]
+    return np.concatenate(parts, axes[0]) if axes else np.stack(parts)
