@@ -23,10 +23,20 @@ class ExportError(Exception):
         reason: The reason in one or more sentences, which the message has between "stopped:" and "Nothing was written."
         layer: The name of the layer at fault; None if no layer is, or the layer is unknown.
         operator: TensorFlow's type of the operator at fault, such as "Svd"; None if no operator is.
+        file: The file of the user's code at fault, as Python names it; None if it is unknown.
+        line: The line in that file.
     """
 
     def __init__(
-        self, format: Format, model: str, reason: str, *, layer: str | None = None, operator: str | None = None
+        self,
+        format: Format,
+        model: str,
+        reason: str,
+        *,
+        layer: str | None = None,
+        operator: str | None = None,
+        file: str | None = None,
+        line: int | None = None,
     ) -> None:
         super().__init__(f"{format.label} export of {model!r} stopped: {reason} Nothing was written.")
         self.format = format
@@ -34,6 +44,8 @@ class ExportError(Exception):
         self.reason = reason
         self.layer = layer
         self.operator = operator
+        self.file = file
+        self.line = line
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial(type(self), **self._arguments()), ()
@@ -65,11 +77,10 @@ class UnsupportedError(ExportError):
         model: str,
         reason: str,
         *,
-        layer: str | None = None,
-        operator: str | None = None,
         layers: tuple[TargetLayer, ...] = (),
+        **location: Any,
     ) -> None:
-        super().__init__(format, model, reason, layer=layer, operator=operator)
+        super().__init__(format, model, reason, **location)
         self.layers = layers
 
 
@@ -94,13 +105,12 @@ class DisagreementError(ExportError):
         model: str,
         reason: str,
         *,
-        layer: str | None = None,
-        operator: str | None = None,
         case: str = "",
         inputs: Mapping[str, Array] = MappingProxyType({}),
         cause: Cause | None = None,
+        **location: Any,
     ) -> None:
-        super().__init__(format, model, reason, layer=layer, operator=operator)
+        super().__init__(format, model, reason, **location)
         self.case = case
         self.inputs = dict(inputs)
         self.cause = cause
@@ -112,11 +122,17 @@ class UnknownSizesError(ValueError):
     Attributes:
         asks_for_a_value: Whether the model accepts arrays but not symbolic tensors, since its Python code needs the
             value of a tensor.
+        file: The file of the user's code that raised the cause, as Python names it; None if it is unknown.
+        line: The line in that file.
     """
 
-    def __init__(self, reason: str = "", *, asks_for_a_value: bool = False) -> None:
+    def __init__(
+        self, reason: str = "", *, asks_for_a_value: bool = False, file: str | None = None, line: int | None = None
+    ) -> None:
         super().__init__(reason)
         self.asks_for_a_value = asks_for_a_value
+        self.file = file
+        self.line = line
 
 
 class ProcessDiedError(Exception):

@@ -124,8 +124,8 @@ def _name_culprits(view: GraphView, name: str, said: str) -> UnsupportedError:
     sentences = [f"operator {kind!r} of {view.place(path)} has no LiteRT form." for kind, path in found]
     sentences += dict.fromkeys(map(_way_around, (kind for kind, _ in found)))
     reason = join_sentences(sentences or [f"the conversion failed: {said.strip().splitlines()[0]}."])
-    path, kind = found[0] if found else ("", None)
-    return UnsupportedError(Format.LITERT, name, reason, layer=view.layer(path), operator=kind)
+    kind, path = found[0] if found else (None, "")
+    return UnsupportedError(Format.LITERT, name, reason, operator=kind, **view.location(path))
 
 
 def _way_around(operator: str) -> str:

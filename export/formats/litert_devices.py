@@ -111,8 +111,8 @@ def refuse_operators(operators: Sequence[Operator], target: Target, view: GraphV
         Format.LITERT,
         model,
         join_sentences([*distinct[:_SHOWN], *more, "Export without `target` for the CPU."]),
-        layer=view.layer(first.path),
         operator=first.kind,
+        **view.location(first.path),
         layers=target_layers(operators, target, view),
     )
 

@@ -3,6 +3,7 @@
 Keras opens a name scope for each call of a layer, so the path of an operator contains the name of its layer.
 """
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -10,9 +11,11 @@ from typing import Any
 
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import UnsupportedError
+from keras_pe.export.graph.trace import TRACERS
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import scope_name
 from keras_pe.export.model.watch.layer_paths import is_within, layer_paths
+from keras_pe.export.model.watch.operations import in_words, users_line
 from keras_pe.export.model.watch.symbolic_trace import needed_nodes
 
 _RANDOM = re.compile(
@@ -41,6 +44,7 @@ class GraphView:
             graph: The graph of a concrete function.
             layers: The model that was traced, then every layer in it.
         """
+        self._graph = graph
         self.definition = graph.as_graph_def()
         self._results = [tensor.name for tensor in graph.outputs]
         self._model, *self._layers = layers
@@ -103,9 +107,26 @@ class GraphView:
         return [(path, op_type) for path, op_type in found if path not in harmless]
 
     def place(self, path: str) -> str:
-        """Returns "layer 'x'" for the innermost layer on the path of an operator, or "model 'y'" without a layer."""
-        name = self.layer(path)
-        return f"layer {name!r}" if name else f"model {self._model.name!r}"
+        """Returns the location of an operator in words, such as "layer 'x' (decoder.py, line 31)".
+
+        Without a layer on the path, the model is named. Without user code in the layer, no line is.
+        """
+        name, line = self.layer(path), self._line(path)
+        owner = f"layer {name!r}" if name else f"model {self._model.name!r}"
+        return f"{owner} {in_words(*line)}" if line else owner
+
+    def location(self, path: str) -> dict[str, Any]:
+        """Returns the fields of an `ExportError` that name the location of an operator."""
+        file, number = self._line(path) or (None, None)
+        return {"layer": self.layer(path), "file": file, "line": number}
+
+    def _line(self, path: str) -> tuple[str, int] | None:
+        """Returns the file and the line of the user's code that added an operator, or called its function."""
+        while path:
+            with contextlib.suppress(KeyError):
+                return users_line(self._graph.get_operation_by_name(path).traceback, TRACERS)
+            path = path.rpartition("/")[0]
+        return None
 
     def layer(self, path: str) -> str | None:
         """Returns the name of the innermost layer on the path of an operator; None if the path has no layer."""
@@ -175,8 +196,8 @@ def refuse_state_and_randomness(
             model,
             f"{view.place(path)} draws random numbers (operator {operator!r}), which no runtime repeats. "
             f"Pass the numbers as an input instead{_or_without(view, signature, outputs)}.",
-            layer=view.layer(path),
             operator=operator,
+            **view.location(path),
         )
     changed = [(path, "Assign", f"variable {path!r} changes with every call") for path in updated]
     changed += [
@@ -188,8 +209,8 @@ def refuse_state_and_randomness(
             model,
             f"{what} (operator {operator!r}), and {format.label} files keep no state. Export it with "
             "`state`='arguments', which makes the state inputs and outputs, or export a SavedModel, which keeps it.",
-            layer=view.layer(path),
             operator=operator,
+            **view.location(path),
         )
 
 

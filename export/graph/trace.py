@@ -12,6 +12,7 @@ operators of Keras 3.15 on TensorFlow fail to convert:
 
 import dataclasses
 import re
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -21,8 +22,11 @@ from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import TracingError, first_line
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import replaced_operations
+from keras_pe.export.model.watch.operations import in_words, users_line
 from keras_pe.export.model.watch.symbolic_trace import as_traceable, operators_before
 
+# The modules that call a model to trace it. Frames outside of them are not the model's.
+TRACERS = tuple(f"keras_pe.export.{name}" for name in ("graph.trace", "model.signature.signature"))
 _Result = TypeVar("_Result")
 
 
@@ -47,7 +51,9 @@ def trace_convertible(
 
 def untraceable(format: Format, model: str, error: Exception) -> TracingError:
     """Returns the error for a model that Keras cannot trace."""
-    return TracingError(format, model, f"Keras cannot trace it: {first_line(error)}.")
+    line = users_line(traceback.extract_tb(error.__traceback__), TRACERS)
+    place, (file, number) = (f" {in_words(*line)}", line) if line else ("", (None, None))
+    return TracingError(format, model, f"Keras cannot trace it: {first_line(error)}{place}.", file=file, line=number)
 
 
 def named_results(model: Any, signature: Signature, arrays: Sequence[Any]) -> dict[str, Any]:

@@ -212,7 +212,7 @@ def unsupported_error(failures: Sequence[Failure], trace: Trace, model: Any) -> 
         sentences += filter(None, [_WAYS_OUT.get(op_type) or (COMPLEX if is_complex else None)])
     path, op_type = places[0]
     return UnsupportedError(
-        Format.ONNX, model.name, join_sentences(sentences), layer=trace.view.layer(path), operator=op_type or None
+        Format.ONNX, model.name, join_sentences(sentences), operator=op_type or None, **trace.view.location(path)
     )
 
 

@@ -241,4 +241,5 @@ def _check_and_explain(
         operators = () if found.layer is None else traced.view.computing_operators(found.layer)
         operator = operators[0] if len(operators) == 1 else None
         evidence = found.evidence + (f" Its operator is {operator!r}." if operator else "")
-        raise error.with_evidence(evidence, layer=found.layer, operator=operator, cause=found.cause) from error
+        location = {"layer": found.layer, "file": found.file, "line": found.line}
+        raise error.with_evidence(evidence, operator=operator, cause=found.cause, **location) from error

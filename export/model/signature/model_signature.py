@@ -110,14 +110,14 @@ def find_signature(
         try:
             found = _signature(own, asked, candidate, fixed, may_fix=fixed is None and refusal is None)
         except UnknownSizesError as error:
-            refusal = refusal or (" ".join([str(error), *remarks]), error.__cause__)
+            refusal = refusal or (error, " ".join([str(error), *remarks]))
             continue
         if sizes_of_call and fixed is None:
             found = replace(found, fixed_sizes=FixedSizes(tuple(sizes_of_call)).with_inputs(found.inputs))
         return replace(found, remarks=(*remarks, *found.remarks))
     if refusal is not None:
-        text, cause = refusal
-        raise UnknownSizesError(text) from cause
+        first, text = refusal
+        raise UnknownSizesError(text, file=first.file, line=first.line) from first.__cause__
     return _signature(own, asked, None, fixed)
 
 
@@ -173,7 +173,9 @@ def _signature(
         raise UnknownSizesError(
             f"{_rule(asked.inputs, input_signature, model.name)} the shapes "
             f"{', '.join(f'{name} {shape}' for name, shape in zip(names, shapes, strict=True))}. {error}. "
-            f"{_AS_NUMBERS if error.asks_for_a_value else _ways_out(names, shapes, dtypes, recorded_shapes(model))}"
+            f"{_AS_NUMBERS if error.asks_for_a_value else _ways_out(names, shapes, dtypes, recorded_shapes(model))}",
+            file=error.file,
+            line=error.line,
         ) from error.__cause__
     if fixed is None and (alone := fixed_between(shapes, found.shapes, Origin.ONLY)):
         fixed = FixedSizes(tuple(alone))

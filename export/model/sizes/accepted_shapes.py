@@ -1,6 +1,7 @@
 """The oracle for the valid shapes of a model, which infers the shapes of the layers, or calls the model."""
 
 import contextlib
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ from keras_pe.export.errors import UnknownSizesError, first_line
 from keras_pe.export.model.sizes.shape_inference import GraphShapes, SymbolicShapes
 from keras_pe.export.model.watch.known_values import Filling, KnownValues
 from keras_pe.export.model.watch.nested_arguments import FlatModel, PartialShape, StaticShape, leaves
+from keras_pe.export.model.watch.operations import in_words, users_line
 from keras_pe.export.model.watch.recording import state_left_alone
 
 _POWERS = (4, 64, 4096)  # most models accept one of these sizes
@@ -46,9 +48,17 @@ class Oracle:
                 if False not in self._taken.values():  # the first refused shapes
                     self.asks_for_a_value = self._takes_arrays_alone()
                 if self.asks_for_a_value:
-                    raise UnknownSizesError(first_line(error), asks_for_a_value=True) from error
+                    raise self.refusal() from error
                 self._taken[asked] = False
         return self._taken[asked]
+
+    def refusal(self) -> UnknownSizesError:
+        """Returns the error for a model that refuses all sizes, with the model's own error and its line."""
+        frames = traceback.extract_tb(self.cause.__traceback__ if self.cause else None)
+        file, line = users_line(frames, ()) or (None, None)
+        place = f" {in_words(file, line)}" if file and line else ""
+        reason = f"{first_line(self.cause)}{place}"
+        return UnknownSizesError(reason, asks_for_a_value=self.asks_for_a_value, file=file, line=line)
 
     def _takes_arrays_alone(self) -> bool:
         """Whether the model accepts zeros, but refuses symbolic tensors of equal shapes, as if it cannot be traced."""

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from keras_pe.export.errors import UnknownSizesError, first_line
+from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.sizes.accepted_shapes import Oracle, shapes_of
 from keras_pe.export.model.sizes.dimension_search import find_dimensions
 from keras_pe.export.model.sizes.dimensions import LARGE_SIDE, Dimension, Kind, NamedShapes, SizeRange, spread
@@ -94,8 +94,7 @@ def _search_sizes(model: FlatModel, values: KnownValues, given: Mapping[str, Seq
     for found in attempts:
         if found:
             return replace(found, outputs=search.outputs(found), results=map_leaves(found.results, _dtype))
-    oracle = search.oracle
-    raise UnknownSizesError(first_line(oracle.cause), asks_for_a_value=oracle.asks_for_a_value) from oracle.cause
+    raise search.oracle.refusal() from search.oracle.cause
 
 
 def _dtype(tensor: Any) -> str:

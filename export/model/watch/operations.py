@@ -5,8 +5,9 @@ import inspect
 import linecache
 import sys
 import threading
+import traceback
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import PurePath
@@ -46,7 +47,7 @@ class CodePlace:
     @property
     def location(self) -> str:
         """The function, file and line in words."""
-        return f"`{self.function}` ({PurePath(self.file).name}, line {self.line})"
+        return f"`{self.function}` {in_words(self.file, self.line)}"
 
     @property
     def text(self) -> str:
@@ -168,6 +169,28 @@ def is_users_module(name: str) -> bool:
     """Whether a module is a user's own: neither a library's that computes with tensors nor Python's."""
     top = name.partition(".")[0]
     return top not in _LIBRARIES and (top not in sys.stdlib_module_names or top == "__main__")
+
+
+def in_words(file: str, line: int) -> str:
+    """Returns a location in a file, such as "(decoder.py, line 31)"."""
+    return f"({PurePath(file).name}, line {line})"
+
+
+def users_line(frames: Iterable[traceback.FrameSummary], within: Collection[str]) -> tuple[str, int] | None:
+    """Returns the file and the line of the innermost frame in user code.
+
+    Args:
+        frames: The frames, outermost first.
+        within: Names of modules. Frames outside the innermost frame of these modules do not count.
+    """
+    names = {getattr(module, "__file__", None): name for name, module in list(sys.modules.items())}
+    for frame in reversed(list(frames)):
+        module = names.get(frame.filename, "__main__")  # no module has been imported from the file of a notebook
+        if module in within:
+            break
+        if frame.lineno is not None and not frame.filename.startswith("<frozen ") and is_users_module(module):
+            return frame.filename, frame.lineno
+    return None
 
 
 def _place(caller: types.FrameType, called: types.FrameType) -> CodePlace:
