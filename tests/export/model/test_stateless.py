@@ -147,6 +147,7 @@ def run_in(artifact: Artifact, runner: Worker) -> Callable[[dict[str, Any]], dic
     return lambda arrays: dict(runner.run(arrays))
 
 
+@pytest.mark.slow_rows(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*MODELS, *MORE])
 def test_every_format_returns_the_sequence_in_any_chunks(tmp_path: Path, name: str) -> None:

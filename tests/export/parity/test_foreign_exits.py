@@ -124,7 +124,7 @@ def environment(folder: Path, way: str = "") -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": paths, "LEAVES": way}
 
 
-@pytest.mark.slow_rows(4)
+@pytest.mark.slow_rows(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("file", ["sound.onnx", "bad.onnx"])
 @pytest.mark.parametrize("way", ["exit", "interrupt", "os", "daemon", "load", "config", "late"])

@@ -155,6 +155,7 @@ def test_a_runtime_whose_every_layer_is_a_unit_too_small_is_within_the_noise_of_
     assert allowed < depth * 2e-6  # a wrong scale or weight is off by more
 
 
+@pytest.mark.slow_rows(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1000, 2000])
 def test_a_sound_file_of_two_hundred_layers_passes_and_one_with_a_damaged_layer_fails(seed, tmp_path):

@@ -216,7 +216,7 @@ def _seeded(model: keras.Model) -> keras.Model:
     return model
 
 
-@pytest.mark.slow_rows(9)
+@pytest.mark.slow_rows(5)
 @pytest.mark.filterwarnings("ignore:The object being serialized includes a `lambda`")
 @pytest.mark.parametrize("change", [
     pytest.param(c, id=c.name, marks=() if c.name in QUICK else pytest.mark.slow) for c in CHANGES

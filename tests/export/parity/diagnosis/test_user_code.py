@@ -10,7 +10,7 @@ from keras_pe.export import check_parity
 from tests.export.parity.diagnosis.planted import AMPLE
 from tests.export.parity.diagnosis.user_faults import CODE_FAULTS, CodeFault
 
-pytestmark = [pytest.mark.slow, pytest.mark.slow_rows(8)]
+pytestmark = [pytest.mark.slow, pytest.mark.slow_rows(4)]
 
 _RUNTIMES = {"onnx": "onnxruntime[disabled]", "tf_saved_model": "tensorflow", "litert": "litert"}
 _STORED = json.loads(RESULTS.read_text())

@@ -286,7 +286,7 @@ def test_another_argument_of_a_position_layer_is_named_with_both_values(name: st
     _check(*QUICK[name])
 
 
-@pytest.mark.slow_rows(11)
+@pytest.mark.slow_rows(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
 def test_any_argument_of_a_position_layer_is_named_with_both_values(name: str) -> None:
