@@ -45,4 +45,5 @@ from keras_pe.export.parity.dataset.parity_batch import ParityBatch as ParityBat
 from keras_pe.export.parity.replay import replay_bundle as replay_bundle
 from keras_pe.export.parity.reports.report import write_report as write_report
 from keras_pe.export.parity.work.worker_input import Acceptance as Acceptance
+from keras_pe.export.quantization.quantize import quantize as quantize
 from keras_pe.export.results.diagnosis import Cause as Cause

@@ -6,6 +6,7 @@ from keras_pe.export.artifacts.onnx_contents import LayerContents as LayerConten
 from keras_pe.export.model.signature.signature import Signature as Signature
 from keras_pe.export.parity.dataset.data_report import DatasetReport as DatasetReport
 from keras_pe.export.parity.parity_report import ParityReport as ParityReport
+from keras_pe.export.quantization.quantization_report import QuantizationReport as QuantizationReport
 from keras_pe.export.results.check_results import (
     Allowance as Allowance,
 )

@@ -1,14 +1,13 @@
 """`keras-pe check`: compares an artifact with its model."""
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from keras_pe.cli.check_data import check_data_usage, data_options, run_check_data
-from keras_pe.cli.exit_codes import Command, CouldNotBeTriedError, tried
+from keras_pe.cli.exit_codes import Command, CouldNotBeTriedError
 from keras_pe.cli.options import (
     BORDER_FIELDS,
     SavedPath,
@@ -23,22 +22,15 @@ from keras_pe.cli.options import (
     sizes_option,
     verbosity_options,
 )
+from keras_pe.cli.reports import checked, reports_option, save_reports, show_report, timeout_option
 from keras_pe.cli.start_keras import check_model_file, prepare_keras
 
 if TYPE_CHECKING:
     from keras_pe.export.parity.dataset.data_report import DatasetReport
     from keras_pe.export.parity.parity_report import ParityReport
-    from keras_pe.export.parity.reports.report import Report
     from keras_pe.export.progress import Stopwatch
 
 _EXISTING = click.Path(exists=True, path_type=Path)
-_LONGEST = 86_400.0  # seconds: a day
-
-
-def _check_timeout(context: click.Context, parameter: click.Parameter, seconds: float) -> float:
-    if not 0 < seconds <= _LONGEST:
-        raise click.BadParameter(f"It must be above 0 and at most a day. Received: {seconds:g} seconds.")
-    return seconds
 
 
 def _check_ranges(
@@ -85,26 +77,14 @@ def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Pa
 @border_options
 @model_options
 @data_options
-@click.option(
-    "--timeout",
-    default=120.0,
-    callback=_check_timeout,
-    show_default=True,
-    help="Seconds a runtime may take for one answer.",
-)
+@timeout_option
 @click.option(
     "--diagnosis-seconds",
     default=60.0,
     show_default=True,
     help="Seconds the search for the cause of a failure may take.",
 )
-@click.option(
-    "--report",
-    "reports",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Write the report here, as .html, .json, .md or .xml (JUnit).",
-)
+@reports_option
 @click.option(
     "--bundle", type=click.Path(path_type=Path), help="Write what it takes to replay a failure here, as .npz."
 )
@@ -173,7 +153,7 @@ def check(
         raise click.UsageError(f"{option} is about a MODEL that Keras saved. Received: {model}.")
     if model is not None and is_keras:
         check_model_file(model)
-    with _checked(model or replay):
+    with checked(model or replay):
         for path in reports:
             check_report_path(path)
         if bundle is not None:
@@ -211,7 +191,7 @@ def check(
                     f"--inputs must have a case that {model} takes. Received: {', '.join(map(str, inputs))}, which it "
                     f"refuses ({report.cases[0].error})."
                 )
-    _show(report, as_json, verbosity)
+    show_report(report, as_json, verbosity)
     if profile:
         _show_times(report, watch)
     _write(report, reports, bundle)
@@ -228,20 +208,6 @@ def _check_usage(context: click.Context) -> None:
             raise click.UsageError(f"--replay takes everything from the bundle. Received also: {option}.")
 
 
-@contextlib.contextmanager
-def _checked(what: Path | None) -> Iterator[None]:
-    """Ends the command with 2 and a sentence if a check raises what it documents; anything else keeps its traceback."""
-    from keras_pe.export.errors import ForeignExitError, RuntimeFailedError, sentence
-
-    try:
-        with tried():
-            yield
-    except RuntimeFailedError as error:
-        raise CouldNotBeTriedError(f"{what} could not be opened: {error}") from error
-    except ForeignExitError as error:
-        raise CouldNotBeTriedError(f"{what} could not be checked: {sentence(error)}") from error
-
-
 def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bundle: Path | None) -> None:
     """Writes the reports, and the bundle if there is a failure to replay.
 
@@ -252,12 +218,7 @@ def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bu
     from keras_pe.export.parity.parity_report import ParityReport
     from keras_pe.export.parity.replay import replay_command
 
-    lost = []
-    for path in reports:
-        try:
-            report.save(path)
-        except OSError as error:  # if this disk is full, the next file may still fit on another
-            lost.append(str(error))
+    lost = save_reports(report, reports)
     replayable = report if isinstance(report, ParityReport) else report.diagnosis
     if bundle is not None and (replayable is None or replayable.passed):
         click.echo("No bundle was written: nothing failed.", err=True)
@@ -272,22 +233,6 @@ def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bu
             click.echo(f"Replay the failure with: {replay_command(replayable, bundle)}", err=True)
     if lost:
         raise CouldNotBeTriedError(" ".join(lost))
-
-
-def _show(report: "Report", as_json: bool, verbosity: Verbosity) -> None:
-    if as_json:
-        click.echo(report.render("json"), nl=False)
-        return
-    from rich.console import Console
-
-    from keras_pe.export.parity.reports.text import render_terminal, render_verdicts
-
-    console, document = Console(), report.document()
-    if verbosity is Verbosity.QUIET:
-        shown = render_verdicts(document, console.width)
-    else:
-        shown = render_terminal(document, console.width, complete=verbosity is Verbosity.VERBOSE)
-    console.print(shown, soft_wrap=True)
 
 
 def _show_times(report: "ParityReport | DatasetReport", watch: "Stopwatch") -> None:

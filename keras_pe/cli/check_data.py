@@ -8,19 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from keras_pe.cli.batching_options import batch_options, column_option
 from keras_pe.cli.exit_codes import CouldNotBeTriedError
 from keras_pe.cli.options import by_name, passed_options, with_options
 
 if TYPE_CHECKING:
     from keras_pe.export.parity.dataset.data_report import DatasetReport
-
-
-def _columns(
-    context: click.Context, parameter: click.Parameter, pairs: Iterable[tuple[str, str]]
-) -> dict[str, str | tuple[str, ...]]:
-    """Returns the column of each input, or its columns."""
-    found = by_name(context, parameter, pairs)
-    return {name: tuple(text.split(",")) if "," in text else text for name, text in found.items()}
 
 
 def _labels(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> str | dict[str, str]:
@@ -40,14 +33,7 @@ data_options = with_options(
         help="Run every row of this instead of the sweep: a .csv, .npz, .npy, .parquet, .arrow or .tfrecord file, or a "
         "folder.",
     ),
-    click.option(
-        "--column",
-        "columns",
-        type=(str, str),
-        multiple=True,
-        callback=_columns,
-        help="INPUT COLUMN: where the names differ. Several columns, as A,B,C, are the values of one input.",
-    ),
+    column_option,
     click.option(
         "--decision",
         "decisions",
@@ -65,18 +51,7 @@ data_options = with_options(
         help="The column of the right classes: the report has the accuracy of the model and of each artifact.",
     ),
     click.option("--stop-after", type=int, help="Stop when so many rows have failed."),
-    click.option("--batch-size", type=int, default=1024, show_default=True, help="Rows fed together."),
-    click.option(
-        "--length-bucket", "length_buckets", type=int, multiple=True, help="A size to pad variable lengths to."
-    ),
-    click.option(
-        "--pad",
-        "pad_values",
-        type=(str, float),
-        multiple=True,
-        callback=by_name,
-        help="INPUT VALUE: what to pad it with.",
-    ),
+    batch_options,
     click.option("--workers", type=int, help="Processes on this machine; one for each processor by default."),
     click.option("--cluster", help="Run there: dask://HOST:PORT or ray://HOST:PORT, or what a package adds."),
     click.option(

@@ -14,6 +14,7 @@ from keras_pe.cli.export import export
 from keras_pe.cli.identify import identify
 from keras_pe.cli.inspect import inspect
 from keras_pe.cli.plot import plot
+from keras_pe.cli.quantize import quantize
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -31,3 +32,4 @@ main.add_command(export)
 main.add_command(identify)
 main.add_command(inspect)
 main.add_command(plot)
+main.add_command(quantize)

@@ -1,0 +1,159 @@
+"""Renders the report of a quantization: the trials, the effect of each layer, and the worst rows."""
+
+from collections.abc import Iterator
+
+from keras_pe.export.parity.dataset.data_report import describe_row
+from keras_pe.export.parity.presentation.figures import number
+from keras_pe.export.parity.reports.document import (
+    CaseVerdict,
+    Document,
+    Mark,
+    Outcome,
+    Part,
+    Picture,
+    PictureAxis,
+    Points,
+    Row,
+    Statement,
+    Suite,
+    TextTable,
+)
+from keras_pe.export.parity.reports.json import Published
+from keras_pe.export.parity.reports.report import Report
+from keras_pe.export.parity.statistics.confidence import rate
+from keras_pe.export.quantization.results import QuantizationResults, Score, Trial
+from keras_pe.display import shown_bytes
+
+_TRIALS = ("file", "result", "layers in float", "size", "changed, calibration", "changed, held out", "bound", "error")
+_LAYERS = ("layer", "operators", "saves", "effect alone", "share of error", "written as")
+_SHOWN_LAYERS = 12
+_SHOWN_ROWS = 3
+
+
+class QuantizationReport(Report, QuantizationResults):
+    """The report of `quantize`: the fields of `QuantizationResults`, and methods that render them.
+
+    `print(report)` prints the text of the terminal, `report.save("report.html")` writes a page, and `report.to_dict()`
+    returns JSON values.
+    """
+
+    published = Published("quantization-report", "A quantization", QuantizationResults)
+
+    def document(self) -> Document:
+        name = self.filepath or "nothing written"
+        statements = tuple(Statement("worst", describe_row(row)) for row in self.statistics.failing[:_SHOWN_ROWS])
+        part = Part(
+            title=name,
+            passed=self.passed,
+            statements=statements,
+            pictures=tuple(_pictures(self)),
+            is_open=True,
+        )
+        verdict = CaseVerdict(str(self.goal), Outcome.of(self.passed), "goal missed", _verdict(self))
+        return Document(
+            title=f"{self.artifact} quantized",
+            passed=self.passed,
+            summary=tuple(_summary(self)),
+            parts=(part,),
+            overview=_trial_table(self),
+            tables=(_layer_table(self),),
+            remarks=tuple(_remarks(self)),
+            appendix=(TextTable("Versions", ("package", "version"), tuple(self.versions.items())),),
+            suites=(Suite(name, (verdict,), self.seconds),),
+            seconds=self.seconds,
+        )
+
+
+def _verdict(found: QuantizationResults) -> str:
+    score = found.chosen.held_out
+    assert score is not None
+    if score.failure:
+        return f"the quantized file does not run: {score.failure}"
+    changed = f"{score.changed:,} of {score.rows:,} rows changed"
+    bound = f" (with 95 % confidence fewer than {rate(score.bound)} of all similar rows)" if score.bound else ""
+    reached = "reached" if found.passed else "not reached; the nearest file"
+    return f"{found.goal}: {reached}: {changed}{bound}, relative error {score.error:.2g}, {found.size:.1%} of the bytes"
+
+
+def _summary(found: QuantizationResults) -> Iterator[str]:
+    score = found.chosen.held_out
+    assert score is not None
+    yield f"Goal: {_verdict(found)}."
+    seen = found.chosen.calibration.rows
+    yield (
+        f"{found.method} quantization of {found.model}, calibrated on {seen:,} rows of {found.data}, proved on "
+        f"{score.rows:,} other rows, in {found.seconds:.1f} s."
+    )
+    ratio = found.quantized_seconds / found.float_seconds
+    yield (
+        f"Size {shown_bytes(found.float_bytes)} to {shown_bytes(found.chosen.nbytes)} ({found.size:.2f}). "
+        f"Time of a batch, in turns: {1e3 * found.float_seconds:.2f} ms to {1e3 * found.quantized_seconds:.2f} ms "
+        f"({ratio:.2f})."
+    )
+
+
+def _remarks(found: QuantizationResults) -> Iterator[Statement]:
+    if found.filepath is None:
+        yield Statement("", "Nothing was written.")
+    else:
+        yield Statement("plan", f"{found.plan} has the options of the quantizer")
+    if found.left:
+        yield Statement("in float", f"the quantizer takes no {', '.join(found.left)}")
+    if found.quantized_seconds > found.float_seconds:
+        yield Statement(
+            "slower",
+            "The quantized file takes longer here. Small layers gain less than the conversions between int8 and float "
+            "cost.",
+        )
+
+
+def _trial_table(found: QuantizationResults) -> TextTable:
+    float_trial = Trial((), found.float_bytes, Score(0, 0, 0.0, 0.0), found.float_score)
+    rows: list[Row] = [("float32", "", "all", *_figures(float_trial))]
+    for place, trial in enumerate(found.trials, 1):
+        is_chosen = trial.layers_in_float == found.chosen.layers_in_float
+        mark = Mark(Outcome.of(trial.holds)) if trial.held_out else "not proved"
+        name = f"{place}{' (chosen)' if is_chosen else ''}"
+        rows.append((name, mark, f"{len(trial.layers_in_float)} of {len(found.layers)}", *_figures(trial)))
+    return TextTable("Files", _TRIALS, tuple(rows))
+
+
+def _figures(trial: Trial) -> tuple[str, ...]:
+    seen, held_out = trial.calibration, trial.held_out
+    score = held_out or seen
+    return (
+        shown_bytes(trial.nbytes),
+        f"{seen.changed:,} of {seen.rows:,}" if seen.rows else "-",
+        f"{held_out.changed:,} of {held_out.rows:,}" if held_out else "-",
+        f"{held_out.bound:.2%}" if held_out and held_out.bound is not None else "-",
+        number(score.error),
+    )
+
+
+def _layer_table(found: QuantizationResults) -> TextTable:
+    rows = tuple(
+        (
+            each.layer,
+            ", ".join(name if count == 1 else f"{count} {name}" for name, count in each.operators.items()),
+            f"{each.saved:.1%}",
+            number(each.effect),
+            f"{each.share:.1%}",
+            "float" if each.in_float else "quantized",
+        )
+        for each in found.layers
+    )
+    floats = tuple(place for place, each in enumerate(found.layers) if each.in_float)
+    excerpt = tuple(range(min(len(rows), _SHOWN_LAYERS)))
+    return TextTable("Layers, the most harmful for its bytes first", _LAYERS, rows, floats, excerpt)
+
+
+def _pictures(found: QuantizationResults) -> Iterator[Picture]:
+    """Yields the share of the error of each layer, for the layers with the largest shares."""
+    largest = sorted(found.layers, key=lambda each: -each.share)[:_SHOWN_LAYERS]
+    if largest:
+        names = tuple(each.layer for each in largest)
+        places = tuple(map(float, range(len(largest))))
+        shares = tuple(100 * each.share for each in largest)
+        said = "The share of the squared error of each layer that is quantized alone. The largest come first."
+        x, y = PictureAxis("share of the error, in percent", "linear"), PictureAxis("layer", "names", names)
+        yield Picture("Layers by their share of the error", said, x, y, (Points("layer", shares, places, "bar"),))

@@ -1,0 +1,245 @@
+"""Quantizes an exported file until a goal holds on rows that calibration never saw, and writes it with its plan."""
+
+import os
+from contextlib import ExitStack
+from dataclasses import replace
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.artifacts.artifact import Artifact, Format
+from keras_pe.export.artifacts.read_artifact import read_artifact
+from keras_pe.export.comparison.references.opening import Source
+from keras_pe.export.dependencies import require
+from keras_pe.export.errors import check_whole
+from keras_pe.export.model.border import Border
+from keras_pe.export.parity.data.batching import Batching
+from keras_pe.export.parity.data.open_data import open_source
+from keras_pe.export.parity.data.shards import without_parts
+from keras_pe.export.parity.parity_report import versions_of
+from keras_pe.export.parity.work.executors import Here
+from keras_pe.export.parity.work.worker_input import Acceptance, Job
+from keras_pe.export.parity.work.open_models import open_artifacts, opened_model
+from keras_pe.export.parity.work.schedule import Checkpoint, Schedule
+from keras_pe.export.processes.foreign_code import foreign_code
+from keras_pe.export.processes.process import TemporaryFolder
+from keras_pe.export.progress import TIMEOUT, Stopwatch, Tell, check_seconds, date, telling
+from keras_pe.export.publishing.staging import check_destination, publish_file, staging
+from keras_pe.export.quantization.layers import layers_left
+from keras_pe.export.quantization.plan import plan_path
+from keras_pe.export.quantization.quantization_report import QuantizationReport
+from keras_pe.export.quantization.quantizers import QUANTIZERS
+from keras_pe.export.quantization.results import Goal, Kind, Trial
+from keras_pe.export.quantization.search import MOST_TRIALS, Search, most_changed, rank
+from keras_pe.export.quantization.workbench import Workbench, check_rows, opened_workbench
+from keras_pe.export.results import Allowance
+from keras_pe.protocols import Model
+from keras_pe.display import did_you_mean
+
+_RUNTIME = "onnxruntime[all]"
+
+
+@foreign_code()
+def quantize(
+    model: Model | Source,
+    artifact: Source,
+    filepath: str | os.PathLike[str],
+    data: Any,
+    *,
+    decisions: float | None = None,
+    error: float | None = None,
+    size: float | None = None,
+    method: str = "static",
+    batching: Batching | None = None,
+    acceptance: Acceptance | None = None,
+    calibration_share: float = 0.2,
+    trials: int = 15,
+    write_nearest: bool = False,
+    input_signature: Any = None,
+    border: Border | None = None,
+    timeout: float = TIMEOUT,
+    progress: Tell | bool | None = None,
+) -> QuantizationReport:
+    """Quantizes an ONNX file with ONNX Runtime's quantizers until one goal holds, and writes the file with its plan.
+
+    The rows of the data are divided by a hash of their numbers. The quantizer is calibrated on one part. The other part
+    proves the file. The first file has every layer quantized. Then layers return to float, in the order of their own
+    effect on the outputs for each byte that they save.
+
+    Args:
+        model: The reference: a built `keras.Model`, the path of a `.keras` or `.h5` file, or an artifact.
+        artifact: The ONNX file in float32 that was exported from the model.
+        filepath: The path of the quantized file. Its plan is written to `<filepath>.plan.json`. A previous file stays
+            until the new file is whole.
+        data: As in `check_dataset`.
+        decisions: The goal: the least share of all rows whose decisions stay, such as 0.999, with 95 % confidence. The
+            bound is Clopper and Pearson's. The first file on the held-out rows has 96 %, later files have more, so
+            that all bounds hold together with 95 %.
+        error: The goal: the largest root mean square error of an output, as a share of the output's standard deviation.
+        size: The goal: the largest share of the bytes of `artifact`. The layers that matter most stay in float.
+        method: The quantizer: "static" (int8 weights and values, with scales from the calibration rows), "dynamic"
+            (int8 weights and values, with scales from each call), "int8-weights", "int4-weights" (blocks of 32 weights
+            share a scale) or "float16".
+        batching: As in `check_dataset`.
+        acceptance: The outputs that decide.
+        calibration_share: The share of the rows that calibrate, between 0 and 1.
+        trials: The most files that are tried, from 1 to 15.
+        write_nearest: Whether the nearest file is written if no file reaches the goal.
+        input_signature: As in `check_dataset`.
+        border: As in `check_dataset`.
+        timeout: Seconds that a file may take to load, or to answer one batch.
+        progress: As in `check_dataset`.
+
+    Returns:
+        The report. It has not passed if no file reaches the goal.
+
+    Raises:
+        ValueError: If an argument is not valid, or the quantizer refuses the file; a `DataError` if the data cannot be
+            read, does not fit the model, or has too few rows to prove the goal.
+        TypeError: If the type of `data` is not supported.
+        ImportError: If ONNX Runtime, or a package that reads the data, is not installed.
+        FileNotFoundError: If a file is missing.
+        FileExistsError, NotADirectoryError: If `filepath` is taken, or not in a folder.
+        OSError: If a file cannot be written.
+        RuntimeError: If code of the model or the data raises SystemExit.
+    """
+    watch = Stopwatch()
+    goal = _goal(decisions, error, size)
+    _check_arguments(method, calibration_share, trials)
+    check_seconds(timeout, timeout)
+    require("quantize", "onnx", "onnxruntime")
+    destination = check_destination(filepath, Format.ONNX)
+    source = open_source(data)
+    described = _float_file(artifact, destination)
+    with ExitStack() as stack:
+        tell = stack.enter_context(telling(progress))
+        tell(0, None, "loading the model")
+        home = stack.enter_context(TemporaryFolder()).path.absolute()
+        job = Job(
+            reference=stack.enter_context(opened_model(model, home, in_process=True)),
+            targets=open_artifacts(described, _RUNTIME).targets,
+            source=without_parts(source),
+            batching=batching or Batching(),
+            acceptance=acceptance or Acceptance(),
+            allowance=Allowance(),
+            input_signature=input_signature,
+            timeout=timeout,
+            border=border,
+            one_thread=False,
+        )
+        calibration = Schedule(Here(), job, source, Checkpoint(home), 1, tell).calibrate()
+        bench = stack.enter_context(
+            opened_workbench(job, calibration, source, described, method, calibration_share, home, tell)
+        )
+        check_rows(goal, bench, source.name)
+        search, found = _search(goal, bench, trials, tell)
+        best = bench.write(found.layers_in_float)
+        seconds = bench.seconds(best)
+        is_written = found.holds or write_nearest
+        if is_written:
+            _publish(bench, best, found, destination)
+        left = layers_left(bench.source, bench.operators)
+        float_score = bench.measurer.measure(bench.source, bench.rows.held_out).score
+    watch.stage("quantization")
+    return QuantizationReport(
+        model=calibration.model,
+        artifact=str(described.path),
+        filepath=str(destination) if is_written else None,
+        plan=str(plan_path(destination)) if is_written else None,
+        method=method,
+        goal=goal,
+        passed=found.holds,
+        chosen=found,
+        trials=search.trials,
+        layers=tuple(replace(each, in_float=each.layer in found.layers_in_float) for each in search.order),
+        float_bytes=described.nbytes,
+        float_score=float_score,
+        statistics=bench.statistics[found.layers_in_float],
+        float_seconds=seconds[0],
+        quantized_seconds=seconds[1],
+        left=left,
+        options=bench.options(found.layers_in_float),
+        data=source.name,
+        versions=versions_of([calibration.version, *(each.version for each in calibration.targets.values())]),
+        seconds=watch.stages[-1].seconds,
+        date=date(),
+    )
+
+
+def _goal(decisions: float | None, error: float | None, size: float | None) -> Goal:
+    """Returns the only goal that is given.
+
+    Raises:
+        ValueError: If not exactly one is given, or its value is out of range.
+    """
+    given: dict[Kind, float | None] = {"decisions": decisions, "error": error, "size": size}
+    goals = [Goal(kind, value) for kind, value in given.items() if value is not None]
+    if len(goals) != 1:
+        named = ", ".join(f"{goal.kind}={goal.value!r}" for goal in goals) or "none"
+        raise ValueError(f"`decisions`, `error` or `size` must be given, one of them. Received: {named}.")
+    (goal,) = goals
+    is_number = isinstance(goal.value, Real) and not isinstance(goal.value, bool)
+    if not (is_number and 0 < goal.value < (float("inf") if goal.kind == "error" else 1)):
+        rule = "above 0" if goal.kind == "error" else "a share between 0 and 1"
+        raise ValueError(f"`{goal.kind}` must be {rule}. Received: {goal.kind}={goal.value!r}.")
+    return Goal(goal.kind, float(goal.value))
+
+
+def _check_arguments(method: str, calibration_share: float, trials: int) -> None:
+    """Raises ValueError or TypeError for an argument that is not valid."""
+    if method not in QUANTIZERS:
+        hint = did_you_mean(method, QUANTIZERS)
+        raise ValueError(f"Unknown method {method!r}. Choose one of: {', '.join(QUANTIZERS)}.{hint}")
+    if not (isinstance(calibration_share, Real) and 0 < calibration_share < 1):
+        raise ValueError(
+            f"`calibration_share` must be between 0 and 1. Received: calibration_share={calibration_share!r}."
+        )
+    check_whole("trials", trials, 1, MOST_TRIALS)
+
+
+def _float_file(artifact: Source, destination: Path) -> Artifact:
+    """Returns the description of the float file.
+
+    Raises:
+        ValueError: If it is not an ONNX file, or it is the destination.
+    """
+    path = Path(artifact.path if isinstance(artifact, Artifact) else artifact)
+    if not path.exists():
+        raise FileNotFoundError(f"No such file: {path}.")
+    described = read_artifact(path)
+    if described.format is not Format.ONNX:
+        raise ValueError(
+            f"`artifact` must be an ONNX file. Received: {path}, a {described.format.label} artifact. Export the model "
+            "with export_onnx."
+        )
+    if destination == path.absolute():
+        raise ValueError(f"`filepath` must be another file than `artifact`, which stays. Received: {path}.")
+    return described
+
+
+def _search(goal: Goal, bench: Workbench, trials: int, tell: Tell) -> tuple[Search, Trial]:
+    """Returns the search, and its best trial."""
+    bench.calibrate()
+    order = rank(bench.effects(tell))
+    if not order:
+        raise ValueError(
+            f"`artifact` must have a layer that the method {bench.method!r} quantizes. Received: "
+            f"{bench.source.name}, which has none. Choose another `method`."
+        )
+
+    def write(floats: tuple[str, ...]) -> Trial:
+        tell(len(search.trials), trials, f"trying {len(floats)} of {len(order)} layers in float")
+        return bench.trial(floats)
+
+    most = most_changed(goal, bench.rows.held_out.rows) if goal.kind == "decisions" else 0
+    search = Search(order, goal, bench.float_bytes, trials, most / bench.rows.held_out.rows, write, bench.prove)
+    return search, search.run()
+
+
+def _publish(bench: Workbench, file: Path, trial: Trial, destination: Path) -> None:
+    """Writes the quantized file and its plan, or leaves the previous files."""
+    with staging(destination) as folder:
+        part, plan = folder / destination.name, plan_path(folder / destination.name)
+        part.write_bytes(file.read_bytes())
+        plan.write_text(bench.plan(trial.layers_in_float, part).to_json())
+        publish_file(part, [plan], destination)

@@ -1,0 +1,152 @@
+"""The results of a quantization: its trials, the effect of each layer, and the file that was written."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
+
+Kind = Literal["decisions", "error", "size"]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a quantized file must keep.
+
+    Attributes:
+        kind: "decisions", "error" or "size".
+        value: The least share of the rows whose decisions stay, the largest relative error, or the largest share of the
+            float file's bytes.
+    """
+
+    kind: Kind
+    value: float
+
+    def __str__(self) -> str:
+        return {
+            "decisions": f"decisions unchanged in at least {self.value:.4%} of all rows, with 95 % confidence",
+            "error": f"a relative error of at most {self.value:g}",
+            "size": f"at most {self.value:.1%} of the bytes",
+        }[self.kind]
+
+
+@dataclass(frozen=True)
+class Score:
+    """A file on some rows.
+
+    Attributes:
+        rows: Number of rows.
+        changed: Rows with a changed decision, a NaN or an infinity on one side only, or no answer.
+        error: The root mean square of the differences as a share of the output's standard deviation; the worst output.
+        strain: The root mean square of the share of a decision's margin that the error takes, at most 1 for each row;
+            0 if no output decides.
+        bound: The rate of changed rows that the true rate is below, with the confidence; None for calibration rows.
+        confidence: The confidence of `bound`. It grows with each file that was tried on the held-out rows.
+        failure: The error of the runtime; empty if it answered.
+    """
+
+    rows: int
+    changed: int
+    error: float
+    strain: float
+    bound: float | None = None
+    confidence: float | None = None
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One quantized file.
+
+    Attributes:
+        layers_in_float: The layers that were left in float.
+        nbytes: The size of the file.
+        calibration: The file on the calibration rows.
+        held_out: The file on the rows that calibration never saw; None if the calibration rows already refuted it.
+        holds: Whether the file reaches the goal.
+    """
+
+    layers_in_float: tuple[str, ...]
+    nbytes: int
+    calibration: Score
+    held_out: Score | None = None
+    holds: bool = False
+
+
+@dataclass(frozen=True)
+class LayerEffect:
+    """What the quantization of one layer does, with all other layers in float.
+
+    Attributes:
+        layer: The names that lead to the layer, joined by "/".
+        operators: How often the layer has each operator that the quantizer takes.
+        saved: The share of its bytes that the float file loses; negative if it grows.
+        effect: The strain of the decisions, or the relative error of the outputs if none decides.
+        share: The share of the squared effects of all layers.
+        in_float: Whether the written file leaves the layer in float.
+    """
+
+    layer: str
+    operators: Mapping[str, int]
+    saved: float
+    effect: float
+    share: float = 0.0
+    in_float: bool = False
+
+
+@dataclass(frozen=True)
+class QuantizationResults:
+    """The results of a quantization.
+
+    Attributes:
+        model: The name of the model.
+        artifact: The path of the float file.
+        filepath: The path of the quantized file; None if nothing was written.
+        plan: The path of its plan; None if nothing was written.
+        method: The quantizer: "static", "dynamic", "int8-weights", "int4-weights" or "float16".
+        goal: What the file must keep.
+        passed: Whether the file reaches the goal.
+        chosen: The file that was written, or the nearest file if none reaches the goal.
+        trials: All files that were tried, in order.
+        layers: The effect of each layer, the most harmful for its bytes first.
+        float_bytes: The size of the float file.
+        float_score: The float file on the held-out rows.
+        statistics: The chosen file on the held-out rows, with the worst rows.
+        float_seconds: The time of one batch in the float file, in turns with the quantized file.
+        quantized_seconds: The time of the same batch in the quantized file.
+        left: Nodes with weights that the quantizer cannot take, as "layer (operator)".
+        options: The options of the quantizer.
+        data: The name of the data set.
+        versions: The packages that took part.
+        seconds: The duration of the whole call.
+        date: The date, such as "2026-01-31T12:00:00+00:00".
+    """
+
+    computed: ClassVar[tuple[str, ...]] = ("size",)
+
+    model: str
+    artifact: str
+    filepath: str | None
+    plan: str | None
+    method: str
+    goal: Goal
+    passed: bool
+    chosen: Trial
+    trials: tuple[Trial, ...]
+    layers: tuple[LayerEffect, ...]
+    float_bytes: int
+    float_score: Score
+    statistics: RuntimeStatistics
+    float_seconds: float
+    quantized_seconds: float
+    left: tuple[str, ...]
+    options: Mapping[str, Any]
+    data: str
+    versions: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    seconds: float = field(default=0.0, kw_only=True)
+    date: str = field(default="", kw_only=True)
+
+    @property
+    def size(self) -> float:
+        """The bytes of the chosen file as a share of the float file's."""
+        return self.chosen.nbytes / self.float_bytes

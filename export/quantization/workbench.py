@@ -1,0 +1,218 @@
+"""Writes quantized files of one artifact, and measures them on stored rows."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.artifacts.artifact import Artifact
+from keras_pe.export.artifacts.read_artifact import artifact_files, hash_files
+from keras_pe.export.dependencies import installed_version
+from keras_pe.export.errors import RuntimeFailedError
+from keras_pe.export.parity.data.shards import shards_of
+from keras_pe.export.parity.data.source import DataError, DataSource
+from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
+from keras_pe.export.parity.work.worker_input import Calibration, Job
+from keras_pe.export.parity.work.worker_session import session_of
+from keras_pe.export.progress import Tell
+from keras_pe.export.quantization.layers import QuantizableLayer, quantizable_layers
+from keras_pe.export.quantization.measurement import FileMeasurer
+from keras_pe.export.quantization.plan import Plan, excluding
+from keras_pe.export.quantization.quantizers import (
+    QUANTIZERS,
+    calibrate_ranges,
+    quantized_operators,
+    write_quantized,
+)
+from keras_pe.export.quantization.results import Goal, LayerEffect, Score, Trial
+from keras_pe.export.quantization.rows import SplitRows, store_rows
+from keras_pe.export.quantization.search import least_rows
+from keras_pe.export.quantization.timing import time_in_turns
+from keras_pe.export.runtimes.runner import Worker
+
+_DAY = 86_400.0  # seconds that a quantizer may take
+_RANKING_ROWS = 256
+
+
+@dataclass
+class Workbench:
+    """The files of one quantization, in a temporary folder.
+
+    Attributes:
+        method: The quantizer.
+        source: The float file, in the folder.
+        float_bytes: The size of the float file with its weights.
+        operators: The operators that the quantizer takes.
+        layers: The layers that the quantizer takes.
+        rows: The rows.
+        measurer: Measures a file.
+        worker: The process of the quantizer.
+        statistics: The measurements on the held-out rows, by the layers in float.
+    """
+
+    method: str
+    source: Path
+    float_bytes: int
+    operators: Sequence[str]
+    layers: Sequence[QuantizableLayer]
+    rows: SplitRows
+    measurer: FileMeasurer
+    worker: Worker
+    statistics: dict[tuple[str, ...], RuntimeStatistics] = field(default_factory=dict)
+
+    @property
+    def cache(self) -> Path:
+        """The calibration cache."""
+        return self.source.with_name("calibration.json")
+
+    def calibrate(self) -> None:
+        """Writes the calibration cache, if the quantizer needs one.
+
+        Raises:
+            ValueError: If the quantizer refuses the file.
+        """
+        if QUANTIZERS[self.method].needs_calibration:
+            feeds = [str(path) for path in self.rows.feeds]
+            self._call(
+                calibrate_ranges, str(self.source), str(self.cache), feeds, str(self.source.with_name("all.onnx"))
+            )
+
+    def options(self, floats: Sequence[str]) -> Mapping[str, Any]:
+        """Returns the options of the quantizer with some layers in float."""
+        return excluding(self.method, [name for each in self.layers if each.path in floats for name in each.nodes])
+
+    def write(self, floats: Sequence[str]) -> Path:
+        """Writes the file with some layers in float. The previous file is overwritten.
+
+        Raises:
+            ValueError: If the quantizer refuses the file.
+        """
+        target = self.source.with_name("quantized.onnx")
+        target.unlink(missing_ok=True)
+        options = self.options(floats)
+        self._call(write_quantized, self.method, str(self.source), str(target), options, str(self.cache))
+        return target
+
+    def effects(self, tell: Tell) -> list[LayerEffect]:
+        """Returns the effect of each layer, quantized with all others in float; without layers that do not change."""
+        before = self.measurer.measure(self.source, self.rows.calibration, _RANKING_ROWS).score
+        found = []
+        for number, layer in enumerate(self.layers):
+            tell(number, len(self.layers), f"quantizing {layer.path} alone")
+            path = self.write([each.path for each in self.layers if each is not layer])
+            score = self.measurer.measure(path, self.rows.calibration, _RANKING_ROWS).score
+            if (score.error, score.strain) != (before.error, before.strain):
+                saved = 1 - path.stat().st_size / self.float_bytes
+                effect = score.strain if self.measurer.decides else min(score.error, 1e30)
+                found.append(LayerEffect(layer.path, layer.operators, saved, effect))
+        return found
+
+    def trial(self, floats: tuple[str, ...]) -> Trial:
+        """Returns the trial of a file with some layers in float, on the calibration rows."""
+        path = self.write(floats)
+        score = self.measurer.measure(path, self.rows.calibration).score
+        return Trial(floats, path.stat().st_size, score)
+
+    def prove(self, trial: Trial) -> Score:
+        """Returns the score of the file of a trial on the held-out rows, and keeps its statistics."""
+        measured = self.measurer.measure(self.write(trial.layers_in_float), self.rows.held_out)
+        self.statistics[trial.layers_in_float] = measured.statistics
+        return measured.score
+
+    def seconds(self, file: Path) -> tuple[float, float]:
+        """Returns the time of one batch in the float file and in another file, in turns."""
+        first, second = self.worker.call(time_in_turns, (str(self.source), str(file)), str(self.rows.feeds[0]))
+        return first, second
+
+    def plan(self, floats: Sequence[str], file: Path) -> Plan:
+        """Returns the plan of a file with some layers in float."""
+        cache = json.loads(self.cache.read_text()) if self.cache.exists() else None
+        (source, *_), (result,) = hash_files(self.source).values(), hash_files(file).values()
+        function = QUANTIZERS[self.method].function
+        return Plan(function, self.options(floats), installed_version("onnxruntime") or "", source, result, cache)
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        try:
+            self.worker.call(function, *arguments)
+        except RuntimeFailedError as error:
+            function_name = QUANTIZERS[self.method].function.rpartition(".")[2]
+            raise ValueError(
+                f"`artifact` must be a file that {function_name} takes. Received: a file that it refuses ({error})."
+            ) from error
+
+
+@contextmanager
+def opened_workbench(
+    job: Job,
+    calibration: Calibration,
+    source: DataSource,
+    artifact: Artifact,
+    method: str,
+    calibration_share: float,
+    home: Path,
+    tell: Tell,
+) -> Iterator[Workbench]:
+    """Yields the workbench of an artifact, after the model has answered every row.
+
+    Args:
+        job: The model, the artifact and the data.
+        calibration: The rules of the comparison.
+        source: The data.
+        artifact: The float file.
+        method: The quantizer.
+        calibration_share: The share of the rows that calibrate.
+        home: A temporary folder.
+        tell: A function that reports progress.
+
+    Raises:
+        ValueError: If the artifact does not load; a `DataError` if the data does not fit the model.
+    """
+    (target,) = job.targets
+    calibrated = calibration.targets[target.key]
+    if calibrated.error:
+        raise ValueError(f"`artifact` must load and fit the model. Received: {artifact.path}: {calibrated.error}")
+    folder = home / "files"
+    folder.mkdir()
+    for each in artifact_files(artifact.path):  # a quantizer writes beside the file that it reads
+        (folder / each.name).write_bytes(each.read_bytes())
+    with session_of(job) as session, closing(Worker(target.spec, _DAY)) as worker:
+        measurer = FileMeasurer(session, job, calibrated, session.targets[target.key].worker, source.name)
+        measurer.load(target.path)
+        operators = worker.call(quantized_operators, method)
+        yield Workbench(
+            method=method,
+            source=folder / artifact.path.name,
+            float_bytes=artifact.nbytes,
+            operators=operators,
+            layers=quantizable_layers(artifact.path, operators),
+            rows=store_rows(
+                session, job, calibration, shards_of(source), measurer.worker, home, calibration_share, tell
+            ),
+            measurer=measurer,
+            worker=worker,
+        )
+
+
+def check_rows(goal: Goal, bench: Workbench, data: str) -> None:
+    """Raises unless the rows and the outputs can show whether a goal is reached.
+
+    Raises:
+        DataError: If there are too few rows.
+        ValueError: If no output decides.
+    """
+    if goal.kind == "decisions" and not bench.measurer.decides:
+        raise ValueError(
+            "`decisions` must be a goal of a model with an output that decides. Received: outputs that do not look "
+            "like probabilities. State how an output decides with `acceptance`, or choose `error`."
+        )
+    needed = least_rows(goal.value) if goal.kind == "decisions" else 1
+    rows = bench.rows
+    if rows.held_out.rows < needed or not rows.calibration.rows:
+        total = rows.held_out.rows + rows.calibration.rows
+        share = f" and prove {goal.kind}={goal.value:g}" if goal.kind == "decisions" else ""
+        raise DataError(
+            f"{data} must have rows to calibrate{share}: at least {needed:,} rows beside those for calibration. "
+            f"Received: {total:,} rows, {rows.calibration.rows:,} of them for calibration."
+        )

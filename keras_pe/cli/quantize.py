@@ -1,0 +1,115 @@
+"""`keras-pe quantize`: a smaller file that keeps what it must, proved on rows that calibration never saw."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from keras_pe.cli.batching_options import batch_options, column_option
+from keras_pe.cli.exit_codes import Command, CouldNotBeTriedError
+from keras_pe.cli.options import (
+    BORDER_FIELDS,
+    SavedPath,
+    Verbosity,
+    border_of,
+    border_options,
+    by_name,
+    json_option,
+    model_options,
+    verbosity_options,
+)
+from keras_pe.cli.reports import checked, reports_option, save_reports, show_report, timeout_option
+from keras_pe.cli.start_keras import check_model_file, prepare_keras
+
+_METHODS = ("static", "dynamic", "int8-weights", "int4-weights", "float16")
+
+
+@click.command(cls=Command)
+@click.argument("model", type=SavedPath())
+@click.argument("artifact", type=click.Path(exists=True, path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Rows to calibrate with and to prove the file on: a .csv, .npz, .npy, .parquet, .arrow or .tfrecord file, or "
+    "a folder.",
+)
+@click.option("--decisions", type=float, help="Goal: the least share of the rows whose decisions stay, such as 0.999.")
+@click.option("--error", type=float, help="Goal: the largest error of an output, as a share of its deviation.")
+@click.option("--size", type=float, help="Goal: the largest share of the bytes of ARTIFACT.")
+@click.option("--method", type=click.Choice(_METHODS), default="static", show_default=True, help="The quantizer.")
+@click.option(
+    "--calibration-share", default=0.2, show_default=True, help="Share of the rows that the quantizer may see."
+)
+@click.option("--trials", default=15, show_default=True, help="The most files that are tried.")
+@click.option("--write-nearest", is_flag=True, help="Write the nearest file if no file reaches the goal.")
+@column_option
+@click.option(
+    "--decision",
+    "rules",
+    type=(str, str),
+    multiple=True,
+    callback=by_name,
+    help="OUTPUT RULE: how an output decides: argmax, top5, a threshold, or none.",
+)
+@batch_options
+@border_options
+@model_options
+@timeout_option
+@reports_option
+@json_option("the report")
+@verbosity_options(
+    quiet="Print the verdict alone.",
+    verbose="Print every layer as well.",
+)
+def quantize(
+    model: Path,
+    artifact: Path,
+    out: Path,
+    rules: Mapping[str, str],
+    modules: tuple[str, ...],
+    unsafe: bool,
+    reports: tuple[Path, ...],
+    as_json: bool,
+    verbosity: Verbosity,
+    **given: Any,
+) -> int:
+    """Quantize ARTIFACT, an ONNX file that was exported from MODEL, to OUT.
+
+    MODEL is a .keras or .h5 file, or another artifact. The layers that harm the goal most return to float, until it
+    holds on rows that calibration never saw. OUT.plan.json has the options of the quantizer. Exits with 0 if the goal
+    is reached, 1 if not, 2 if it could not be tried.
+    """
+    from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
+    from keras_pe.export.parity.data.batching import Batching
+    from keras_pe.export.parity.reports.report import check_report_path
+    from keras_pe.export.parity.work.worker_input import Acceptance
+    from keras_pe.export.quantization.quantize import quantize
+
+    if is_keras := model.suffix in KERAS_SUFFIXES:
+        check_model_file(model)
+    with checked(model):
+        for path in reports:
+            check_report_path(path)
+        if is_keras:
+            prepare_keras(modules, unsafe)
+        border = border_of({name: given.pop(name) for name in BORDER_FIELDS}, load_model)
+        batching = Batching(**{each.name: given.pop(each.name) for each in fields(Batching)})
+        shows_bar = not as_json and verbosity is not Verbosity.QUIET
+        report = quantize(
+            model,
+            artifact,
+            out,
+            batching=batching,
+            acceptance=Acceptance(decisions=rules),
+            border=border,
+            progress=shows_bar,
+            **given,
+        )
+    show_report(report, as_json, verbosity)
+    if lost := save_reports(report, reports):
+        raise CouldNotBeTriedError(" ".join(lost))
+    return 0 if report.passed else 1

@@ -1,0 +1,133 @@
+"""`quantize`: the goal holds on rows that calibration never saw, and the plan alone repeats the file."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import onnx
+import pytest
+
+from keras_pe.export import DataError, quantize, read_artifact
+from keras_pe.export.artifacts.quantization import read_quantization
+from keras_pe.export.quantization.quantizers import QUANTIZERS
+from keras_pe.export.records import QuantizationReport
+from tests.export.quantization.samples import ROWS, write_classifier
+
+# A user's script: the quantizer alone, with the plan.
+REPEAT = """
+import json, sys
+from pathlib import Path
+from onnxruntime.quantization import quantize_static
+source, plan_file, target = sys.argv[1:]
+plan = json.loads(Path(plan_file).read_text())
+Path("ranges.json").write_text(json.dumps(plan["calibration_cache"]))
+quantize_static(source, target, None, calibration_cache_path="ranges.json", **plan["options"])
+"""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_classifier(tmp_path_factory.mktemp("float") / "model.onnx", gain=60.0)
+
+
+@pytest.mark.slow
+def test_the_plan_alone_repeats_the_bytes_and_leaves_the_harmful_layers_in_float(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "int8.onnx"
+    report = quantize(source, source, target, {"x": ROWS}, decisions=0.99)
+    assert report.passed
+    assert report.filepath == str(target)
+    assert {each.layer for each in report.layers if each.in_float} == {
+        "wide",
+        "last",
+    }  # both ends of the values
+    quantized = {tensor.layer for tensor in read_quantization(read_artifact(target)) if tensor.role == "weight"}
+    assert quantized == {"first"}
+
+    plan = json.loads(Path(str(report.plan)).read_text())
+    assert plan["options"]["nodes_to_exclude"] == ["last/MatMul", "last/Softmax", "wide/Add", "wide/MatMul"]
+    assert plan["source"] == hashlib.sha256(source.read_bytes()).hexdigest()
+    assert plan["result"] == hashlib.sha256(target.read_bytes()).hexdigest()
+    script = tmp_path / "repeat.py"
+    script.write_text(REPEAT)
+    again = tmp_path / "again.onnx"
+    arguments = [sys.executable, "-I", str(script), str(source), str(report.plan), str(again)]
+    subprocess.run(arguments, check=True, cwd=tmp_path, capture_output=True)
+    assert again.read_bytes() == target.read_bytes()
+
+
+@pytest.mark.slow
+def test_a_report_is_valid_json_and_has_a_row_for_each_file_and_layer(source: Path, tmp_path: Path) -> None:
+    report = quantize(source, source, tmp_path / "int8.onnx", {"x": ROWS}, decisions=0.99)
+    held_out = report.chosen.held_out
+    assert held_out is not None
+    assert held_out.bound is not None
+    assert held_out.bound <= 0.01
+    assert held_out.rows + report.chosen.calibration.rows == len(ROWS)
+    assert report.float_score.changed == 0
+    jsonschema.Draft202012Validator(QuantizationReport.json_schema()).validate(json.loads(report.render("json")))
+    document = report.document()
+    assert [row[0] for row in document.tables[0].rows] == [each.layer for each in report.layers]
+    assert len(document.overview.rows) == len(report.trials) + 1
+    report.save(tmp_path / "report.html")
+    assert "wide" in (tmp_path / "report.html").read_text()
+    assert "wide" in str(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", sorted(QUANTIZERS))
+def test_each_quantizer_writes_a_smaller_file_that_runs(method: str, tmp_path: Path) -> None:
+    wide = write_classifier(tmp_path / "model.onnx")
+    report = quantize(wide, wide, tmp_path / "small.onnx", {"x": ROWS}, method=method, error=0.5)
+    assert report.passed
+    assert report.chosen.held_out is not None
+    assert 0 < report.chosen.held_out.error < 0.5
+    onnx.checker.check_model(onnx.load(tmp_path / "small.onnx"))
+    assert {each.layer for each in report.layers} >= {"first", "wide", "last"}
+
+
+@pytest.mark.slow
+def test_a_goal_out_of_reach_writes_nothing_unless_asked(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "int8.onnx"
+    report = quantize(source, source, target, {"x": ROWS}, error=1e-9)
+    assert not report.passed
+    assert report.filepath is None
+    assert not list(tmp_path.iterdir())
+    assert report.chosen.held_out is not None
+    report = quantize(source, source, target, {"x": ROWS}, error=1e-9, write_nearest=True)
+    assert not report.passed
+    assert target.exists()
+    assert Path(str(report.plan)).exists()
+
+
+@pytest.mark.slow
+def test_the_rows_must_suffice_to_prove_the_goal(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"at least 3,218 rows"):
+        quantize(source, source, tmp_path / "int8.onnx", {"x": ROWS[:3000]}, decisions=0.999)
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({}, "none"),
+        ({"decisions": 0.99, "size": 0.5}, "decisions=0.99, size=0.5"),
+        ({"decisions": 1.0}, "between 0 and 1"),
+        ({"error": 0.0}, "above 0"),
+        ({"size": 0.5, "trials": 16}, "from 1 to 15"),
+        ({"size": 0.5, "calibration_share": 1.0}, "calibration_share"),
+        ({"size": 0.5, "method": "statik"}, "Did you mean 'static'"),
+    ],
+)
+def test_an_argument_out_of_range_is_refused_before_the_model_is_read(given: dict[str, float], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        quantize("no.keras", "no.onnx", "out.onnx", {"x": np.zeros((3, 16))}, **given)  # type: ignore[arg-type]
+
+
+def test_the_float_file_stays_another_file(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="another file"):
+        quantize(source, source, source, {"x": ROWS}, error=0.1)
+    with pytest.raises(FileNotFoundError, match=r"no\.onnx"):
+        quantize(source, tmp_path / "no.onnx", tmp_path / "out.onnx", {"x": ROWS}, error=0.1)
