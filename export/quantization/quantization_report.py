@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from keras_pe.display import shown_bytes
 from keras_pe.export.parity.dataset.data_report import describe_row
 from keras_pe.export.parity.presentation.figures import number
 from keras_pe.export.parity.reports.document import (
@@ -22,7 +23,6 @@ from keras_pe.export.parity.reports.json import Published
 from keras_pe.export.parity.reports.report import Report
 from keras_pe.export.parity.statistics.confidence import rate
 from keras_pe.export.quantization.results import QuantizationResults, Score, Trial
-from keras_pe.display import shown_bytes
 
 _TRIALS = ("file", "result", "layers in float", "size", "changed, calibration", "changed, held out", "bound", "error")
 _LAYERS = ("layer", "operators", "saves", "effect alone", "share of error", "written as")

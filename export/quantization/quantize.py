@@ -7,6 +7,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from keras_pe.argument_errors import ArgValueError
+from keras_pe.display import did_you_mean
 from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.comparison.references.opening import Source
@@ -18,9 +20,9 @@ from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import without_parts
 from keras_pe.export.parity.parity_report import versions_of
 from keras_pe.export.parity.work.executors import Here
-from keras_pe.export.parity.work.worker_input import Acceptance, Job
 from keras_pe.export.parity.work.open_models import open_artifacts, opened_model
 from keras_pe.export.parity.work.schedule import Checkpoint, Schedule
+from keras_pe.export.parity.work.worker_input import Acceptance, Job
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.processes.process import TemporaryFolder
 from keras_pe.export.progress import TIMEOUT, Stopwatch, Tell, check_seconds, date, telling
@@ -34,7 +36,6 @@ from keras_pe.export.quantization.search import MOST_TRIALS, Search, most_change
 from keras_pe.export.quantization.workbench import Workbench, check_rows, opened_workbench
 from keras_pe.export.results import Allowance
 from keras_pe.protocols import Model
-from keras_pe.display import did_you_mean
 
 _RUNTIME = "onnxruntime[all]"
 
@@ -77,9 +78,9 @@ def quantize(
             that all bounds hold together with 95 %.
         error: The goal: the largest root mean square error of an output, as a share of the output's standard deviation.
         size: The goal: the largest share of the bytes of `artifact`. The layers that matter most stay in float.
-        method: The quantizer: "static" (int8 weights and values, with scales from the calibration rows), "dynamic"
-            (int8 weights and values, with scales from each call), "int8-weights", "int4-weights" (blocks of 32 weights
-            share a scale) or "float16".
+        method: The quantizer. "static" writes int8 weights and values, with scales from the calibration rows. "dynamic"
+            writes int8 weights and values, with scales from each call. "int8-weights" and "int4-weights" round weights
+            alone, in blocks of 32 with a common scale. "float16" halves each number.
         batching: As in `check_dataset`.
         acceptance: The outputs that decide.
         calibration_share: The share of the rows that calibrate, between 0 and 1.
@@ -94,8 +95,8 @@ def quantize(
         The report. It has not passed if no file reaches the goal.
 
     Raises:
-        ValueError: If an argument is not valid, or the quantizer refuses the file; a `DataError` if the data cannot be
-            read, does not fit the model, or has too few rows to prove the goal.
+        ValueError: If an argument is not valid, or the quantizer refuses the file.
+        DataError: If the data cannot be read, does not fit the model, or has too few rows to prove the goal.
         TypeError: If the type of `data` is not supported.
         ImportError: If ONNX Runtime, or a package that reads the data, is not installed.
         FileNotFoundError: If a file is missing.
@@ -176,12 +177,15 @@ def _goal(decisions: float | None, error: float | None, size: float | None) -> G
     goals = [Goal(kind, value) for kind, value in given.items() if value is not None]
     if len(goals) != 1:
         named = ", ".join(f"{goal.kind}={goal.value!r}" for goal in goals) or "none"
-        raise ValueError(f"`decisions`, `error` or `size` must be given, one of them. Received: {named}.")
+        raise ArgValueError(
+            goals[-1].kind if goals else "decisions",
+            f"must be the only goal. Give one of `decisions`, `error` and `size`. Received: {named}.",
+        )
     (goal,) = goals
     is_number = isinstance(goal.value, Real) and not isinstance(goal.value, bool)
     if not (is_number and 0 < goal.value < (float("inf") if goal.kind == "error" else 1)):
         rule = "above 0" if goal.kind == "error" else "a share between 0 and 1"
-        raise ValueError(f"`{goal.kind}` must be {rule}. Received: {goal.kind}={goal.value!r}.")
+        raise ArgValueError(goal.kind, f"must be {rule}. Received: {goal.kind}={goal.value!r}.")
     return Goal(goal.kind, float(goal.value))
 
 
@@ -189,10 +193,10 @@ def _check_arguments(method: str, calibration_share: float, trials: int) -> None
     """Raises ValueError or TypeError for an argument that is not valid."""
     if method not in QUANTIZERS:
         hint = did_you_mean(method, QUANTIZERS)
-        raise ValueError(f"Unknown method {method!r}. Choose one of: {', '.join(QUANTIZERS)}.{hint}")
+        raise ArgValueError("method", f"must be one of: {', '.join(QUANTIZERS)}. Received: method={method!r}.{hint}")
     if not (isinstance(calibration_share, Real) and 0 < calibration_share < 1):
-        raise ValueError(
-            f"`calibration_share` must be between 0 and 1. Received: calibration_share={calibration_share!r}."
+        raise ArgValueError(
+            "calibration_share", f"must be between 0 and 1. Received: calibration_share={calibration_share!r}."
         )
     check_whole("trials", trials, 1, MOST_TRIALS)
 
@@ -208,12 +212,13 @@ def _float_file(artifact: Source, destination: Path) -> Artifact:
         raise FileNotFoundError(f"No such file: {path}.")
     described = read_artifact(path)
     if described.format is not Format.ONNX:
-        raise ValueError(
-            f"`artifact` must be an ONNX file. Received: {path}, a {described.format.label} artifact. Export the model "
-            "with export_onnx."
+        raise ArgValueError(
+            "artifact",
+            f"must be an ONNX file. Received: {path}, a {described.format.label} artifact. Export the model with "
+            "export_onnx.",
         )
     if destination == path.absolute():
-        raise ValueError(f"`filepath` must be another file than `artifact`, which stays. Received: {path}.")
+        raise ArgValueError("filepath", f"must be another file than `artifact`, which stays. Received: {path}.")
     return described
 
 
@@ -222,9 +227,10 @@ def _search(goal: Goal, bench: Workbench, trials: int, tell: Tell) -> tuple[Sear
     bench.calibrate()
     order = rank(bench.effects(tell))
     if not order:
-        raise ValueError(
-            f"`artifact` must have a layer that the method {bench.method!r} quantizes. Received: "
-            f"{bench.source.name}, which has none. Choose another `method`."
+        raise ArgValueError(
+            "artifact",
+            f"must have a layer that the method {bench.method!r} quantizes. Received: {bench.source.name}, which has "
+            "none. Choose another `method`.",
         )
 
     def write(floats: tuple[str, ...]) -> Trial:

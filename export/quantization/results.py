@@ -11,7 +11,7 @@ Kind = Literal["decisions", "error", "size"]
 
 @dataclass(frozen=True)
 class Goal:
-    """What a quantized file must keep.
+    """The goal of a quantization.
 
     Attributes:
         kind: "decisions", "error" or "size".
@@ -38,8 +38,8 @@ class Score:
         rows: Number of rows.
         changed: Rows with a changed decision, a NaN or an infinity on one side only, or no answer.
         error: The root mean square of the differences as a share of the output's standard deviation; the worst output.
-        strain: The root mean square of the share of a decision's margin that the error takes, at most 1 for each row;
-            0 if no output decides.
+        strain: The root mean square over rows of the error as a share of a decision's margin, at most 1 for each row. 0
+            if no output decides.
         bound: The rate of changed rows that the true rate is below, with the confidence; None for calibration rows.
         confidence: The confidence of `bound`. It grows with each file that was tried on the held-out rows.
         failure: The error of the runtime; empty if it answered.
@@ -75,7 +75,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class LayerEffect:
-    """What the quantization of one layer does, with all other layers in float.
+    """The effect of the quantization of one layer, with all other layers in float.
 
     Attributes:
         layer: The names that lead to the layer, joined by "/".
@@ -104,7 +104,7 @@ class QuantizationResults:
         filepath: The path of the quantized file; None if nothing was written.
         plan: The path of its plan; None if nothing was written.
         method: The quantizer: "static", "dynamic", "int8-weights", "int4-weights" or "float16".
-        goal: What the file must keep.
+        goal: The goal.
         passed: Whether the file reaches the goal.
         chosen: The file that was written, or the nearest file if none reaches the goal.
         trials: All files that were tried, in order.

@@ -9,8 +9,8 @@ import numpy as np
 from keras_pe.export.comparison.name_matching import cast_to_runtime_floats
 from keras_pe.export.parity.data.batching import Batch, whole_parts
 from keras_pe.export.parity.data.shards import Shard
-from keras_pe.export.parity.work.worker_input import Calibration, Job
 from keras_pe.export.parity.work.shard import shard_batches
+from keras_pe.export.parity.work.worker_input import Calibration, Job
 from keras_pe.export.parity.work.worker_session import Session
 from keras_pe.export.progress import Tell
 from keras_pe.export.quantization.quantizers import read_feed, write_feed

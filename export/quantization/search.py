@@ -17,7 +17,7 @@ _NEGLIGIBLE = 1e-4
 """A layer with a smaller share of the squared effects comes after all others, however few bytes it saves."""
 
 _LEAST_SAVED = 1e-5
-"""A layer that saves a smaller share of the bytes counts as if it saved as much: its effect alone ranks it."""
+"""The least share of the bytes by which an effect is divided. Below it the effect alone ranks a layer."""
 
 Floats = tuple[str, ...]
 
@@ -45,7 +45,7 @@ def judge(goal: Goal, trial: Trial, float_bytes: int, look: int) -> Trial:
     """Returns a trial with its bound and its verdict, after its file ran on the held-out rows.
 
     Args:
-        goal: What the file must keep.
+        goal: The goal.
         trial: The trial with its score on the held-out rows.
         float_bytes: The size of the float file.
         look: Number of files that ran on the held-out rows, with this one.
@@ -75,7 +75,7 @@ def is_promising(goal: Goal, trial: Trial, float_bytes: int, rate: float) -> boo
     """Whether a file reaches the goal as far as the calibration rows show.
 
     Args:
-        goal: What the file must keep.
+        goal: The goal.
         trial: The trial with its score on the calibration rows.
         float_bytes: The size of the float file.
         rate: The share of changed rows that the held-out rows may show.
@@ -111,7 +111,7 @@ class Search:
 
         Args:
             order: The layers in the order in which they return to float.
-            goal: What the file must keep.
+            goal: The goal.
             float_bytes: The size of the float file.
             budget: The most trials.
             rate: The share of changed rows that the held-out rows may show.

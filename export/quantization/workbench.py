@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.read_artifact import artifact_files, hash_files
 from keras_pe.export.dependencies import installed_version
@@ -138,8 +139,8 @@ class Workbench:
             self.worker.call(function, *arguments)
         except RuntimeFailedError as error:
             function_name = QUANTIZERS[self.method].function.rpartition(".")[2]
-            raise ValueError(
-                f"`artifact` must be a file that {function_name} takes. Received: a file that it refuses ({error})."
+            raise ArgValueError(
+                "artifact", f"must be a file that {function_name} takes. Received: a file that it refuses ({error})."
             ) from error
 
 
@@ -172,7 +173,7 @@ def opened_workbench(
     (target,) = job.targets
     calibrated = calibration.targets[target.key]
     if calibrated.error:
-        raise ValueError(f"`artifact` must load and fit the model. Received: {artifact.path}: {calibrated.error}")
+        raise ArgValueError("artifact", f"must load and fit the model. Received: {artifact.path}: {calibrated.error}")
     folder = home / "files"
     folder.mkdir()
     for each in artifact_files(artifact.path):  # a quantizer writes beside the file that it reads
@@ -203,9 +204,10 @@ def check_rows(goal: Goal, bench: Workbench, data: str) -> None:
         ValueError: If no output decides.
     """
     if goal.kind == "decisions" and not bench.measurer.decides:
-        raise ValueError(
-            "`decisions` must be a goal of a model with an output that decides. Received: outputs that do not look "
-            "like probabilities. State how an output decides with `acceptance`, or choose `error`."
+        raise ArgValueError(
+            "decisions",
+            "must be a goal of a model with an output that decides. Received: outputs that do not look like "
+            "probabilities. State how an output decides with `acceptance`, or choose `error`.",
         )
     needed = least_rows(goal.value) if goal.kind == "decisions" else 1
     rows = bench.rows

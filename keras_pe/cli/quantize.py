@@ -1,4 +1,4 @@
-"""`keras-pe quantize`: a smaller file that keeps what it must, proved on rows that calibration never saw."""
+"""`keras-pe quantize`: writes a smaller file, proved on rows that calibration never saw."""
 
 from collections.abc import Mapping
 from dataclasses import fields

@@ -16,6 +16,7 @@ from keras_pe.export.artifacts.quantization import read_quantization
 from keras_pe.export.quantization.quantizers import QUANTIZERS
 from keras_pe.export.records import QuantizationReport
 from tests.export.quantization.samples import ROWS, write_classifier
+from tests.raised import about
 
 # A user's script: the quantizer alone, with the plan.
 REPEAT = """
@@ -110,24 +111,24 @@ def test_the_rows_must_suffice_to_prove_the_goal(source: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("given", "match"),
+    ("given", "argument"),
     [
-        ({}, "none"),
-        ({"decisions": 0.99, "size": 0.5}, "decisions=0.99, size=0.5"),
-        ({"decisions": 1.0}, "between 0 and 1"),
-        ({"error": 0.0}, "above 0"),
-        ({"size": 0.5, "trials": 16}, "from 1 to 15"),
+        ({}, "decisions"),
+        ({"decisions": 0.99, "size": 0.5}, "size"),
+        ({"decisions": 1.0}, "decisions"),
+        ({"error": 0.0}, "error"),
+        ({"size": 0.5, "trials": 16}, "trials"),
         ({"size": 0.5, "calibration_share": 1.0}, "calibration_share"),
-        ({"size": 0.5, "method": "statik"}, "Did you mean 'static'"),
+        ({"size": 0.5, "method": "statik"}, "method"),
     ],
 )
-def test_an_argument_out_of_range_is_refused_before_the_model_is_read(given: dict[str, float], match: str) -> None:
-    with pytest.raises(ValueError, match=match):
+def test_an_argument_out_of_range_is_refused_before_the_model_is_read(given: dict[str, float], argument: str) -> None:
+    with pytest.raises(ValueError, check=about(argument)):
         quantize("no.keras", "no.onnx", "out.onnx", {"x": np.zeros((3, 16))}, **given)  # type: ignore[arg-type]
 
 
 def test_the_float_file_stays_another_file(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="another file"):
+    with pytest.raises(ValueError, check=about("filepath")):
         quantize(source, source, source, {"x": ROWS}, error=0.1)
     with pytest.raises(FileNotFoundError, match=r"no\.onnx"):
         quantize(source, tmp_path / "no.onnx", tmp_path / "out.onnx", {"x": ROWS}, error=0.1)
