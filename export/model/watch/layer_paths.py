@@ -1,6 +1,7 @@
 """The path of each layer in a model, and the matching paths of the same layers in a rebuilt model."""
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -82,7 +83,11 @@ def _tree(paths: Iterable[str]) -> dict[str, _Children]:
 
 
 def _shift(ours: Iterable[tuple[int, str]], theirs: Iterable[tuple[int, str]]) -> int:
-    """Returns by how much the numbers of most differ; of several the least."""
-    mine, there = set(ours), set(theirs)
-    shifts = {0} | {other - number for number, _ in mine for other, _ in there}
-    return min(shifts, key=lambda by: (-len({(number + by, call) for number, call in mine} & there), abs(by), by))
+    """Returns the most common difference of the numbers of one call; the least of several."""
+    if {*ours} <= {*theirs}:  # nearly always, and there may be thousands of layers
+        return 0
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for number, call in theirs:
+        numbers[call].append(number)
+    shifts = Counter(other - number for number, call in ours for other in numbers[call])
+    return min({0, *shifts}, key=lambda by: (-shifts[by], abs(by), by))

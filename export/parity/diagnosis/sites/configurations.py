@@ -197,7 +197,10 @@ def _other_slopes(fault: LayerFault, config: Config) -> Edits:
     axes = (0, 2, 3)
     ours, theirs = (each.astype(np.float64) for each in (fault.expected, fault.actual))
     own = alibi_slopes(config["num_heads"], config["rule"], config["bias_max"])
-    slopes = own * (ours * theirs).sum(axis=axes) / (ours * ours).sum(axis=axes)
+    own_squares, products = (ours * ours).sum(axis=axes), (ours * theirs).sum(axis=axes)
+    if not (own_squares.all() and products.all()):  # a head without a slope fits no exponent
+        return
+    slopes = own * products / own_squares
 
     def distance(value: float) -> float:
         return float(np.abs(alibi_slopes(config["num_heads"], config["rule"], value) / slopes - 1).max())
