@@ -77,7 +77,7 @@ def test_the_zoo_holds_more_than_forty_models_that_agree() -> None:
 def test_a_broken_handler_is_noticed(
     factor: float, error: type[Exception], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from keras_pe.export.onnx.handlers import all_handlers, named_operators, opsets
+    from keras_pe.export.onnx.handlers import all_handlers, called_operators, opsets
 
     def broken(ctx, x) -> str:
         error = ctx.emit("Erf", ctx.emit("Mul", x, ctx.constant_like(np.sqrt(0.5), x)))
@@ -85,6 +85,6 @@ def test_a_broken_handler_is_noticed(
         return ctx.emit("Mul", half, ctx.emit("Add", error, 1))
 
     all_handlers(opsets.DEFAULT)  # registered
-    monkeypatch.setitem(named_operators.FORMS, "Gelu", broken)
+    monkeypatch.setitem(called_operators.FORMS, "Gelu", broken)
     with pytest.raises(error, match=said):
         check(ZOO["sequential"], tmp_path)
