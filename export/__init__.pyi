@@ -23,6 +23,9 @@ from keras_pe.export.errors import (
     UnsupportedError as UnsupportedError,
 )
 from keras_pe.export.exporters import (
+    export_decoder as export_decoder,
+)
+from keras_pe.export.exporters import (
     export_litert as export_litert,
 )
 from keras_pe.export.exporters import (
@@ -31,6 +34,7 @@ from keras_pe.export.exporters import (
 from keras_pe.export.exporters import (
     export_saved_model as export_saved_model,
 )
+from keras_pe.export.generation import generate as generate
 from keras_pe.export.model.border import Border as Border
 from keras_pe.export.model.signature.model_signature import model_signature as model_signature
 from keras_pe.export.parity.bundle import write_bundle as write_bundle

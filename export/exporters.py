@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from keras_pe.export.artifacts.artifact import Artifact
@@ -12,10 +13,12 @@ from keras_pe.export.formats.litert_targets import TARGETS
 from keras_pe.export.formats.saved_model import saved_model_format
 from keras_pe.export.model.border import Border
 from keras_pe.export.onnx.exporter import SELF_CONTAINED, onnx_format
+from keras_pe.export.onnx.genai_config import GENAI_CONFIG, checked_tokens, genai_config
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.parity.export_explanation import explain
 from keras_pe.export.pipeline.request import Request
 from keras_pe.export.pipeline.stages import export
+from keras_pe.export.publishing.staging import staged_file
 from keras_pe.protocols import Model
 
 
@@ -28,7 +31,7 @@ def export_onnx(
     inputs: GivenInputs | Sequence[GivenInputs] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
     border: Border | None = None,
-    state: Literal["arguments"] | None = None,
+    state: Literal["arguments", "cache"] | None = None,
     opset_version: int = opsets.DEFAULT,
     external_data_threshold: int = SELF_CONTAINED,
     half_precision: bool = False,
@@ -57,7 +60,8 @@ def export_onnx(
             records the adapter for checks.
         state: "arguments" makes each variable that a call assigns an input and an output, such as `lstm_state_h` and
             `lstm_state_h_out`. `Artifact.initial_state` returns the values before the first call. The batch becomes
-            free if the rows are independent. By default a model with state has no ONNX or LiteRT form.
+            free if the rows are independent. By default a model with state has no ONNX or LiteRT form. "cache" makes
+            the keys and values of a causal language model inputs and outputs, see `export_decoder`.
         opset_version: The ONNX operator set, 15 to 25.
         external_data_threshold: The bytes of weights above which the weights are written to a second file, named
             `<file>.<hash of its content>.data`. Up to this size, one file contains everything.
@@ -82,6 +86,63 @@ def export_onnx(
     check_type("half_precision", half_precision, bool)
     request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, state, progress)
     return export(onnx_format(opset_version, external_data_threshold, half_precision), request, explain)
+
+
+def export_decoder(
+    model: Model | str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    end_tokens: Sequence[int] | None = None,
+    start_token: int | None = None,
+    padding_token: int | None = None,
+    context_length: int | None = None,
+    opset_version: int = opsets.DEFAULT,
+    half_precision: bool = False,
+    progress: Callable[[str], None] | bool | None = None,
+) -> Artifact:
+    """Exports a causal language model to a folder that onnxruntime-genai runs: `model.onnx` and `genai_config.json`.
+
+    The graph takes prompts and single tokens. Its inputs are `input_ids` and `attention_mask`, `[batch, length]` and
+    `[batch, past + length]`, and the keys and values of earlier tokens, `past_key_values.N.key` and
+    `past_key_values.N.value`, `[batch, heads, past, channels]`. It returns the `logits` of each token, and all keys and
+    values as `present.N.key` and `present.N.value`. The mask is 0 at padding, and positions follow from it. The
+    weights are in one file beside the graph.
+
+    A decoder is published after calls with a cache have returned the logits of the uncached model, in Keras and in ONNX
+    Runtime. `export_onnx(model, filepath, state="cache")` writes the same graph without the configuration.
+
+    Args:
+        model: A causal language model of keras-hub, as a model or a path, see `export_onnx`; or a model with `step` and
+            `cache_shapes`, see `keras_pe.protocols.CachedModel`.
+        folder: The folder to write to. It may contain other files, such as those of a tokenizer.
+        end_tokens: The tokens that end a text. By default the tokenizer's.
+        start_token: The token before a text. By default the tokenizer's, or else the first end token.
+        padding_token: The token of padding. By default the tokenizer's, or else the first end token.
+        context_length: The largest number of tokens of a prompt and its continuation. By default the model's own.
+        opset_version, half_precision, progress: See `export_onnx`.
+
+    Returns:
+        The written artifact. `Artifact.initial_state` returns the empty cache; `keras_pe.export.generate` runs it.
+
+    Raises:
+        ExportError, FileExistsError, ImportError, TypeError: See `export_onnx`.
+        ValueError: If an argument is wrong, the model has an unknown form, or no end token is known.
+    """
+    request = Request(model, Path(folder) / "model.onnx", state="cache", progress=progress)
+    opened = request.load_model_file()
+    tokens = checked_tokens(opened, end_tokens, start_token, padding_token, context_length)
+    artifact = export_onnx(
+        opened,
+        request.filepath,
+        state="cache",
+        opset_version=opset_version,
+        external_data_threshold=0,
+        half_precision=half_precision,
+        progress=progress,
+    )
+    with staged_file(artifact.path.with_name(GENAI_CONFIG), "The configuration") as file:
+        file.write_text(genai_config(opened, artifact, tokens), encoding="utf-8")
+    return artifact
 
 
 def export_saved_model(

@@ -49,3 +49,24 @@ class Model(Layer, Protocol):
 
     def stateless_call(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the results and the new state, of variables that are handed in."""
+
+
+class CachedModel(Model, Protocol):
+    """A language model whose `call` takes tokens `[batch, length]`, and which can go on from a cache.
+
+    `call` returns the logits of whole sequences. `step` must return the same logits for the tokens of one call.
+    """
+
+    @property
+    def cache_shapes(self) -> Any:
+        """The heads and channels of each array in the cache, as pairs: keys and values of each layer in turn."""
+
+    def step(self, tokens: Any, cache: Any, positions: Any, mask: Any) -> Any:
+        """Returns the logits of tokens, and the cache with the rows of these tokens at its end.
+
+        Args:
+            tokens: The tokens of the call, integers `[batch, length]`.
+            cache: The arrays of earlier calls, each `[batch, heads, past, channels]`.
+            positions: The position of each token, integers `[batch, length]`.
+            mask: Whether a token attends to a row of the new cache, booleans `[batch, length, past + length]`.
+        """

@@ -23,7 +23,8 @@ class State:
     Attributes:
         input: The name of the input with the value before a call.
         output: The name of the output with the value after a call, which is the input of the next call.
-        shape: The shape; the first entry is "batch" if every row of the batch has a state of its own, for any batch.
+        shape: The shape before the first call. The first entry is a name if every row of the batch has a state of its
+            own, for any batch. A size of 0 grows from call to call, as the cache of a decoder does.
         dtype: NumPy's name of the element type.
         initial: The value before the first call: one number for all elements, or nested lists of one row or of all.
         is_recurrent: Whether the variable belongs to a recurrent layer, whose `reset_state` makes it zero.

@@ -1,7 +1,7 @@
 """The input/output adapter between an artifact and its model: a Keras model around the user's model."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
@@ -22,6 +22,7 @@ from keras_pe.signal.layouts import is_integer
 
 LAYOUTS = ("channels_first", "channels_last")
 DECISIONS = ("argmax", "softmax", "sigmoid")
+STATES = ("arguments", "cache")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Border:
             count; a layer; or a function of `keras.ops`. With a count, the indices have the output's name, and the
             values are called `<name>_values`.
         state: "arguments" makes every variable that a call of the model assigns an input `<layer>_<variable>` and an
-            output `<layer>_<variable>_out`. By default the artifact has no state.
+            output `<layer>_<variable>_out`. "cache" makes the keys and values of a causal language model inputs and
+            outputs, and excludes all other fields. By default the artifact has no state.
 
     Raises:
         TypeError: If a field is of another type.
@@ -66,8 +68,13 @@ class Border:
         self._check_names_and_steps()
         if self.batch is not None and (not is_integer(self.batch) or self.batch < 1):
             raise ArgValueError("batch", f"must be a whole number from 1. Received: batch={self.batch!r:.80}")
-        if self.state not in (None, "arguments"):
-            raise ArgValueError("state", f"must be 'arguments', or left out. Received: state={self.state!r:.80}")
+        if self.state not in (None, *STATES):
+            known = " or ".join(map(repr, STATES))
+            raise ArgValueError("state", f"must be {known}, or left out. Received: state={self.state!r:.80}")
+        if self.state == "cache" and any(getattr(self, each.name) for each in fields(self) if each.name != "state"):
+            raise ArgValueError(
+                "state", f"must be the only field of an adapter if it is 'cache'. Received: {self!r:.200}"
+            )
         for name, layout in self.layout.items():
             if layout not in LAYOUTS:
                 raise ArgValueError("layout", f"must be one of {', '.join(LAYOUTS)}. Received: {name!r}: {layout!r}.")
@@ -113,6 +120,10 @@ class Border:
         """
         import keras
 
+        if self.state == "cache":
+            from keras_pe.export.model.decoder import with_cache_as_arguments
+
+            return with_cache_as_arguments(model), {}
         met: dict[tuple[str, str], Any] = {}
         arguments, names = _arguments(model, input_signature)
         _check_names("inputs", self.inputs.values(), names)
@@ -192,6 +203,11 @@ class Border:
             met["postprocessing", name] = own[old]
             found |= _postprocess(name, own[old], self.postprocessing.get(name))
         return found
+
+
+def own_signature(outer: Any) -> Signature | None:
+    """Returns the signature of a model within an adapter if the adapter defines it: names of a cache have dots."""
+    return getattr(outer, "decoder_signature", None)
 
 
 def _arguments(model: Any, input_signature: Any) -> tuple[Any, list[str]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.errors import first_line
-from keras_pe.export.model.border import Border
+from keras_pe.export.model.border import Border, own_signature
 from keras_pe.export.model.saved_file import load_model
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
 from keras_pe.protocols import Model
@@ -47,11 +47,12 @@ class BorderRecord:
             fixed: The sizes that the artifact fixes.
 
         Returns:
-            The model and its input signature, which is None for a wrapped model.
+            The model and its input signature, which is None for a wrapped model unless the adapter defines it.
         """
         if border_depth(model) >= self.depth:
-            return model, input_signature
-        return self.border.traced_around(model, input_signature, fixed)[0], None
+            return model, own_signature(model) or input_signature
+        outer = self.border.traced_around(model, input_signature, fixed)[0]
+        return outer, own_signature(outer)
 
 
 def border_depth(model: Any) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.state import State, initial_value, state_output
+from keras_pe.export.model.decoder import Decoder
 from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.model.watch.keras_internals import all_layers, compute_output_spec, with_free_batch
 from keras_pe.export.model.watch.nested_arguments import leaves, sanitize, unique, with_leaves
@@ -130,15 +131,24 @@ def with_state_as_arguments(model: Any, arguments: Any, taken: Iterable[str]) ->
 
 
 def exchanged_states(layers: Iterable[Any], inputs: Iterable[TensorInfo]) -> tuple[State, ...]:
-    """Returns the states that a model with these layers takes and returns; empty without `state="arguments"`.
+    """Returns the states that a model with these layers takes and returns; empty for a model without `state`.
 
     Args:
         layers: The model, then every layer in it.
         inputs: The inputs of the model, which have the sizes of the states.
     """
     shapes = {spec.name: spec.shape for spec in inputs}
-    states = [state for layer in layers if isinstance(layer, Stateless) for state in layer.exchanged]
-    return tuple(replace(state, shape=shapes[state.input]) for state in states if state.input in shapes)
+    states = [state for layer in layers if isinstance(layer, Stateless | Decoder) for state in layer.exchanged]
+    return tuple(
+        replace(state, shape=tuple(map(_start_size, state.shape, shapes[state.input])))
+        for state in states
+        if state.input in shapes
+    )
+
+
+def _start_size(own: int | str, size: int | str) -> int | str:
+    """Returns the size of a state before the first call, for the size of its input: a cache begins without rows."""
+    return 0 if own == 0 else size
 
 
 def _variables(model: Any) -> dict[_Place, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from keras_pe.argument_errors import ArgTypeError
 from keras_pe.export.comparison.inputs.cases import GivenInputs, cast_case, read_cases
 from keras_pe.export.errors import check_type, first_line
-from keras_pe.export.model.border import Border
+from keras_pe.export.model.border import Border, own_signature
 from keras_pe.export.model.border_record import border_to_json
 from keras_pe.export.model.saved_file import load_model
 from keras_pe.export.model.signature.choose_fixed_sizes import names_to_fix, sizes_to_fix, with_fixed_sizes
@@ -34,7 +34,7 @@ class Request:
         border: The input/output adapter between the artifact and the model.
         border_record: The adapter as the artifact records it, after `open_model` has wrapped the model in the adapter.
         border_notes: A sentence for each step of the adapter that the record omits.
-        state: "arguments" if the state of the model becomes inputs and outputs, see `Border`.
+        state: "arguments" or "cache" if the state of the model becomes inputs and outputs, see `Border`.
         progress: Called with the name of each stage when it starts; True shows a bar.
         fixed: The sizes that the adapter needs fixed; None if it needs no fixed size.
         may_fix: Whether the export may fix a size that is free in the model. `open_model` decides it: an
@@ -114,7 +114,9 @@ class Request:
                 raise
             outer, given = border.traced_around(model, None, fixed)
         record, lost = border_to_json(border, outer, given)
-        found = replace(self, model=outer, input_signature=None, border=None, state=None, fixed=fixed, may_fix=may_fix)
+        signature = own_signature(outer)
+        found = replace(self, model=outer, input_signature=signature, border=None, state=None)
+        found = replace(found, fixed=fixed, may_fix=may_fix and signature is None)
         return replace(found, border_record=record, border_notes=tuple(lost))
 
     def load_model_file(self) -> Any:

@@ -8,7 +8,7 @@ from keras_pe.argument_errors import ArgValueError
 from keras_pe.display import Shown
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
-from keras_pe.export.model.sizes.dimensions import Dimension, describe_dimensions, spread
+from keras_pe.export.model.sizes.dimensions import Dimension, add_parts, describe_dimensions, spread
 from keras_pe.export.model.watch.known_values import KnownValues, Vocabulary
 from keras_pe.export.model.watch.nested_arguments import StaticShape, align, map_leaves
 from keras_pe.export.results import Array
@@ -103,7 +103,7 @@ class Signature(Shown):
         alike = {
             name: self.dimensions[name].sizes.other(size) for name, size in self.sizes.items() if found[name] == size
         }
-        return found | {name: size for name, size in alike.items() if size is not None}
+        return add_parts(self.dimensions, found | {name: size for name, size in alike.items() if size is not None})
 
     def call(self, model: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """Calls a model in inference mode with arrays by name, and returns its outputs by name.

@@ -134,11 +134,13 @@ class Dimension:
         kind: The kind of the dimension.
         name: The name of the dimension: the caller's, or else one that follows from the kind.
         sizes: The valid sizes.
+        parts: The dimensions whose sizes add up to the size of this one; empty if the size is independent.
     """
 
     kind: Kind
     name: str
     sizes: SizeRange = field(default_factory=SizeRange)
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,13 @@ def fit_sizes(dimensions: Mapping[str, Dimension], wanted: Mapping[str, int]) ->
         while size in sizes.values() and own.sizes.near(size + 1) > size:
             size = own.sizes.near(size + 1)
         sizes[name] = size
-    return sizes
+    return add_parts(dimensions, sizes)
+
+
+def add_parts(dimensions: Mapping[str, Dimension], sizes: Mapping[str, int]) -> dict[str, int]:
+    """Returns the sizes, with the sum of its parts as the size of each dimension that has parts."""
+    sums = {name: sum(sizes[part] for part in own.parts) for name, own in dimensions.items() if own.parts}
+    return {**sizes, **sums}
 
 
 def sizes_from_counts(dimensions: Mapping[str, Dimension], counts: Mapping[str, int]) -> dict[str, int]:
@@ -235,7 +243,12 @@ def sizes_from_counts(dimensions: Mapping[str, Dimension], counts: Mapping[str, 
 
 def dimensions_to_json(dimensions: Mapping[str, Dimension]) -> str:
     """Returns the record of the dimensions for the metadata of an artifact."""
-    return json.dumps({name: {"kind": own.kind, **asdict(own.sizes)} for name, own in dimensions.items()})
+    return json.dumps(
+        {
+            name: {"kind": own.kind, **asdict(own.sizes), **({"parts": own.parts} if own.parts else {})}
+            for name, own in dimensions.items()
+        }
+    )
 
 
 def dimensions_from_json(text: str) -> dict[str, Dimension]:
@@ -247,8 +260,8 @@ def dimensions_from_json(text: str) -> dict[str, Dimension]:
     dimensions = {}
     try:
         for name, own in json.loads(text).items():
-            kind = Kind(own.pop("kind"))
-            dimensions[name] = Dimension(kind, name, SizeRange(**{**own, "given": tuple(own["given"])}))
+            kind, parts = Kind(own.pop("kind")), tuple(own.pop("parts", ()))
+            dimensions[name] = Dimension(kind, name, SizeRange(**{**own, "given": tuple(own["given"])}), parts)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"has sizes that cannot be read ({type(error).__name__}: {error}).") from error
     return dimensions

@@ -1,0 +1,116 @@
+"""Generation of tokens from the file of a decoder in plain ONNX Runtime: a reference, and a tool of checks."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_pe.argument_errors import ArgValueError
+from keras_pe.export.artifacts.artifact import Artifact
+from keras_pe.export.artifacts.read_artifact import read_artifact
+from keras_pe.export.dependencies import require
+from keras_pe.export.errors import check_whole
+
+Tokens = npt.NDArray[np.int64]
+
+
+def generate(
+    artifact: Artifact | str | os.PathLike[str],
+    prompt: Sequence[int] | Sequence[Sequence[int]] | npt.NDArray[np.integer[Any]],
+    *,
+    count: int,
+    end: int | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    temperature: float = 1.0,
+    seed: int | None = None,
+) -> list[Tokens]:
+    """Returns the tokens that a decoder adds to prompts, in ONNX Runtime on the CPU.
+
+    Without `top_k`, `top_p` and `seed`, each token is the most likely one. Prompts of different lengths are padded at
+    their ends.
+
+    Args:
+        artifact: The result of `export_decoder`, or the path of the `.onnx` file.
+        prompt: The tokens of one prompt, or those of several prompts.
+        count: The largest number of new tokens of a prompt.
+        end: The token that ends a row. The row contains it. By default no token ends a row.
+        top_k: The number of most likely tokens to draw from.
+        top_p: The probability that the most likely tokens to draw from reach together, above 0 and up to 1.
+        temperature: The divisor of the logits before a draw, above 0.
+        seed: The seed of the draws. Equal seeds yield equal tokens.
+
+    Returns:
+        The new tokens of each prompt, int64 `[number of tokens]`.
+
+    Raises:
+        ValueError: If an argument is wrong, or the file is not that of a decoder.
+        ImportError: If ONNX Runtime is missing.
+    """
+    check_whole("count", count, 1)
+    rules = [
+        ("temperature", temperature, temperature > 0, "a number above 0"),
+        ("top_p", top_p, top_p is None or 0 < top_p <= 1, "a number above 0 and up to 1"),
+        ("top_k", top_k, top_k is None or top_k >= 1, "a whole number from 1"),
+    ]
+    for name, value, holds, rule in rules:
+        if not holds:
+            raise ArgValueError(name, f"must be {rule}. Received: {name}={value!r}.")
+    require("generate", "onnxruntime", extra="export")
+    import onnxruntime
+
+    artifact = artifact if isinstance(artifact, Artifact) else read_artifact(artifact)
+    if "attention_mask" not in {spec.name for spec in artifact.inputs} or not artifact.states:
+        raise ArgValueError(
+            "artifact", f"must be the file of a decoder, see export_decoder. Received: {artifact.path}."
+        )
+    session = onnxruntime.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_outputs()]
+    tokens, mask = _pad(prompt)
+    past: dict[str, Any] = artifact.initial_state(len(tokens))
+    last, rows = mask.sum(axis=1) - 1, np.arange(len(tokens))
+    draws = None if top_k is None and top_p is None and seed is None else np.random.default_rng(seed)
+    new: list[Tokens] = []
+    while True:
+        results = session.run(None, {"input_ids": tokens, "attention_mask": mask, **past})
+        outputs = dict(zip(names, results, strict=True))
+        logits = outputs["logits"][rows, last].astype(np.float64)
+        new.append(logits.argmax(-1) if draws is None else _draw(draws, logits / temperature, top_k, top_p))
+        added = np.stack(new, axis=1)
+        if len(new) == count or (end is not None and (added == end).any(axis=1).all()):
+            return [_cut(row, end) for row in added]
+        past = {state.input: outputs[state.output] for state in artifact.states}
+        tokens, last = new[-1][:, None], np.zeros_like(last)
+        mask = np.concatenate([mask, np.ones_like(tokens)], axis=1)
+
+
+def _pad(prompt: Any) -> tuple[Tokens, Tokens]:
+    """Returns the prompts with zeros at their ends, and a mask of their own tokens, both `[batch, length]`."""
+    several = [*prompt] if len(prompt) and np.ndim(prompt[0]) else [prompt]
+    rows = [np.asarray(row) for row in several]
+    if not all(row.size and row.ndim == 1 and row.dtype.kind in "iu" for row in rows):
+        raise ArgValueError("prompt", f"must be tokens, or rows with at least one token. Received: {prompt!r:.80}")
+    length = max(map(len, rows))
+    mask = np.stack([np.arange(length) < len(row) for row in rows]).astype(np.int64)
+    return np.stack([np.pad(row.astype(np.int64), (0, length - len(row))) for row in rows]), mask
+
+
+def _draw(rng: np.random.Generator, logits: npt.NDArray[np.float64], top_k: int | None, top_p: float | None) -> Tokens:
+    """Returns a token for each row, drawn from its most likely tokens."""
+    order = np.argsort(-logits, axis=-1, kind="stable")
+    likely = np.take_along_axis(logits, order, -1)
+    odds = np.exp(likely - likely[:, :1])
+    odds[:, top_k or logits.shape[-1] :] = 0
+    odds /= odds.sum(axis=-1, keepdims=True)
+    if top_p is not None:
+        odds[np.cumsum(odds, axis=-1) - odds >= top_p] = 0
+        odds /= odds.sum(axis=-1, keepdims=True)
+    places = [rng.choice(len(row), p=row) for row in odds]
+    return order[np.arange(len(order)), places]
+
+
+def _cut(row: Tokens, end: int | None) -> Tokens:
+    stops = [] if end is None else np.flatnonzero(row == end).tolist()
+    return row[: stops[0] + 1] if stops else row

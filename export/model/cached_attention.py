@@ -1,0 +1,162 @@
+"""Attention layers of keras-hub that attend to keys and values of earlier calls, in a call without keras-hub's cache.
+
+The uncached call defines the numbers of a model. Within it, each attention layer receives the earlier keys and values
+before its own. Masks and positions follow from the attention mask of all columns.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from keras_pe.export.model.watch.temporary_patches import replaced_functions
+
+_MASKS = ("_compute_self_attention_mask", "_compute_attention_mask")  # methods of keras-hub's decoder layers
+_WINDOW = "_mask_sliding_window"
+_ROTATION = "_compute_cos_sin_embedding"
+_SLOPES = "_get_alibi_bias"
+
+
+@dataclass
+class Columns:
+    """The columns of the cache and of one call: the earlier columns, then one for each token of the call.
+
+    Attributes:
+        positions: The position of each column in its row, integers `[batch, total]`. Padding has no position of its
+            own.
+        is_token: Whether a column is a token rather than padding, `[batch, total]`.
+        count: The number of tokens of the call, a scalar tensor or an integer.
+        past: The earlier keys and values of each layer in turn, `[batch, heads, length, channels]`.
+        present: The keys and values of all columns, which the call fills in the same order.
+    """
+
+    positions: Any
+    is_token: Any
+    count: Any
+    past: Sequence[Any]
+    present: list[Any] = field(default_factory=list)
+
+    @classmethod
+    def from_mask(cls, attention_mask: Any, count: Any, past: Sequence[Any]) -> "Columns":
+        """Returns the columns of an attention mask, integers `[batch, total]`: 1 for a token, 0 for padding."""
+        from keras import ops
+
+        mask = ops.cast(attention_mask, "int32")
+        return cls(ops.maximum(ops.cumsum(mask, axis=1) - 1, 0), mask > 0, count, past)
+
+    @property
+    def own_positions(self) -> Any:
+        """The positions of the tokens of the call, `[batch, count]`."""
+        from keras import ops
+
+        return self.positions[:, ops.shape(self.positions)[1] - self.count :]
+
+    def visible(self, window: int | None = None) -> Any:
+        """Returns whether a token of the call attends to a column, booleans `[batch, count, total]`.
+
+        A token attends to itself and to earlier tokens of its row. Padding attends to itself, so that no softmax is
+        without a column.
+
+        Args:
+            window: The number of last positions that a token attends to, including its own; None for all.
+        """
+        from keras import ops
+
+        own, all_positions = self.own_positions[:, :, None], self.positions[:, None, :]
+        seen = ops.logical_and(self.is_token[:, None, :], all_positions <= own)
+        if window is not None:
+            seen = ops.logical_and(seen, own - all_positions < window)
+        total = ops.shape(self.positions)[1]
+        columns = ops.arange(total, dtype="int32")
+        return ops.logical_or(seen, columns[None, None, :] == columns[total - self.count :][None, :, None])
+
+    def extend(self, own: Any, heads: int | None = None) -> Any:
+        """Returns the keys or the values of all columns, `[batch, total, heads, channels]`, and keeps them.
+
+        Args:
+            own: The keys or the values of the tokens of the call, `[batch, count, heads, channels]`. A layer's keys
+                come before its values.
+            heads: The number of different heads, if the layer repeats each of them for several heads of queries.
+        """
+        from keras import ops
+
+        groups = own.shape[2] // (heads or own.shape[2])
+        rows = ops.transpose(own[:, :, ::groups] if groups > 1 else own, (0, 2, 1, 3))
+        if self.past:
+            rows = ops.concatenate([self.past[len(self.present)], rows], axis=2)
+        self.present.append(rows)
+        both = ops.transpose(rows, (0, 2, 1, 3))
+        return ops.repeat(both, groups, axis=2) if groups > 1 else both
+
+
+def attends_to(layers: Iterable[Any], columns: Columns) -> AbstractContextManager[None]:
+    """Returns a context in which the layers of a keras-hub decoder attend to the columns, in this thread.
+
+    Args:
+        layers: The layers of a causal language model.
+        columns: The columns, whose `present` the call fills.
+    """
+    replaced = [replacement for layer in layers for replacement in _replacements(layer, columns)]
+    return replaced_functions(replaced)
+
+
+def _replacements(layer: Any, columns: Columns) -> list[tuple[Any, str, Callable[..., Any]]]:
+    """Returns the functions of one layer that depend on positions or on other columns, each with its replacement."""
+    found: list[tuple[Any, str, Callable[..., Any]]] = []
+    window = getattr(layer, "sliding_window", None)
+
+    def mask(usual: Any, *_: Any, **__: Any) -> Any:
+        return columns.visible(window)
+
+    def mask_window(usual: Any, attention_mask: Any, *_: Any, **__: Any) -> Any:
+        return columns.visible(layer.sliding_window_size)
+
+    def embed_positions(usual: Any, inputs: Any, *_: Any, **__: Any) -> Any:
+        return usual(inputs, positions=columns.own_positions)
+
+    def add_slopes(usual: Any, heads: int, length: Any) -> Any:
+        from keras import ops
+
+        slopes = -usual(heads, 2)[..., :1]  # the bias of the last column but one
+        distances = columns.positions - columns.positions[:, -1:]  # softmax ignores the offset of a row
+        return slopes * ops.cast(distances, slopes.dtype)[:, None, None, :]
+
+    def rotate(usual: Any, inputs: Any, *_: Any, **__: Any) -> Any:
+        return _angles(usual, inputs, columns)
+
+    def attend(usual: Any, *given: Any, **keywords: Any) -> Any:
+        heads = getattr(layer, "num_key_value_heads", None) or getattr(layer, "_num_key_value_heads", None)
+        for name in ("key", "value"):
+            if name in keywords:
+                keywords[name] = columns.extend(keywords[name], heads)
+        if len(given) > 2:
+            given = (given[0], columns.extend(given[1], heads), columns.extend(given[2], heads), *given[3:])
+        return usual(*given, **keywords)
+
+    def project(usual: Any, *given: Any, **keywords: Any) -> Any:
+        return columns.extend(usual(*given, **keywords))
+
+    found += [(layer, name, mask) for name in _MASKS if hasattr(layer, name)]
+    found += [(layer, _WINDOW, mask_window)] if hasattr(layer, _WINDOW) else []
+    found += [(layer, _ROTATION, rotate)] if hasattr(layer, _ROTATION) else []
+    found += [(layer, _SLOPES, add_slopes)] if hasattr(layer, _SLOPES) else []
+    if type(layer).__name__ == "PositionEmbedding":
+        found.append((layer, "call", embed_positions))
+    if hasattr(layer, "_compute_attention"):
+        found.append((layer, "_compute_attention", attend))
+    else:  # such a layer computes the attention within its `call`, and projects the keys first
+        parts = [getattr(layer, own, None) or getattr(layer, f"_{own}", None) for own in ("key_dense", "value_dense")]
+        found += [(part, "call", project) for part in parts if part is not None and all(parts)]
+    return found
+
+
+def _angles(usual: Any, inputs: Any, columns: Columns) -> tuple[Any, Any]:
+    """Returns the cosines and sines of a rotary layer at the positions of the call."""
+    from keras import ops
+
+    positions = columns.own_positions
+    shape = ops.shape(positions)
+    start = ops.shape(columns.positions)[1] - columns.count
+    flat = usual(inputs, start, ops.reshape(positions, (-1,)))
+    cos, sin = (ops.reshape(each, (*shape, *each.shape[2:])) for each in flat)
+    return cos, sin

@@ -1,0 +1,130 @@
+"""The configuration that onnxruntime-genai reads beside a decoder: `genai_config.json`."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from keras_pe.argument_errors import ArgValueError
+from keras_pe.export.artifacts.artifact import Artifact
+from keras_pe.export.artifacts.state import State
+
+GENAI_CONFIG = "genai_config.json"
+_TYPE = "decoder"  # the generic type: "gpt2" would expect one array for keys and values together
+_DEFAULT_LENGTH = 4096  # for a model without a limit
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens and the length that a tokenizer defines.
+
+    Attributes:
+        ends: The tokens that end a text.
+        start: The token before a text.
+        padding: The token of padding.
+        length: The largest number of tokens of a prompt and its continuation.
+    """
+
+    ends: tuple[int, ...]
+    start: int
+    padding: int
+    length: int
+
+
+def checked_tokens(
+    model: Any, ends: Sequence[int] | None, start: int | None, padding: int | None, length: int | None
+) -> Tokens:
+    """Returns the tokens, with those of the model's tokenizer for each that is None.
+
+    Args:
+        model: The causal language model.
+        ends, start, padding, length: See `export_decoder`.
+
+    Raises:
+        ValueError: If a number is negative, or no end token is known.
+    """
+    tokenizer = getattr(getattr(model, "preprocessor", None), "tokenizer", None)
+    known = getattr(tokenizer, "end_token_id", None)
+    found = tuple(ends) if ends is not None else () if known is None else (known,)
+    if not found:
+        raise ArgValueError(
+            "end_tokens",
+            "must be given for a model without a tokenizer: onnxruntime-genai needs the tokens that end a text. "
+            f"Received: end_tokens={ends!r} for {model.name!r}.",
+        )
+    own_length = getattr(getattr(model, "backbone", model), "max_sequence_length", None)
+    tokens = Tokens(
+        tuple(map(int, found)),
+        _first(start, getattr(tokenizer, "start_token_id", None), found[0]),
+        _first(padding, getattr(tokenizer, "pad_token_id", None), found[0]),
+        _first(length, own_length, _DEFAULT_LENGTH),
+    )
+    if min(*tokens.ends, tokens.start, tokens.padding, tokens.length - 1) < 0:
+        raise ArgValueError("end_tokens", f"must be whole numbers from 0, like other tokens. Received: {tokens}.")
+    return tokens
+
+
+def genai_config(model: Any, artifact: Artifact, tokens: Tokens) -> str:
+    """Returns the text of the configuration.
+
+    Args:
+        model: The causal language model.
+        artifact: The exported decoder.
+        tokens: The tokens and the length.
+    """
+    backbone = getattr(model, "backbone", model)
+    heads, channels = _cache_size(artifact.states)
+    queries = next((getattr(backbone, name) for name in _HEADS if getattr(backbone, name, None)), heads)
+    numbered = _numbered_names(artifact.states)
+    decoder: dict[str, Any] = {
+        "session_options": {"provider_options": []},
+        "filename": artifact.path.name,
+        "head_size": channels,
+        "hidden_size": getattr(backbone, "hidden_dim", queries * channels),
+        "num_attention_heads": queries,
+        "num_key_value_heads": heads,
+        "num_hidden_layers": len(artifact.states) // 2,
+        "inputs": {"input_ids": "input_ids", "attention_mask": "attention_mask", **numbered[0]},
+        "outputs": {"logits": "logits", **numbered[1]},
+    }
+    ends = tokens.ends[0] if len(tokens.ends) == 1 else tokens.ends
+    special = {"bos_token_id": tokens.start, "eos_token_id": ends, "pad_token_id": tokens.padding}
+    vocabulary = next(spec.shape[-1] for spec in artifact.outputs if spec.name == "logits")
+    content = {
+        "model": {
+            "type": _TYPE,
+            "vocab_size": vocabulary,
+            "context_length": tokens.length,
+            **special,
+            "decoder": decoder,
+        },
+        # The cache grows, so past and present are two arrays.
+        "search": {"max_length": tokens.length, "do_sample": False, "num_beams": 1, "past_present_share_buffer": False},
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+_HEADS = ("num_query_heads", "num_attention_heads", "num_heads")
+
+
+def _first(*values: int | None) -> int:
+    return int(next(value for value in values if value is not None))
+
+
+def _cache_size(states: Sequence[State]) -> tuple[int, int]:
+    """Returns the heads and the channels of the first layer's keys."""
+    _, heads, _, channels = states[0].shape
+    return int(heads), int(channels)
+
+
+def _numbered_names(states: Sequence[State]) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the names of the cache with a place for the number of the layer, as inputs and as outputs."""
+    keys, values = states[:2]
+    old, new = (
+        [name.replace(".0.", ".%d.") for name in pair]
+        for pair in ((keys.input, values.input), (keys.output, values.output))
+    )
+    return (
+        {"past_key_names": old[0], "past_value_names": old[1]},
+        {"present_key_names": new[0], "present_value_names": new[1]},
+    )

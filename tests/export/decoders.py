@@ -1,0 +1,128 @@
+"""Small causal language models of keras-hub with random weights: two layers of width 32, and 97 tokens."""
+
+from typing import Any
+
+import keras
+import keras_hub
+import numpy as np
+
+from keras_pe.export.model.decoder import Decoder
+
+VOCABULARY = 97
+_COMMON = {"vocabulary_size": VOCABULARY, "num_layers": 2, "hidden_dim": 32, "intermediate_dim": 64}
+_GROUPED = {**_COMMON, "num_query_heads": 4, "num_key_value_heads": 2}
+_WINDOW = {"use_sliding_window_attention": True, "sliding_window_size": 8}
+_SU = {"rope_scaling_type": "su", "rope_scaling_short_factor": [1, 1.1, 1.2, 1.3]}
+_SOFT = {"attention_logit_soft_cap": 5.0, "final_logit_soft_cap": 3.0, "query_head_dim_normalize": True}
+_BANDS = {"rope_low_freq_factor": 1.0, "rope_high_freq_factor": 4.0, "rope_pretraining_sequence_length": 64}
+
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "GPT2": ("GPT2", {**_COMMON, "num_heads": 4, "max_sequence_length": 256}),
+    "Llama": ("Llama", _GROUPED),
+    "OPT": ("OPT", {**_COMMON, "num_heads": 4, "max_sequence_length": 256}),
+    "Bloom": ("Bloom", {**_COMMON, "num_heads": 4}),
+    "Falcon": ("Falcon", {**_COMMON, "num_attention_heads": 4}),
+    "GPTNeoX": ("GPTNeoX", {**_COMMON, "num_heads": 4}),
+    "Llama3": ("Llama3", {**_GROUPED, "rope_frequency_adjustment_factor": 8.0, **_BANDS}),
+    "Mistral": ("Mistral", {**_GROUPED, "sliding_window": 8}),
+    "Mixtral": ("Mixtral", {**_GROUPED, "sliding_window": 8, "num_experts": 4, "top_k": 2}),
+    "Qwen": ("Qwen", _GROUPED),
+    "Qwen, window": ("Qwen", {**_GROUPED, **_WINDOW}),
+    "Qwen3": ("Qwen3", {**_GROUPED, "head_dim": 16}),
+    "Phi3": ("Phi3", _GROUPED),
+    "Phi3, su": (
+        "Phi3",
+        {
+            **{**_GROUPED, **_SU, "rope_scaling_long_factor": [2, 2.1, 2.2, 2.3]},
+            "max_sequence_length": 512,
+            "pretraining_sequence_length": 256,
+        },
+    ),
+    "Gemma": ("Gemma", {**_GROUPED, "head_dim": 8}),
+    "Gemma 2": ("Gemma", {**_GROUPED, "head_dim": 8, **_WINDOW, **_SOFT, "use_post_ffw_norm": True}),
+    "Gemma3": (
+        "Gemma3",
+        {**_GROUPED, "head_dim": 8, **_WINDOW, "use_query_key_norm": True, "image_size": 16, "vision_encoder": None},
+    ),
+}
+
+
+def language_model(family: str) -> Any:
+    """Returns the model of a family. Its weights are large enough that generated tokens vary."""
+    name, options = FAMILIES[family]
+    backbone = getattr(keras_hub.models, f"{name}Backbone")(**options)
+    model = getattr(keras_hub.models, f"{name}CausalLM")(backbone=backbone, preprocessor=None)
+    rng = np.random.default_rng(1)
+    for weight in model.weights:
+        if len(weight.shape) > 1:
+            weight.assign(rng.normal(0, 0.15, weight.shape))
+    return model
+
+
+def whole_logits(model: Any, tokens: Any) -> Any:
+    """Returns the logits of one call without a cache, `[batch, length, vocabulary]`."""
+    tokens = np.asarray(tokens)
+    return np.asarray(model({"token_ids": tokens, "padding_mask": np.ones_like(tokens)}))
+
+
+def empty_cache(decoder: Decoder, batch: int) -> list[Any]:
+    """Returns the cache before the first call."""
+    return [np.zeros((batch, heads, 0, size), "float32") for heads, size in decoder.cache_shapes]
+
+
+@keras.saving.register_keras_serializable("tests")
+class OwnDecoder(keras.Model):
+    """A decoder of one attention layer with learned positions, written with `step` and `cache_shapes`.
+
+    Args:
+        fault: "positions" lets each call begin at position 0; "order" exchanges keys and values in the cache.
+    """
+
+    cache_shapes = ((2, 4), (2, 4))
+
+    def __init__(self, fault: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.fault = fault
+        self.tokens, self.places = keras.layers.Embedding(VOCABULARY, 8), keras.layers.Embedding(64, 8)
+        self.projections = [keras.layers.EinsumDense("bsc,chd->bhsd", (2, None, 4)) for _ in range(3)]
+        self.out = keras.layers.Dense(VOCABULARY)
+
+    def call(self, tokens: Any) -> Any:
+        """Returns the logits of whole sequences."""
+        from keras import ops
+
+        length = ops.shape(tokens)[1]
+        places = ops.arange(length, dtype="int32")
+        empty = [ops.zeros((ops.shape(tokens)[0], heads, 0, size)) for heads, size in self.cache_shapes]
+        return self.attend(tokens, empty, places[None], (places[:, None] >= places[None])[None])[0]
+
+    def step(self, tokens: Any, cache: Any, positions: Any, mask: Any) -> Any:
+        """Returns the logits of the tokens and the longer cache, with the planted fault."""
+        if self.fault == "positions":
+            positions = positions - positions[:, :1]
+        logits, cache = self.attend(tokens, cache, positions, mask)
+        return logits, cache[::-1] if self.fault == "order" else cache
+
+    def attend(self, tokens: Any, cache: Any, positions: Any, mask: Any) -> Any:
+        """Returns the logits of the tokens and the longer cache."""
+        from keras import ops
+
+        x = self.tokens(tokens) + self.places(positions)
+        query, *rows = (project(x) for project in self.projections)
+        key, value = (ops.concatenate(pair, axis=2) for pair in zip(cache, rows, strict=True))
+        scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
+        weights = ops.softmax(ops.where(mask[:, None], scores, -1e9))
+        y = ops.transpose(ops.matmul(weights, value), (0, 2, 1, 3))
+        return self.out(ops.reshape(y, (ops.shape(y)[0], ops.shape(y)[1], 8))), [key, value]
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {"name": self.name, "fault": self.fault}
+
+
+def own_decoder(fault: str = "") -> OwnDecoder:
+    """Returns a built decoder of the user's kind."""
+    keras.utils.set_random_seed(0)
+    model = OwnDecoder(fault)
+    model(np.zeros((1, 3), "int32"))
+    return model

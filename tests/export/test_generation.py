@@ -1,0 +1,57 @@
+"""A decoder in ONNX Runtime generates the tokens of the uncached model, and draws depend on the seed."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_pe.argument_errors import ArgValueError
+from keras_pe.export import export_decoder, export_onnx, generate
+from keras_pe.export.generation import _draw
+from tests.export.decoders import FAMILIES, VOCABULARY, language_model, own_decoder, whole_logits
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_200_greedy_tokens_are_those_of_the_uncached_model(family: str, tmp_path: Path) -> None:
+    model = language_model(family)
+    rng = np.random.default_rng(0)
+    prompts = [rng.integers(1, VOCABULARY, 8), rng.integers(1, VOCABULARY, 3)]
+    artifact = export_decoder(model, tmp_path, end_tokens=[0])
+    for prompt, new in zip(prompts, generate(artifact, prompts, count=200), strict=True):
+        whole = whole_logits(model, np.concatenate([prompt, new])[None])[0]
+        assert len(new) == 200
+        np.testing.assert_array_equal(new, whole.argmax(-1)[len(prompt) - 1 : -1])
+
+
+@pytest.mark.slow
+def test_a_decoder_in_float16_and_one_of_the_user_generate_tokens(tmp_path: Path) -> None:
+    model = language_model("Llama")
+    artifact = export_decoder(model, tmp_path / "half", end_tokens=[0], half_precision=True)
+    assert {state.dtype for state in artifact.states} == {"float16"}
+    prompt = [5, 6, 7]
+    (new,) = generate(artifact, prompt, count=20)
+    whole = whole_logits(model, [[*prompt, *new]])[0, 2:-1]
+    assert (whole[np.arange(20), new] > whole.max(-1) - 0.05).all()
+    own = export_onnx(own_decoder(), tmp_path / "own.onnx", state="cache")
+    assert [len(row) for row in generate(own, [prompt, [1]], count=5)] == [5, 5]
+    drawn = [generate(own, prompt, count=30, top_k=20, top_p=0.9, seed=seed)[0].tolist() for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    (row,) = generate(own, prompt, count=30, top_k=20, seed=1, end=drawn[0][4])
+    assert len(row) <= 30
+
+
+def test_draws_take_only_the_most_likely_tokens() -> None:
+    rng = np.random.default_rng(0)
+    logits = np.log([[0.1, 0.5, 0.15, 0.25]] * 500)
+    assert set(_draw(rng, logits, 2, None)) == {1, 3}
+    assert set(_draw(rng, logits, None, 0.6)) == {1, 3}
+    assert set(_draw(rng, logits, None, 0.5)) == {1}
+    assert set(_draw(rng, logits, None, None)) == {0, 1, 2, 3}
+
+
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    for name, value in {"top_p": 0.0, "temperature": 0.0, "top_k": 0}.items():
+        with pytest.raises(ArgValueError) as caught:
+            generate(tmp_path, [1], count=1, **{name: value})  # type: ignore[arg-type]
+        assert caught.value.argument == name
