@@ -40,7 +40,7 @@ def _cut(array: Any, axis: int, start: int, size: int) -> Any:
 
 
 def _join(parts: Sequence[Any]) -> Any:
-    """Returns the arrays along the axis in which their sizes differ, or else along a new first axis."""
+    """Returns the arrays along the axis in which their sizes differ, or else along a new axis after the rows."""
     shapes = zip(*(part.shape for part in parts), strict=True)
     axes = [axis for axis, sizes in enumerate(shapes) if len(set(sizes)) > 1]
-    return np.concatenate(parts, axes[0]) if axes else np.stack(parts)
+    return np.concatenate(parts, axes[0]) if axes else np.stack(parts, min(1, parts[0].ndim))

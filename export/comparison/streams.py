@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.state import State
 from keras_pe.export.comparison.chunked_calls import run_in_chunks
 from keras_pe.export.comparison.inputs.cases import Case
@@ -57,8 +58,7 @@ def expected_streams(reference: Reference) -> Iterator[Stream]:
     if not carried or not inputs:
         return
     dimensions = reference.dimensions
-    cut = next((dim for spec in inputs for dim in spec.shape[1:] if isinstance(dim, str)), None)
-    axes = {spec.name: spec.shape.index(cut) for spec in inputs if cut in spec.shape} if cut else {}
+    cut, axes = sequence_axis(inputs)
     for name, wanted in _CHUNKS.items():
         sizes = tuple(dimensions[cut].sizes.near(size) for size in wanted) if cut else wanted
         known = {dim: each.sizes.near(_ROWS) for dim, each in dimensions.items()}
@@ -72,11 +72,20 @@ def expected_streams(reference: Reference) -> Iterator[Stream]:
         stream = Stream(Expectation(case, None), Chunks(sizes, axes, carried))
         try:
             outputs = stream.answer(reference.expect)
-            truth = stream.answer(lambda given: _wide(reference, given))
+            truth = stream.answer(lambda given: run_in_float64(reference, given))
         except RuntimeFailedError:
             continue
         floats = {key: array for key, array in truth.items() if array.dtype == np.float64}
         yield replace(stream, expectation=Expectation(case, outputs, floats or None))
+
+
+def sequence_axis(inputs: Sequence[TensorInfo]) -> tuple[str | None, dict[str, int]]:
+    """Returns the dimension of a sequence, which is the first free one after the batch, and its axis in each input.
+
+    Without a free dimension, each call takes one step.
+    """
+    cut = next((dim for spec in inputs for dim in spec.shape[1:] if isinstance(dim, str)), None)
+    return cut, {spec.name: spec.shape.index(cut) for spec in inputs if cut in spec.shape} if cut else {}
 
 
 def first_states(states: Sequence[State], inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -90,7 +99,7 @@ def first_states(states: Sequence[State], inputs: Mapping[str, Array]) -> dict[s
     return {each.input: each.start(batch) for each in fresh}
 
 
-def _wide(reference: Reference, given: Mapping[str, Array]) -> Arrays:
+def run_in_float64(reference: Reference, given: Mapping[str, Array]) -> Arrays:
     """Returns the outputs in float64 as far as they exist. States of integers come from the model itself."""
     types = {spec.name: spec.dtype for spec in reference.inputs}
     narrow = {name: array.astype(types[name]) if array.dtype == "float64" else array for name, array in given.items()}

@@ -17,6 +17,7 @@ from keras_pe.export.errors import check_whole
 from keras_pe.export.model.border import Border
 from keras_pe.export.parity.data.batching import Batching
 from keras_pe.export.parity.data.open_data import open_source
+from keras_pe.export.parity.data.sequences import join_sequences
 from keras_pe.export.parity.data.shards import without_parts
 from keras_pe.export.parity.parity_report import versions_of
 from keras_pe.export.parity.work.executors import Here
@@ -111,6 +112,8 @@ def quantize(
     require("quantize", "onnx", "onnxruntime")
     destination = check_destination(filepath, Format.ONNX)
     source = open_source(data)
+    if isinstance(batching, Batching) and batching.sequence is not None:
+        source = join_sequences(source, batching.sequence)
     described = _float_file(artifact, destination)
     with ExitStack() as stack:
         tell = stack.enter_context(telling(progress))
@@ -129,6 +132,8 @@ def quantize(
             one_thread=False,
         )
         calibration = Schedule(Here(), job, source, Checkpoint(home), 1, tell).calibrate()
+        if calibration.calls is not None:
+            raise ArgValueError("artifact", f"must have no state. Received: {described.path}, a file with a state.")
         bench = stack.enter_context(
             opened_workbench(job, calibration, source, described, method, calibration_share, home, tell)
         )

@@ -37,4 +37,5 @@ batch_options = with_options(
         callback=by_name,
         help="INPUT VALUE: what to pad it with.",
     ),
+    click.option("--sequence", metavar="COLUMN", help="Rows with one value in COLUMN are the steps of a sequence."),
 )

@@ -55,6 +55,9 @@ class Batching:
             default, rows of equal length are fed together, without padding.
         pad_values: The value that pads an input, by its name; the default is 0, False or an empty text. A row that is
             shorter than a static size is padded for these inputs, and refused for others as probably damaged.
+        sequence: The column with the name or number of a sequence. Consecutive rows with one value are its steps, in
+            order, and count as one row of the report. By default, each row is a whole sequence if the model has a
+            state. The state begins anew with each sequence.
 
     Raises:
         TypeError: If `columns` or `pad_values` is not a mapping from names.
@@ -65,6 +68,7 @@ class Batching:
     batch_size: int = 1024
     length_buckets: Sequence[int] = ()
     pad_values: Mapping[str, float | str | bytes] = field(default_factory=dict)
+    sequence: str | None = None
 
     def __post_init__(self) -> None:
         """Checks the arguments and sorts the buckets."""
@@ -129,7 +133,8 @@ class Feed:
                     f"{name} must have the column {label!r} of the labels. Received: {', '.join(columns)}."
                     f"{did_you_mean(label, columns)}"
                 )
-        matched = match_columns(inputs, [each for each in columns if each not in labels], rule.columns, name)
+        steps = inputs if rule.sequence is None else [_without_steps(spec) for spec in inputs]
+        matched = match_columns(steps, [each for each in columns if each not in labels], rule.columns, name)
         if unknown := sorted(set(rule.pad_values) - {spec.name for spec in inputs}):
             names = ", ".join(spec.name for spec in inputs)
             raise ArgValueError("pad_values", f"must be of inputs: {names}. Received: {', '.join(unknown)}.")
@@ -162,7 +167,10 @@ class Feed:
     def _column(self, spec: TensorInfo, rows: Rows, start: int) -> Column:
         given = self.rule.columns[spec.name]
         name = given if isinstance(given, str) else ", ".join(given)
-        column = rows[given] if isinstance(given, str) else side_by_side(given, rows)
+        is_sequence = self.rule.sequence is not None
+        column = rows[given] if isinstance(given, str) else side_by_side(given, rows, in_sequences=is_sequence)
+        if is_sequence:
+            column = [_arrange_steps(spec, row) for row in column]
         if isinstance(column, np.ndarray):
             turned = self._in_layout(spec, as_input(spec, column, name, start))
             return arrange_rows(spec, turned, name, pads=spec.name in self.rule.pad_values)
@@ -220,6 +228,19 @@ class Feed:
                 )
             place[tuple(slice(size) for size in row.shape)] = row
         return stacked
+
+
+def _without_steps(spec: TensorInfo) -> TensorInfo:
+    """Returns an input without the axis of a sequence."""
+    return replace(spec, shape=(*spec.shape[:1], *spec.shape[2:]))
+
+
+def _arrange_steps(spec: TensorInfo, steps: Array) -> Array:
+    """Returns the steps of a sequence with the axes of the input. Rows of several steps each are joined."""
+    axes = len(spec.shape) - 1
+    if steps.ndim == axes + 1:
+        return steps.reshape(-1, *steps.shape[2:])
+    return steps[..., np.newaxis] if steps.ndim == axes - 1 and spec.shape[-1] == 1 else steps
 
 
 def fixed_size(takes: Sequence[TensorInfo]) -> int | None:

@@ -61,13 +61,15 @@ def labels_of(column: Column, members: Array) -> Array:
     return column[members] if isinstance(column, np.ndarray) else np.stack([column[row] for row in members])
 
 
-def side_by_side(names: Sequence[str], rows: Rows) -> Array:
-    """Returns columns of single values as one column of vectors.
+def side_by_side(names: Sequence[str], rows: Rows, *, in_sequences: bool = False) -> Column:
+    """Returns columns of single values as one column of vectors. In sequences, a row has a value for each step.
 
     Raises:
         DataError: If a column has more than one value in a row.
     """
     columns = [rows[name] for name in names]
+    if in_sequences:
+        return [np.stack(values, axis=-1) for values in zip(*columns, strict=True)]
     for name, column in zip(names, columns, strict=True):
         if not isinstance(column, np.ndarray) or column.size != len(column):
             raise DataError(f"Column {name!r} must have one value in each row, since an input takes several columns.")

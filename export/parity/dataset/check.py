@@ -1,7 +1,7 @@
 """Runs every row of a data set through a model and its exported artifacts."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -20,6 +20,7 @@ from keras_pe.export.model.border import Border
 from keras_pe.export.parity.check import check_parity
 from keras_pe.export.parity.data.batching import Batching, Feed, fill_up, fixed_size
 from keras_pe.export.parity.data.open_data import open_source
+from keras_pe.export.parity.data.sequences import join_sequences
 from keras_pe.export.parity.data.shards import shards_of, without_parts
 from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.dataset.data_report import DatasetReport
@@ -119,6 +120,8 @@ def check_dataset(
     check_share("least_compared", least_compared)
     allowance = Allowance(rtol, atol, precision, allow_changed)
     source = open_source(data)
+    if batching is not None and batching.sequence is not None:
+        source = join_sequences(source, batching.sequence)
     targets, left_over, jobs = open_artifacts(artifacts, runtimes)
     with ExitStack() as stack:
         tell = stack.enter_context(telling(progress, "rows"))
@@ -237,12 +240,15 @@ def _diagnose(
     pairs = [(target, result.statistics.failing) for target, result in zip(job.targets, results, strict=True)]
     targets, failing = [target for target, rows in pairs if rows], [rows for _, rows in pairs if rows]
     takes = calibration.feed.inputs
+    as_call: Callable[[Mapping[str, Array]], Mapping[str, Array]] = dict
+    if calibration.calls is not None:
+        as_call = calibration.calls.first_call
 
     def check(cases: Iterable[Mapping[str, Array]]) -> ParityReport:
         return check_parity(
             model,
             list(dict.fromkeys(target.path for target in targets)),
-            inputs=[fill_up(case, takes) for case in cases],
+            inputs=[as_call(fill_up(case, takes)) for case in cases],
             runtimes=list({target.spec.name: target.spec for target in targets}.values()),
             input_signature=job.input_signature,
             border=job.border,

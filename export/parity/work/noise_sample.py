@@ -51,9 +51,15 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
     precision = job.allowance.precision
     with session_of(job) as session:
         reference = session.reference
+        if precision is not None and session.calls is not None:
+            raise ArgValueError(
+                "precision",
+                f"must be left out for a model with a state, since its effect on a sequence is unknown. Accept a "
+                f"difference with `atol`. Received: precision={precision!r}.",
+            )
         targets = {key: _load(reference, target, precision) for key, target in session.targets.items()}
         feed = Feed.match(
-            reference.inputs, job.batching, job.source.columns, job.source.name, reference.layouts, job.label_columns
+            session.inputs, job.batching, job.source.columns, job.source.name, reference.layouts, job.label_columns
         )
         sample = [each for shard in shards for each in _sample(session, job.source, feed, shard)]
         noises = [] if precision is None else session.noise([each.inputs for each in sample], precision)
@@ -67,7 +73,7 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
                 is_wide = bool(wide) and computes_in_float32(target.worker)
                 names = (*found.names, *_output_names(reference, target, found.names, precision, sample[0]))
                 found = replace(found, names=names, rules=wide if is_wide else rules, in_float32=is_wide)
-                targets[key] = _with_contents(reference, target, found, job)
+                targets[key] = _with_contents(session, target, found, job)
     basis = f"{reference.name}, at most {MAX_FACTOR:g} times its own error against a float64 rebuild"
     if not has_floor:
         basis = f"{reference.name}, tolerance by dtype ({reference.no_rebuild or 'no output has floats'})"
@@ -75,7 +81,7 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
         basis += "; artifacts in float32 against its float32 rebuild"
     if reference.fixed:
         basis += f"; only at {sizes_in_words(reference.fixed)}, which the artifact fixes"
-    return Calibration(reference.name, reference.version, basis, feed, targets)
+    return Calibration(reference.name, reference.version, basis, feed, targets, session.calls)
 
 
 def _load(reference: Reference, target: TargetRunner, precision: str | None) -> TargetCalibration:
@@ -92,18 +98,19 @@ def _load(reference: Reference, target: TargetRunner, precision: str | None) -> 
         return TargetCalibration(version, error=str(error))
 
 
-def _with_contents(reference: Reference, target: TargetRunner, found: TargetCalibration, job: Job) -> TargetCalibration:
+def _with_contents(session: Session, target: TargetRunner, found: TargetCalibration, job: Job) -> TargetCalibration:
     """Returns the calibration of a target with the declarations and the stored weights of its artifact.
 
     Stored weights may be rounded if an output decides, or the user accepts more than the strict tolerance policy.
     """
-    declarations = Declarations.from_artifact(target.path, runner_names(found.names)).with_any_batch()
-    found = replace(found, declarations=declarations)
+    if session.calls is None:  # else a declaration is about one call, and an answer has all of them
+        declarations = Declarations.from_artifact(target.path, runner_names(found.names)).with_any_batch()
+        found = replace(found, declarations=declarations)
     decides = any(rule.decision is not None for rule in found.rules.values())
     try:
         target.load()
         may_be_rounded = decides or not job.allowance.is_none
-        weights, findings = compare_weights(target.worker, reference, may_be_rounded=may_be_rounded)
+        weights, findings = compare_weights(target.worker, session.reference, may_be_rounded=may_be_rounded)
     except RuntimeFailedError:  # the rows will report the failure of the runtime
         return found
     return replace(found, weights=weights, findings=findings)

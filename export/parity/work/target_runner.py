@@ -12,6 +12,7 @@ from keras_pe.export.comparison.name_matching import cast_to_runtime_floats, run
 from keras_pe.export.errors import RuntimeDiedError, RuntimeFailedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.parity.data.batching import fixed_size, run_whole_batches
 from keras_pe.export.parity.data.shards import count
+from keras_pe.export.parity.work.sequences import SequenceCalls
 from keras_pe.export.parity.work.worker_input import Target
 from keras_pe.export.results import NameMatch
 from keras_pe.export.runtimes.runner import Names, Worker
@@ -45,11 +46,13 @@ class TargetRunner:
     Attributes:
         path: The artifact.
         worker: The process of the runtime.
+        calls: The calls of a row; None if a row is one call.
     """
 
     def __init__(self, target: Target, timeout: float) -> None:
         self.path = target.path
         self.worker = Worker(target.spec, timeout, one_thread_environment())
+        self.calls: SequenceCalls | None = None
         self._deaths = 0
         self._seconds = 0.0  # time of the runs before the last load of the artifact
         self._is_loaded = False
@@ -99,7 +102,7 @@ class TargetRunner:
         """Returns the answers of `run` for each batch, by one request if the runtime answers all of them."""
         with contextlib.suppress(RuntimeFailedError):
             self.load()
-            if len(batches) > 1 and fixed_size(self.worker.inputs) is None:
+            if self.calls is None and len(batches) > 1 and fixed_size(self.worker.inputs) is None:
                 try:
                     answers = self.worker.run_all([self._cast_to_runtime_floats(inputs) for inputs in batches])
                 except (RuntimeDiedError, RuntimeHungError):
@@ -124,7 +127,9 @@ class TargetRunner:
         try:
             self.load()
             part = self._cast_to_runtime_floats({name: array[rows] for name, array in inputs.items()})
-            return Answer(rows, run_whole_batches(self.worker.run, self.worker.inputs, part)), None
+            if self.calls is None:
+                return Answer(rows, run_whole_batches(self.worker.run, self.worker.inputs, part)), None
+            return Answer(rows, run_whole_batches(self.calls.in_calls(self.worker.run), self.calls.inputs, part)), None
         except RuntimeRefusedError as error:
             return None, error
         except (RuntimeDiedError, RuntimeHungError) as error:

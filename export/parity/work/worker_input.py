@@ -17,6 +17,7 @@ from keras_pe.export.model.border import Border
 from keras_pe.export.model.signature.caller_arguments import by_name
 from keras_pe.export.parity.data.batching import Batching, Feed
 from keras_pe.export.parity.data.source import DataSource
+from keras_pe.export.parity.work.sequences import SequenceCalls
 from keras_pe.export.results import Allowance, Array, Finding, NameMatch, StoredWeights
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
@@ -209,6 +210,7 @@ class Calibration:
         basis: One sentence that names the reference of the differences.
         feed: The conversion of rows to batches.
         targets: The calibration of each target, by its key.
+        calls: The calls of a row; None if a row is one call.
     """
 
     model: str
@@ -216,3 +218,4 @@ class Calibration:
     basis: str
     feed: Feed
     targets: Mapping[str, TargetCalibration]
+    calls: SequenceCalls | None = None

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from keras_pe.argument_errors import ArgValueError
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.interface import Interface, known_interface
 from keras_pe.export.comparison.references.opening import is_path, open_reference
 from keras_pe.export.comparison.references.reference import Reference
+from keras_pe.export.comparison.streams import Run, run_in_float64
 from keras_pe.export.errors import (
     RuntimeFailedError,
     describe,
@@ -29,6 +31,7 @@ from keras_pe.export.model.watch.keras_internals import python_code_allowed
 from keras_pe.export.parity.data.batching import Batch, run_whole_batches, whole_parts
 from keras_pe.export.parity.data.shards import count
 from keras_pe.export.parity.work.executors import Here
+from keras_pe.export.parity.work.sequences import SequenceCalls
 from keras_pe.export.parity.work.target_runner import Answer, TargetRunner, one_thread_environment
 from keras_pe.export.parity.work.worker_input import Job, OpenedModel, Target
 from keras_pe.export.runtimes.runtime import Array, Arrays
@@ -45,6 +48,7 @@ class Session:
     Attributes:
         key: Jobs with an equal key share the session.
         reference: The model.
+        calls: The calls of a row; None if a row is one call, since the model has no state.
         targets: The artifacts in their runtimes, by key.
         close: Ends the processes.
     """
@@ -58,6 +62,9 @@ class Session:
                 stack.callback(target.worker.close)
             with contextlib.nullcontext() if is_here or not job.one_thread else _on_one_thread():
                 self.reference = stack.enter_context(_open_reference(job))
+            self.calls = SequenceCalls.of_model(self.reference)
+            for target in self.targets.values():
+                target.calls = self.calls
             # The caller compares one batch while the reference computes the next. A model of this process must run in
             # the thread of its owner, since Keras settings can be local to a thread.
             caller: Executor = Here() if is_here else ThreadPoolExecutor(1, thread_name_prefix="reference")
@@ -66,6 +73,11 @@ class Session:
             threads = {key: ThreadPoolExecutor(1, thread_name_prefix="runtime") for key in self.targets}
             self._threads = {key: stack.enter_context(thread) for key, thread in threads.items()}
             self.close = stack.pop_all().close
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """The inputs of a row."""
+        return self.reference.inputs if self.calls is None else self.calls.inputs
 
     def ask(
         self, batches: Sequence[Batch], targets: tuple[Target, ...], in_float32: Set[str]
@@ -89,13 +101,18 @@ class Session:
 
     def truth(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns the outputs of the reference's float64 rebuild, after earlier requests have finished."""
-        return self._caller.submit(run_whole_batches, self.reference.truth, self.reference.inputs, inputs).result()
+        run: Run = self.reference.truth
+        if self.calls is not None:
+            run = self.calls.in_calls(partial(run_in_float64, self.reference))
+        return self._caller.submit(run_whole_batches, run, self.inputs, inputs).result()
 
     def noise(self, samples: Sequence[Arrays], precision: str | None) -> Sequence[Mapping[str, Array]]:
         """Returns the noise floors of each row of some samples, by output, or of each value in an accepted precision.
 
         The floor of a row does not depend on the other rows.
         """
+        if self.calls is not None:
+            return [{} for _ in samples]  # the noise of one call is not that of a sequence
         parts = [whole_parts(self.reference.inputs, inputs) for inputs in samples]
         cases = [Case("rows of the data", part, "") for group in parts for part in group]
         measured = partial(self.reference.noise, cases, precision, by_row=True)
@@ -112,8 +129,9 @@ class Session:
         return self._caller.submit(lambda: self.reference.float32_model is not None).result()
 
     def _run_all(self, batches: Sequence[Mapping[str, Array]], in_float32: bool) -> list[Arrays]:
-        run = self.reference.expect_in_float32 if in_float32 else self.reference.expect
-        return [run_whole_batches(run, self.reference.inputs, inputs) for inputs in batches]
+        run: Run = self.reference.expect_in_float32 if in_float32 else self.reference.expect
+        run = run if self.calls is None else self.calls.in_calls(run)
+        return [run_whole_batches(run, self.inputs, inputs) for inputs in batches]
 
 
 @contextlib.contextmanager
