@@ -120,7 +120,7 @@ def check_dataset(
     check_share("least_compared", least_compared)
     allowance = Allowance(rtol, atol, precision, allow_changed)
     source = open_source(data)
-    if batching is not None and batching.sequence is not None:
+    if isinstance(batching, Batching) and batching.sequence is not None:  # the job refuses another type
         source = join_sequences(source, batching.sequence)
     targets, left_over, jobs = open_artifacts(artifacts, runtimes)
     with ExitStack() as stack:

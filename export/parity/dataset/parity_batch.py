@@ -70,7 +70,7 @@ class ParityBatch:
         check_seconds(timeout, DIAGNOSIS_SECONDS)
         if not is_path(artifact):
             raise ArgTypeError("artifact", f"must be a path, or the result of an export. Received: {artifact!r}.")
-        if batching is not None and batching.sequence is not None:
+        if isinstance(batching, Batching) and batching.sequence is not None:
             raise ArgValueError(
                 "sequence",
                 "must be left out here, since an engine may divide a sequence between two batches. Give each row a "
