@@ -182,6 +182,34 @@ def _tensors(model: Any) -> tuple[tuple[TensorInfo, ...], ...]:
     return tuple(tuple(_tensor_info(name, graph.Tensors(number)) for name, number in each) for each in named)
 
 
+def read_interface(path: Path) -> tuple[tuple[TensorInfo, ...], ...]:
+    """Returns the inputs and the outputs of a file."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    return _tensors(schema.Model.GetRootAs(path.read_bytes(), 0))
+
+
+def interface_order(path: Path) -> tuple[dict[str, int], dict[str, int]]:
+    """Returns the place of each input among the inputs of the graph, by name; and the same of each output."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.Model.GetRootAs(path.read_bytes(), 0)
+    signature = _signature(model)
+    graph = model.Subgraphs(0 if signature is None else signature.SubgraphIndex())
+    ends = [[int(of(i)) for i in range(count)] for of, count in _ends(graph)]
+    if signature is None:
+        names = interface_names(*([graph.Tensors(number).Name().decode() for number in each] for each in ends))
+        inputs, outputs = ({name: place for place, name in enumerate(each)} for each in names)
+        return inputs, outputs
+    named = (signature.Inputs, signature.InputsLength()), (signature.Outputs, signature.OutputsLength())
+    found = (
+        {name: end.index(number) for name, number in _name_tensors(*each)}
+        for each, end in zip(named, ends, strict=True)
+    )
+    inputs, outputs = found
+    return inputs, outputs
+
+
 def _ends(graph: Any) -> tuple[tuple[Any, int], tuple[Any, int]]:
     return (graph.Inputs, graph.InputsLength()), (graph.Outputs, graph.OutputsLength())
 

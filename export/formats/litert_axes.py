@@ -118,7 +118,8 @@ def _elementwise(folded: Folded, operator: Any) -> bool:
     merged = merge(shapes, [tuple(size == 1 for size in sizes) for sizes in zip(*shapes, strict=True)])
     if merged is None:
         return False
-    return folded.apply(operator, [folded.read(*each) for each in zip(inputs, merged, strict=False)], merged[-1:])
+    views = [() if folded.editor.size(number) == 1 else view for number, view in zip(inputs, merged, strict=False)]
+    return folded.apply(operator, [folded.read(*each) for each in zip(inputs, views, strict=True)], merged[-1:])
 
 
 def _reduction(folded: Folded, operator: Any) -> bool:

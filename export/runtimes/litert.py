@@ -8,7 +8,7 @@ from pathlib import Path
 
 import ml_dtypes  # noqa: F401 - without it the interpreter cannot say that a tensor is of bfloat16
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.litert_file import (
@@ -32,8 +32,12 @@ _FOREIGN = (
 class LiteRTRuntime:
     """A LiteRT file in the interpreter."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, xnnpack: bool = True) -> None:
         """Loads the file.
+
+        Args:
+            path: The file.
+            xnnpack: Whether XNNPACK computes the operators that it has. Otherwise LiteRT's own kernels compute all.
 
         Raises:
             ValueError: If it has operators of TensorFlow's.
@@ -41,7 +45,8 @@ class LiteRTRuntime:
         self._path = Path(path)
         if foreign := foreign_operators(self._path):
             raise ValueError(_FOREIGN.format(", ".join(foreign)))
-        self._interpreter = Interpreter(model_path=path)
+        resolver = OpResolverType.AUTO if xnnpack else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        self._interpreter = Interpreter(model_path=path, experimental_op_resolver_type=resolver)
         self._answer = _caller(self._interpreter, chosen_signature(self._path))
         self.inputs = self._answer.inputs
         self.version = f"ai-edge-litert {importlib.metadata.version('ai-edge-litert')}"

@@ -31,6 +31,9 @@ def _own(name: str, format: str, factory: str, package: str, *, extra: str = "ex
 
 
 _onnxruntime = functools.partial(_own, format="onnx", factory="onnxruntime:OnnxRuntime", package="onnxruntime")
+_litert = functools.partial(
+    _own, format="litert", factory="litert:LiteRTRuntime", package="ai_edge_litert", extra="litert"
+)
 _keras = functools.partial(
     _own, format="keras", factory="keras:KerasRuntime", package="tensorflow", backend="tensorflow"
 )
@@ -47,7 +50,17 @@ _FIXED = (
     _own("onnx_reference", "onnx", "onnx_reference:OnnxReferenceRuntime", "onnx", by_default=False),
     # Few deploy to this runtime, so its faults should not fail the checks of all who have it installed.
     _own("openvino", "onnx", "openvino:OpenVINORuntime", "openvino", extra="openvino", by_default=False),
-    _own("litert", "litert", "litert:LiteRTRuntime", "ai_edge_litert", extra="litert"),
+    _litert("litert"),
+    # LiteRT's own kernels are a second opinion: a few devices run without XNNPACK.
+    _litert("litert[builtin]", options={"xnnpack": False}, by_default=False),
+    RuntimeSpec(
+        "tflite_micro",
+        "litert",
+        f"{_HOME}.tflite_micro:TFLiteMicroRuntime",
+        "tflite_micro",
+        "pip install --pre tflite-micro",
+        by_default=False,
+    ),
 )
 
 
@@ -65,8 +78,8 @@ def default_runtimes() -> tuple[RuntimeSpec, ...]:
 def find_runtimes(names: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None) -> tuple[RuntimeSpec, ...]:
     """Returns the runtimes of these names, one or several, or of a check that names none.
 
-    A name without brackets stands for all its variants. "keras" stands for the variants on the current backend, if any
-    exist. A runtime that is named twice is returned once.
+    A name without brackets stands for the runtime of that name, or else for all its variants. "keras" stands for the
+    variants on the current backend, if any exist. A runtime that is named twice is returned once.
 
     Raises:
         TypeError: If they are of other types.
@@ -126,7 +139,8 @@ def named_runtimes(name: str) -> list[RuntimeSpec]:
     Raises:
         ValueError: If it is unknown.
     """
-    chosen = [spec for spec in known_runtimes() if name in (spec.name, spec.family)]
+    known = known_runtimes()
+    chosen = [spec for spec in known if name == spec.name] or [spec for spec in known if name == spec.family]
     if not chosen:
         finders = [each for each in _load_entry_points() if not isinstance(each, RuntimeSpec)]
         chosen = [spec for find in finders if (spec := find(name)) is not None]

@@ -25,7 +25,8 @@ Header = dict[str, Any]
 
 _POLL = 0.2  # seconds between two looks at the script's process
 _LONG_POLL = 20.0  # seconds that a script waits for a request before it asks again
-_TYPES = {".html": "text/html; charset=utf-8", ".mjs": "text/javascript", ".wasm": "application/wasm"}
+_SCRIPT = "text/javascript"
+_TYPES = {".html": "text/html; charset=utf-8", ".js": _SCRIPT, ".mjs": _SCRIPT, ".wasm": "application/wasm"}
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:

@@ -61,7 +61,7 @@ class ExternalOnnxRuntime:
     def _start(self) -> dict[str, Any]:
         """Starts the host, with the sessions that it had. Returns what it says of itself."""
         folder = None if self._kind == "python" else hosts.package_folder(self._package)
-        files = {name: hosts.HERE / name for name in ("page.html", "session.mjs")}
+        files = {name: hosts.HERE / name for name in ("page.html", "session.mjs", "wire.mjs")}
         self._bridge = Bridge(files | ({self._package: folder} if folder else {}))
         self._host = hosts.start(self._kind, self._bridge.url, self._executable)
         where = {

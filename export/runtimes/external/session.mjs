@@ -1,14 +1,7 @@
 // Sessions of onnxruntime-web or onnxruntime-node, for requests that it fetches from bridge.py until that is gone.
 // The same file runs in Node, where the bridge's address is its argument, and in a page of the bridge.
 
-const inNode = globalThis.process?.versions?.node !== undefined;
-const home = inNode ? process.argv[2] : new URL('.', location.href).href;
-
-const ARRAYS = {
-  float32: Float32Array, float64: Float64Array, float16: Uint16Array, bool: Uint8Array,
-  int8: Int8Array, int16: Int16Array, int32: Int32Array, int64: BigInt64Array,
-  uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, uint64: BigUint64Array,
-};
+import { address, content, describeHost, inNode, send, serve } from './wire.mjs';
 
 let ort;
 const sessions = new Map();
@@ -27,46 +20,16 @@ function listen() {
   }
 }
 
-function unpack(buffer) {
-  let start = 4 + new DataView(buffer).getUint32(0, true);
-  const header = JSON.parse(new TextDecoder().decode(buffer.slice(4, start)));
-  const tensors = {};
-  for (const { name, dtype, shape, strings } of header.tensors) {
-    if (dtype === 'string') {
-      tensors[name] = new ort.Tensor('string', strings, shape);
-      continue;
-    }
-    const bytes = ARRAYS[dtype].BYTES_PER_ELEMENT * shape.reduce((a, b) => a * b, 1);
-    tensors[name] = new ort.Tensor(dtype, new ARRAYS[dtype](buffer.slice(start, start + bytes)), shape);
-    start += bytes;
-  }
-  return [header, tensors];
-}
-
-function pack(header, tensors) {
-  const parts = [];
-  header.tensors = Object.entries(tensors).map(([name, { type, dims, data }]) => {
-    if (type === 'string') return { name, dtype: type, shape: dims, strings: data };
-    if (!(type in ARRAYS)) throw new Error(`output ${name} has the type ${type}, which cannot be sent`);
-    parts.push(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
-    return { name, dtype: type, shape: dims };
-  });
-  const head = new TextEncoder().encode(JSON.stringify(header));
-  const length = new Uint8Array(4);
-  new DataView(length.buffer).setUint32(0, head.length, true);
-  return new Blob([length, head, ...parts]);
-}
-
 const requests = {
   async import({ module, folder }) {
     if (inNode) {
       const { createRequire } = await import('node:module');
       ort = createRequire(`${folder}/`)(module);
     } else {
-      ort = await import(new URL(module, home).href);
+      ort = await import(address(module));
     }
     if (ort.env.wasm) ort.env.wasm.numThreads = 1; // one order of summation, as everywhere else
-    if (!inNode) ort.env.wasm.wasmPaths = new URL(`${folder}/`, home).href;
+    if (!inNode) ort.env.wasm.wasmPaths = address(`${folder}/`);
     ort.env.logLevel = 'verbose';
     return [{ version: ort.env.versions.node ?? ort.env.versions.web, host: await describeHost() }, {}];
   },
@@ -86,18 +49,12 @@ const requests = {
     return [{ inputs, placed: Object.fromEntries(placed), device }, {}];
   },
 
-  async run({ session, fetches }, tensors) {
+  async run({ session, fetches }, given) {
     const opened = sessions.get(session);
-    return [{}, await opened.run(tensors, fetches ?? opened.outputNames, { logSeverityLevel: 4 })];
+    const made = Object.entries(given).map(([name, { type, data, dims }]) => [name, new ort.Tensor(type, data, dims)]);
+    return [{}, await opened.run(Object.fromEntries(made), fetches ?? opened.outputNames, { logSeverityLevel: 4 })];
   },
 };
-
-async function describeHost() {
-  if (inNode) return `Node ${process.versions.node}`;
-  const versions = await navigator.userAgentData?.getHighEntropyValues(['fullVersionList']);
-  const brand = versions?.fullVersionList.find(({ brand }) => !/not.*brand/i.test(brand));
-  return brand ? `${brand.brand} ${brand.version}` : navigator.userAgent;
-}
 
 let device;
 async function watchDevice() {
@@ -111,22 +68,6 @@ async function watchDevice() {
 
 // onnxruntime-node reads files itself, those with the weights among them, however large.
 const isNative = () => ort.env.versions.node !== undefined;
-const content = async (name) => new Uint8Array(await (await fetch(new URL(name, home))).arrayBuffer());
-const send = (name, body) => fetch(new URL(name, home), { method: 'POST', body });
-
-async function answer(buffer) {
-  try {
-    const [header, tensors] = unpack(buffer);
-    return pack(...await requests[header.request](header, tensors));
-  } catch (error) {
-    return pack({ error: String(error) }, {});
-  }
-}
 
 listen();
-if (!inNode) fetch(new URL('alive', home)).catch(() => {});
-for (;;) {
-  const response = await fetch(new URL('next', home)).catch(() => null);
-  if (response === null) break;
-  if (response.status === 200) await send('answer', await answer(await response.arrayBuffer()));
-}
+await serve(requests);

@@ -8,6 +8,7 @@ from keras_pe.export.runtimes import RuntimeName, RuntimeSpec
 from keras_pe.export.runtimes.external.hosts import missing_in
 
 _FACTORY = "keras_pe.export.runtimes.external.onnxruntime:ExternalOnnxRuntime"
+_LITERT_JS = "keras_pe.export.runtimes.external.litertjs:LiteRTJsRuntime"
 _LEVELS = ("disabled", "basic", "extended", "all")  # "layout" is unknown to older releases
 _PATIENCE = 60.0  # seconds for another Python to import ONNX Runtime
 _COMPLETE: set[str] = set()  # Pythons that were seen to have all that is needed
@@ -21,6 +22,20 @@ def _in_javascript(package: str, host: str, provider: str, variant: str = "", mo
     return RuntimeSpec(name, "onnx", _FACTORY, package, install, options, by_default=False, find_missing=find_missing)
 
 
+def _litertjs(accelerator: str) -> RuntimeSpec:
+    package = "@litertjs/core"
+    return RuntimeSpec(
+        f"litertjs[{accelerator}]",
+        "litert",
+        _LITERT_JS,
+        package,
+        f"npm install --ignore-scripts {package}",
+        {"accelerator": accelerator},
+        by_default=False,
+        find_missing=functools.partial(missing_in, "chromium", package),
+    )
+
+
 # Places that few ship to, and that take seconds to start: by name only.
 IN_JAVASCRIPT = (
     _in_javascript("onnxruntime-node", "node", "cpu"),
@@ -29,6 +44,8 @@ IN_JAVASCRIPT = (
     _in_javascript("onnxruntime-web", "chromium", "webgpu", "webgpu", "ort.webgpu.bundle.min.mjs"),
     # `import "onnxruntime-web"` gives the older implementation of WebGPU in 1.30.
     _in_javascript("onnxruntime-web", "chromium", "webgpu", "webgpu-jsep", "ort.bundle.min.mjs"),
+    _litertjs("wasm"),
+    _litertjs("webgpu"),
 )
 
 

@@ -1,10 +1,15 @@
 """A LiteRT file notes what the GPU, the NPU, a browser or a microcontroller may refuse."""
 
+import os
+import re
+import shutil
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 from keras import layers
 
@@ -14,6 +19,7 @@ from keras_pe.export.artifacts.target_layers import read_target_layers
 from keras_pe.export.formats.litert_devices import device_notes, find_refusals, has_unknown_sizes
 from keras_pe.export.formats.litert_targets import RULES, TARGETS
 
+VELA = os.environ.get("KERAS_PE_TEST_VELA") or shutil.which("vela") or ""
 VIEW: Any = SimpleNamespace(place=lambda path: f"layer {path.partition('/')[0]!r}")
 
 
@@ -126,3 +132,34 @@ def test_a_file_for_a_target_has_operators_of_its_list_and_a_layer_outside_is_re
     assert {layer.layer for layer in error.value.layers if layer.reasons} == {"scores"}
     with pytest.raises(ValueError, match="target='phone'"):
         export_litert(model, file, target="phone")  # type: ignore[arg-type]
+
+
+def _count_on_npu(file: Path, folder: Path) -> list[int]:
+    """Returns how many operators ethos-u-vela puts on the CPU and on the NPU."""
+    command = [VELA, str(file), "--output-dir", str(folder), "--accelerator-config", "ethos-u55-128"]
+    said = subprocess.run([*command, "--show-cpu-operations"], capture_output=True, text=True, check=True).stdout
+    return [int(each) for each in re.findall(r"[CN]PU operators = (\d+)", said)]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not VELA, reason="ethos-u-vela is not installed")
+@pytest.mark.filterwarnings("ignore:Statistics for quantized inputs:UserWarning")
+def test_ethos_u_takes_the_operators_of_a_file_in_int8_and_none_in_float32(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(0)
+    images = keras.Input((8, 8, 3), batch_size=1)
+    x = layers.DepthwiseConv2D(3)(layers.Conv2D(8, 3, activation="relu")(images))
+    model = keras.Model(images, layers.Dense(4)(layers.GlobalAveragePooling2D()(x)))
+    artifact = export_litert(model, tmp_path / "model.tflite", target="micro")
+    on_cpu, on_npu = _count_on_npu(artifact.path, tmp_path)
+    assert (on_cpu, on_npu) == (4, 0)
+    converter = tf.lite.TFLiteConverter.from_keras_model(model)
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    converter.representative_dataset = lambda: ([np.ones((1, 8, 8, 3), "float32") * each] for each in range(4))
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+    converter.inference_input_type = converter.inference_output_type = tf.int8
+    (tmp_path / "int8.tflite").write_bytes(converter.convert())
+    on_cpu, on_npu = _count_on_npu(tmp_path / "int8.tflite", tmp_path)
+    assert on_cpu == 0
+    assert on_npu >= 4

@@ -15,6 +15,12 @@ def test_a_name_without_brackets_stands_for_all_variants():
     assert [spec.name for spec in find_runtimes(["onnxruntime[all]"])] == ["onnxruntime[all]"]
 
 
+def test_a_name_of_one_runtime_stands_for_it_alone():
+    assert [spec.name for spec in find_runtimes("litert")] == ["litert"]
+    assert [spec.options for spec in find_runtimes("litert[builtin]")] == [{"xnnpack": False}]
+    assert "litert[builtin]" not in [spec.name for spec in default_runtimes()]
+
+
 def test_a_runtime_has_to_take_one_of_the_artifacts_and_the_error_names_those_that_do():
     artifacts = [("onnx", Path("model.onnx"))]
     said = r"Received: litert for model\.onnx\. Choose one of: onnxruntime, onnx_reference, openvino"
