@@ -142,20 +142,29 @@ def _dtype_name(number: int) -> str:
 
 
 def _describe(name: str, role: QuantizedRole, dtype: str, scale: Array | None, zero: Array | None) -> QuantizedTensor:
-    plain = name
-    for suffix in _SUFFIXES:
-        plain = plain.removesuffix(suffix)
+    plain = plain_name(name)
     layer = plain.rpartition("/")[0]
     if scale is None:
         return QuantizedTensor(layer, plain, role, dtype, 0, None, None, None)
     steps = np.abs(scale.astype(np.float64)).ravel()
     zeros = np.zeros(1) if zero is None else zero.astype(np.float64).ravel()
     zeros = zeros if zeros.size == steps.size else np.broadcast_to(zeros[:1], steps.shape)
-    limits = None
-    ends = _LIMITS.get(dtype) or ((np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype[0] in "iu" else None)
-    if ends is not None:
-        limits = float((steps * (ends[0] - zeros)).min()), float((steps * (ends[1] - zeros)).max())
+    ends = value_limits(dtype, steps, zeros)
+    limits = None if ends is None else (float(ends[0].min()), float(ends[1].max()))
     return QuantizedTensor(layer, plain, role, dtype, steps.size, _ends_of(steps), limits, _ends_of(zeros))
+
+
+def plain_name(name: str) -> str:
+    """Returns the name of a tensor without the suffixes of quantizers."""
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def value_limits(dtype: str, scales: Array, zeros: Array) -> tuple[Array, Array] | None:
+    """Returns the least and the greatest number of each scale; None for a type without integers."""
+    ends = _LIMITS.get(dtype) or ((np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype[0] in "iu" else None)
+    return None if ends is None else (scales * (ends[0] - zeros), scales * (ends[1] - zeros))
 
 
 def _ends_of(values: Array) -> tuple[float, float]:

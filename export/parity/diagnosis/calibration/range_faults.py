@@ -1,0 +1,300 @@
+"""The faults of calibration: each a pure function of the measured tensors that yields findings."""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from keras_pe.export.parity.diagnosis.calibration.rounding_costs import RoundingCost, RoundingMeasurement
+from keras_pe.export.results import Array, Cause, Finding, OtherValue
+
+_TELLING_SHARE = 0.1  # least share of the change of the outputs; a range that costs less is no fault
+_TINY = 1e-8  # a smaller step is below what runtimes multiply by
+_CUT = 4.0  # least error by cutting, in errors by rounding
+_LESS_THAN = 1 / 16  # largest part of a range that values use, if the range is too wide
+_TIMES = 16.0  # least ratio of an outlier to the others
+_FEW_STEPS = 8.0  # steps on one side of 0 that are too few
+_LOST = 2.5  # usual value of a summand, in steps of the sum, at which rounding takes an eighth of it
+_NEGATIVE = 0.01  # least share of values below an unsigned range
+_MASS = 0.25  # largest change of the sum of shares by rounding
+_RELATIVE, _OFTEN = 0.25, 0.1  # relative error of a divisor, and the share of divisors with it
+_RADIANS = 0.1  # largest step of an angle
+_LEAST = 4  # least number of channels
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a fault is found with.
+
+    Attributes:
+        measurement: The tensors of the file.
+        position_layers: The paths of the model's layers of positions.
+    """
+
+    measurement: RoundingMeasurement
+    position_layers: Collection[str] = ()
+
+    def is_position(self, layer: str) -> bool:
+        """Whether a layer computes positions, or is within one that does."""
+        return any(layer == each or layer.startswith(f"{each}/") for each in self.position_layers)
+
+
+Fault = Callable[[RoundingCost, Context], Finding | None]
+
+
+def find_calibration_faults(
+    measurement: RoundingMeasurement, position_layers: Collection[str] = ()
+) -> tuple[Finding, ...]:
+    """Returns the faults of calibration that cost a tenth of the change of the outputs or more, the costliest first.
+
+    Args:
+        measurement: The rounded tensors of a file.
+        position_layers: The paths of the model's layers of positions.
+    """
+    context = Context(measurement, position_layers)
+    telling = [each for each in measurement.costs if each.share >= _TELLING_SHARE]
+    found = list(_other_rows(measurement))
+    known: set[tuple[Cause, object]] = {(Cause.CLIPPED_RANGE, each.layer) for each in found}
+    for cost in sorted(telling, key=lambda each: -each.share):
+        faults = (fault(cost, context) for fault in FAULTS)
+        finding = next((each for each in faults if each is not None), None)
+        if finding is None or known & (own := {(finding.cause, finding.layer), (finding.cause, cost.limits)}):
+            continue  # a layer's tensors, or a tensor that other operators pass on, have one fault
+        known |= own
+        found.append(finding)
+    found += _dependence_on_batch(measurement)
+    return tuple(found)
+
+
+def scale_too_small(cost: RoundingCost, _: Context) -> Finding | None:
+    """Detects a scale below what runtimes multiply by."""
+    if not cost.is_fixed or not 0 < cost.step < _TINY or not cost.span:
+        return None
+    text = f"Its scale is {cost.step:.1e}, and its values reach {np.abs(cost.values).max():.3g}."
+    return _finding(Cause.TINY_SCALE, text, cost, scale=cost.step)
+
+
+def unsigned_range(cost: RoundingCost, _: Context) -> Finding | None:
+    """Detects values below 0 in a range that begins at 0."""
+    low, high = cost.limits
+    share = float((cost.values < -cost.step).mean())
+    if not cost.is_fixed or low != 0 or share < _NEGATIVE or cost.values.max() > 2 * high:
+        return None
+    text = (
+        f"{share:.1%} of its values are below 0, down to {cost.values.min():.3g}. Its range of {cost.tensor.dtype} "
+        f"begins at 0 and ends at {high:.3g}."
+    )
+    return _finding(Cause.UNSIGNED_RANGE, text, cost, share=share)
+
+
+def clipped_range(cost: RoundingCost, _: Context) -> Finding | None:
+    """Detects a range whose ends cut values by more than rounding."""
+    if not cost.is_fixed or not _is_cut(cost):
+        return None
+    return _finding(Cause.CLIPPED_RANGE, describe_cut(cost), cost, share=_share_cut(cost))
+
+
+def shared_scale(cost: RoundingCost, context: Context) -> Finding | None:
+    """Detects tensors of unlike sizes that are added or joined, and the smaller one has too few steps."""
+    if cost.tensor.scale is None or cost.tensor.operator not in ("Add", "Concat", "Sub", "Sum"):
+        return None
+    sizes: dict[str, float] = {}
+    for name in cost.tensor.given:
+        arrays = [each[name] for each in cost.given if name in each]
+        if len(arrays) == len(cost.given) and arrays and max(array.ndim for array in arrays) > 1:
+            sizes[name] = float(np.sqrt(np.mean([np.mean(np.square(array, dtype=np.float64)) for array in arrays])))
+    small = min(sizes, key=lambda name: sizes[name], default="")
+    large = max(sizes, key=lambda name: sizes[name], default="")
+    if not small or not 0 < sizes[small] < _LOST * cost.step or sizes[large] < _TIMES * sizes[small]:
+        return None
+    ndim, first = cost.cases[0].ndim, cost.given[0][large]
+    is_signal = cost.tensor.operator == "Add" and first.ndim > 1 and (first.ndim < ndim or first.shape[0] == 1)
+    is_signal = is_signal and cost.cases[0].shape[:1] != (1,)
+    is_position = is_signal or context.is_position(_layer_of(large)) or context.is_position(cost.tensor.layer)
+    text = (
+        f"{_shown(large)} and {_shown(small)} have one scale, with steps of {cost.step:.2g}. The first is usually "
+        f"{sizes[large]:.2g}. The second is usually {sizes[small]:.2g}, which is {sizes[small] / cost.step:.2g} steps."
+    )
+    cause = Cause.COARSE_POSITIONS if is_position else Cause.SHARED_SCALE
+    return _finding(cause, text, cost, steps=sizes[small] / cost.step)
+
+
+def coarse_positions(cost: RoundingCost, context: Context) -> Finding | None:
+    """Detects angles of positions that are rounded to large steps, and positions whose rounding is visible."""
+    is_angle = any(reader in ("Sin", "Cos") for reader, _ in cost.tensor.readers)
+    if is_angle and cost.step > _RADIANS:
+        text = f"Its angles are rounded to steps of {cost.step:.2g} rad, up to {np.abs(cost.values).max():.3g}."
+        return _finding(Cause.COARSE_POSITIONS, text, cost, step=cost.step)
+    spread = float(np.std(cost.values))
+    if not context.is_position(cost.tensor.layer) or not spread or cost.step * 0.29 < 0.05 * spread:
+        return None
+    text = f"Its positions are rounded to steps of {cost.step:.2g}, and usually differ by {spread:.2g}."
+    return _finding(Cause.COARSE_POSITIONS, text, cost, step=cost.step)
+
+
+def coarse_softmax(cost: RoundingCost, _: Context) -> Finding | None:
+    """Detects shares whose sum is no longer 1 after rounding."""
+    if cost.tensor.operator != "Softmax":
+        return None
+    sums = np.concatenate([cost.rounded(each.astype(np.float64)).sum(axis=-1).ravel() for each in cost.cases])
+    off = float(np.abs(sums - 1).mean())
+    if off < _MASS:
+        return None
+    text = f"Its shares are rounded to steps of {cost.step:.2g}, so that they add up to {np.median(sums):.2g}."
+    return _finding(Cause.COARSE_SOFTMAX, text, cost, sum=float(np.median(sums)))
+
+
+def coarse_normalization(cost: RoundingCost, _: Context) -> Finding | None:
+    """Detects divisors, and numbers below a root, with large relative errors."""
+    divides = {("Sqrt", 0), ("Reciprocal", 0), ("Div", 1), ("Log", 0)}
+    numbers = cost.values[cost.values != 0]
+    if not divides.intersection(cost.tensor.readers) or not numbers.size:
+        return None
+    off = np.abs(cost.rounded(numbers) - numbers) > _RELATIVE * np.abs(numbers)
+    if off.mean() < _OFTEN:
+        return None
+    text = (
+        f"It divides by numbers, or takes their root, of which {off.mean():.0%} change by more than a quarter: they "
+        f"are rounded to steps of {cost.step:.2g}, and the least is {np.abs(numbers).min():.2g}."
+    )
+    return _finding(Cause.COARSE_NORMALIZATION, text, cost, share=float(off.mean()))
+
+
+def outlier_channel(cost: RoundingCost, _: Context) -> Finding | None:
+    """Detects a few channels that are many times larger than the others, which then have too few steps."""
+    if not cost.is_fixed:
+        return None
+    for axis in (-1, 1) if cost.cases[0].ndim > 2 else (-1,):
+        sizes = _largest_by_channel(cost, axis)
+        if sizes is None or len(sizes) < _LEAST or not (usual := float(np.median(sizes[sizes > 0]))):
+            continue
+        out = np.flatnonzero(sizes > _TIMES * usual)
+        if not out.size or len(out) > max(1, len(sizes) // 10) or usual > _FEW_STEPS * cost.step:
+            continue
+        where = ", ".join(map(str, out[:4])) + (f" and {len(out) - 4} more" if len(out) > 4 else "")
+        text = (
+            f"Channel {where} of {len(sizes)} reaches {sizes.max():.3g}, the others usually {usual:.2g}. One scale for "
+            f"all leaves these {usual / cost.step:.2g} steps."
+        )
+        return _finding(Cause.OUTLIER_CHANNEL, text, cost, channel=int(out[0]))
+    return None
+
+
+def dead_range(cost: RoundingCost, context: Context) -> Finding | None:
+    """Detects a range that is many times wider than the values."""
+    low, high = cost.limits
+    if not cost.is_fixed or not 0 < cost.span < _LESS_THAN * (high - low):
+        return None
+    twins = [
+        each.name
+        for each in context.measurement.costs
+        if each.tensor.key != cost.tensor.key
+        and each.is_fixed
+        and each.step == cost.step
+        and each.span > 4 * cost.span
+    ]
+    text = (
+        f"Its range is {low:.3g} to {high:.3g}, and its values are {cost.values.min():.3g} to {cost.values.max():.3g}: "
+        f"{cost.span / cost.step:.2g} of {(high - low) / cost.step:.0f} steps are used."
+    )
+    if twins:
+        return _finding(
+            Cause.SHARED_SCALE, f"{text} {twins[0]!r} has the same scale.", cost, used=cost.span / (high - low)
+        )
+    return _finding(Cause.DEAD_RANGE, text, cost, used=cost.span / (high - low))
+
+
+FAULTS: tuple[Fault, ...] = (
+    scale_too_small,
+    unsigned_range,
+    clipped_range,
+    shared_scale,
+    coarse_positions,
+    coarse_softmax,
+    coarse_normalization,
+    outlier_channel,
+    dead_range,
+)
+"""The faults of one tensor. Each is more specific than the later ones."""
+
+
+def _other_rows(measurement: RoundingMeasurement) -> Iterator[Finding]:
+    """Yields one finding if the calibration has not seen such inputs."""
+    for cost in measurement.costs:
+        if not cost.tensor.operator and cost.is_fixed and _is_cut(cost) and cost.share >= _TELLING_SHARE:
+            rows = np.concatenate([_beyond(cost, each).reshape(len(each), -1).any(axis=1) for each in cost.cases])
+            text = f"Input {cost.tensor.name!r} is beyond its range in {rows.sum()} of {rows.size} rows. "
+            yield _finding(Cause.OTHER_CALIBRATION, text + describe_cut(cost), cost, share=float(rows.mean()))
+
+
+def _dependence_on_batch(measurement: RoundingMeasurement) -> Iterator[Finding]:
+    """Yields a finding if a scale of each call lets the rows of a batch change one row by more than rounding does."""
+    worst = max(measurement.batch_shares, default=0.0)
+    if worst < _TIMES:
+        return
+    ratios = {cost.name: _ratio_of_rows(cost) for cost in measurement.costs if cost.tensor.scale is None}
+    first = max(ratios, key=lambda name: ratios[name])
+    text = (
+        f"Its scale is computed from the whole batch, whose rows differ {ratios[first]:.3g} times in size. A row alone "
+        f"and in the batch differ by {worst:.3g} times the usual error of rounding."
+    )
+    yield Finding(Cause.DEPENDENCE_ON_BATCH, text, first)
+
+
+def _ratio_of_rows(cost: RoundingCost) -> float:
+    ratios = [1.0]
+    for each in cost.cases:
+        sizes = np.abs(each).reshape(len(each), -1).max(axis=1, initial=0.0) if each.ndim else np.zeros(0)
+        sizes = sizes[sizes > 0]
+        ratios += [float(sizes.max() / sizes.min())] if sizes.size > 1 else []
+    return max(ratios)
+
+
+def describe_cut(cost: RoundingCost) -> str:
+    """Returns a sentence on the share of values that a range cuts."""
+    low, high = cost.limits
+    return (
+        f"Its range is {low:.3g} to {high:.3g}. It cuts {_share_cut(cost):.2%} of the values, which are "
+        f"{cost.values.min():.3g} to {cost.values.max():.3g}."
+    )
+
+
+def _beyond(cost: RoundingCost, values: Array) -> Array:
+    low, high = cost.limits
+    found: Array = (values < low - cost.step) | (values > high + cost.step)
+    return found
+
+
+def _share_cut(cost: RoundingCost) -> float:
+    return float(_beyond(cost, cost.values).mean())
+
+
+def _is_cut(cost: RoundingCost) -> bool:
+    low, high = cost.limits
+    error = float(np.sqrt(np.mean((cost.values - np.clip(cost.values, low, high)) ** 2)))
+    return error > _CUT * cost.step / np.sqrt(12) and _share_cut(cost) > 0
+
+
+def _largest_by_channel(cost: RoundingCost, axis: int) -> Array | None:
+    """Returns the largest absolute value of each index of an axis over all cases; None if its size varies."""
+    sizes = [np.abs(each).max(axis=tuple(i for i in range(each.ndim) if i != axis % each.ndim)) for each in cost.cases]
+    if len({each.shape for each in sizes}) != 1:
+        return None
+    found: Array = np.max(sizes, axis=0)
+    return found
+
+
+def _layer_of(tensor: str) -> str:
+    return tensor.strip("/").rpartition("/")[0]
+
+
+def _shown(tensor: str) -> str:
+    return repr(_layer_of(tensor) or tensor)
+
+
+def _finding(cause: Cause, text: str, cost: RoundingCost, **numbers: float) -> Finding:
+    """Returns a finding about a tensor, with its share of the change of the outputs."""
+    where = f"Tensor {cost.tensor.name!r}: " if cost.tensor.name != cost.name else ""
+    share = f" Rounding it alone is {cost.share:.0%} of the change of the outputs."
+    values = tuple(OtherValue(name, None, value) for name, value in numbers.items())
+    return Finding(cause, f"{where}{text}{share}", cost.name, parameters=values)

@@ -1,0 +1,211 @@
+"""Measures each rounded tensor of an ONNX file: its floats, its range, and the change of the outputs by rounding it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from keras_pe.export.results import Array
+from keras_pe.export.runtimes.onnx_float_twin import FloatTwin, RoundedTensor
+from keras_pe.export.runtimes.runtime import Arrays
+
+_MOST_VALUES = 2**21  # values of a tensor that are kept over all cases
+_LIKE = 0.1  # largest distance from a layer's output, relative to its values, at which a tensor has that output
+_FOLDED = frozenset({"", "Add", "BatchNormalization", "Conv", "ConvTranspose", "Gemm", "MatMul", "Mul", "Sub", "Sum"})
+"""The operators into whose rounding a quantizer folds a following activation."""
+
+
+@dataclass(frozen=True)
+class RoundingCost:
+    """A rounded tensor with its values in some cases.
+
+    Attributes:
+        tensor: The tensor.
+        cases: The floats of each case, after an activation that the range replaces.
+        given: The tensors that the operator before it takes, in the same cases; those that are known.
+        share: Its share of the squared changes of the outputs, each tensor rounded alone.
+    """
+
+    tensor: RoundedTensor
+    cases: tuple[Array, ...]
+    given: tuple[Mapping[str, Array], ...] = ()
+    share: float = 0.0
+
+    @cached_property
+    def values(self) -> Array:
+        """The floats of all cases, in one dimension."""
+        return np.concatenate([each.ravel() for each in self.cases]).astype(np.float64)
+
+    @cached_property
+    def span(self) -> float:
+        """The length of the shortest range that has 0 and all values."""
+        return max(float(self.values.max(initial=0.0)), 0.0) - min(float(self.values.min(initial=0.0)), 0.0)
+
+    @cached_property
+    def step(self) -> float:
+        """The largest step. If the file computes it at each call, the step of the largest case."""
+        if self.tensor.scale is not None:
+            return float(np.abs(self.tensor.scale).max())
+        return self.span / 255
+
+    @cached_property
+    def limits(self) -> tuple[float, float]:
+        """The least and the greatest number of the range."""
+        if self.tensor.limits is None:
+            return float(self.values.min(initial=0.0)), float(self.values.max(initial=0.0))
+        return float(self.tensor.limits[0].min()), float(self.tensor.limits[1].max())
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the file has one scale for all calls and channels."""
+        return self.tensor.scale is not None and self.tensor.scale.size == 1
+
+    @property
+    def name(self) -> str:
+        """The layer; the name of the tensor if the file names no layer."""
+        return self.tensor.layer or self.tensor.name
+
+    def rounded(self, values: Array) -> Array:
+        """Returns values as the integers of the file have them, with the largest step."""
+        low, high = self.limits
+        found: Array = np.clip(np.rint(values / self.step) * self.step, low, high) if self.step else values
+        return found
+
+    @property
+    def error_in_steps(self) -> float:
+        """The root of the mean squared error of its values, in steps; 0.29 for rounding alone."""
+        if not self.step or not self.values.size:
+            return 0.0
+        return float(np.sqrt(np.mean((self.rounded(self.values) - self.values) ** 2)) / self.step)
+
+
+@dataclass(frozen=True)
+class RoundingMeasurement:
+    """All rounded tensors of a file in some cases.
+
+    Attributes:
+        costs: The tensors, in the order of computation.
+        floats: The outputs of each case if no tensor is rounded.
+        rounded: The outputs of each case if all tensors are rounded, as in the file.
+        cut: The limits of the activations that ranges replace, by key.
+        batch_shares: For each case, the change of a row by the other rows of its batch, relative to the change of the
+            batch by rounding; empty without scales that are computed at each call.
+    """
+
+    costs: tuple[RoundingCost, ...]
+    floats: tuple[Arrays, ...]
+    rounded: tuple[Arrays, ...]
+    cut: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    batch_shares: tuple[float, ...] = ()
+
+
+def measure_rounding(
+    path: Path, cases: Sequence[Mapping[str, Array]], layer_outputs: Sequence[Array] = ()
+) -> RoundingMeasurement:
+    """Returns the rounded tensors of an ONNX file in some cases.
+
+    Args:
+        path: The file.
+        cases: The inputs of each case, by the file's names.
+        layer_outputs: The outputs of the model's layers in the first case. They tell an activation, which a quantizer
+            replaced by the range, from a range that cuts values.
+
+    Raises:
+        ValueError: If the file rounds no computed tensor, or has an operator of integers without a form in floats.
+    """
+    twin = FloatTwin(path)
+    cut = _folded_activations(twin, cases[0], layer_outputs)
+    every = [each.key for each in twin.tensors]
+    found = [twin.run(case, (), cut, with_tensors=True) for case in cases]
+    floats = tuple(outputs for outputs, _ in found)
+    rounded = tuple(twin.run(case, every, cut)[0] for case in cases)
+    sums = np.array([
+        sum(_change(twin.run(case, {key}, cut)[0], base) for case, base in zip(cases, floats, strict=True))
+        for key in every
+    ])  # fmt: skip
+    shares = sums / sums.sum() if sums.sum() else sums
+    limited = [
+        {key: np.clip(tensors[key], *cut[key]) if key in cut else tensors[key] for key in every} for _, tensors in found
+    ]
+    most = max(1, _MOST_VALUES // len(cases))
+    costs = tuple(
+        RoundingCost(
+            each,
+            tuple(values[each.key] for values in limited if values[each.key].size <= most),
+            tuple({name: tensors[name] for name in each.given if name in tensors} for _, tensors in found),
+            float(share),
+        )
+        for each, share in zip(twin.tensors, shares, strict=True)
+    )
+    costs = tuple(each for each in costs if each.cases and all(np.isfinite(one).all() for one in each.cases))
+    dynamic = [each.key for each in twin.tensors if each.scale is None]
+    batch = tuple(_batch_share(twin, case, every, cut) for case in cases) if dynamic else ()
+    return RoundingMeasurement(costs, floats, rounded, cut, batch)
+
+
+def _change(one: Arrays, other: Arrays) -> float:
+    """Returns the sum of squared changes, each output relative to its values."""
+    total = 0.0
+    for name, array in other.items():
+        if array.dtype.kind == "f" and array.size:
+            size = float(np.mean(np.square(array, dtype=np.float64))) or 1.0
+            total += float(np.mean(np.square(one[name].astype(np.float64) - array))) / size
+    return total if np.isfinite(total) else 0.0
+
+
+def _batch_share(
+    twin: FloatTwin, case: Mapping[str, Array], keys: Sequence[str], cut: Mapping[str, tuple[float, float]]
+) -> float:
+    """Returns the largest change of a row by its batch, relative to the median change of a row by rounding alone."""
+    sizes = {array.shape[0] for array in case.values() if array.ndim}
+    if len(sizes) != 1 or (rows := sizes.pop()) < 2 or any(not array.ndim for array in case.values()):
+        return 0.0
+    together, plain = twin.run(case, keys, cut)[0], twin.run(case, (), cut)[0]
+    largest, alone_errors = 0.0, []
+    for row in range(min(rows, 8)):
+        alone = twin.run({name: array[row : row + 1] for name, array in case.items()}, keys, cut)[0]
+        own = {name: array[row : row + 1] for name, array in together.items() if array.shape[:1] == (rows,)}
+        right = {name: plain[name][row : row + 1] for name in own}
+        if not own:
+            return 0.0
+        largest = max(largest, _change(alone, own))
+        alone_errors.append(_change(alone, right))
+    usual = float(np.median(alone_errors))
+    return float(np.sqrt(largest / usual)) if usual else 0.0
+
+
+def _folded_activations(
+    twin: FloatTwin, case: Mapping[str, Array], layer_outputs: Sequence[Array]
+) -> dict[str, tuple[float, float]]:
+    """Returns the limits of activations that ranges replace, such as (0, inf) for ReLU, by key."""
+    known = [np.sort(array.astype(np.float64), axis=None) for array in layer_outputs if array.dtype.kind == "f"]
+    ranges = {
+        each.key: float(each.limits[1].max())
+        for each in twin.tensors
+        if each.limits is not None and not each.limits[0].any() and each.operator in _FOLDED and each.operator
+    }
+    cut = dict.fromkeys(ranges, (0.0, np.inf))
+    for key in ranges:
+        values = np.sort(twin.run(case, (), {**cut, key: (-np.inf, np.inf)}, with_tensors=True)[1][key], axis=None)
+        if values.min(initial=0.0) >= 0:
+            del cut[key]
+            continue
+        forms = {(0.0, np.inf): np.maximum(values, 0), (0.0, ranges[key]): np.clip(values, 0, ranges[key])}
+        alike = [array for array in known if array.size == values.size]
+        distances = {ends: _nearest(form, alike) for ends, form in {(-np.inf, np.inf): values, **forms}.items()}
+        best = min(distances, key=lambda ends: distances[ends])
+        if distances[best] > _LIKE:
+            continue  # the model shows no such tensor, so that an activation is more likely
+        if best == (-np.inf, np.inf):
+            del cut[key]
+        else:
+            cut[key] = best
+    return cut
+
+
+def _nearest(values: Array, known: Sequence[Array]) -> float:
+    """Returns the least distance of sorted values from sorted outputs, relative to these."""
+    return min((float(np.sqrt(np.mean((values - one) ** 2) / (np.mean(one**2) or 1.0))) for one in known), default=1.0)
+

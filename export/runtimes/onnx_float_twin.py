@@ -1,0 +1,249 @@
+"""Runs an ONNX file with any choice of its computed tensors rounded to integers, the others as floats."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from keras_pe.export.artifacts.onnx_model import weight_files
+from keras_pe.export.artifacts.quantization import plain_name, value_limits
+from keras_pe.export.runtimes.integer_operators import FLOAT_SUFFIX, as_float_operators
+from keras_pe.export.runtimes.runtime import Array, Arrays
+
+_PASSING = frozenset({
+    *("DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "MaxPool", "Reshape", "Resize", "Slice"),
+    *("SpaceToDepth", "Split", "Squeeze", "Transpose", "Unsqueeze"),
+})  # fmt: skip
+"""Operators that pass integers on from their first input."""
+
+
+@dataclass(frozen=True)
+class RoundedTensor:
+    """A computed tensor that the file rounds to integers.
+
+    Attributes:
+        key: The name of its integers in the file.
+        name: The name of the tensor, without the suffixes of quantizers.
+        layer: The names that lead to the layer that computes it, joined by "/"; empty for an input of the file.
+        source: The tensor of floats that is rounded.
+        operator: The operator that computes it; empty for an input of the file.
+        node: The name of the node that computes it; empty for an input of the file.
+        given: The tensors that this node takes.
+        readers: The operators that take it, each with the place among the inputs.
+        dtype: The type of the integers.
+        scale: The scale of each index of the axis, or one; None if the file computes it at each call.
+        limits: The least and the greatest number that the integers stand for, in the shape of the scale; None without.
+        axis: The axis of several scales.
+    """
+
+    key: str
+    name: str
+    layer: str
+    source: str
+    operator: str
+    node: str
+    given: tuple[str, ...]
+    readers: tuple[tuple[str, int], ...]
+    dtype: str
+    scale: Array | None
+    limits: tuple[Array, Array] | None
+    axis: int
+
+
+class FloatTwin:
+    """An ONNX file in which each computed tensor is rounded to integers or not.
+
+    Constants keep the numbers that their integers stand for. A range that begins at 0 may replace an activation, so
+    that `run` takes the limits to apply to such tensors.
+
+    Attributes:
+        tensors: The rounded tensors, in the order of computation.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Reads the file.
+
+        Raises:
+            ValueError: If the file rounds no computed tensor, or not in pairs of rounding and its inverse.
+        """
+        import onnxruntime
+
+        weight_files(path)  # refuses a file that names others outside its folder
+        model = onnx.load(path)
+        model = as_float_operators(model)
+        graph = model.graph
+        self._constants = {each.name: each for each in graph.initializer}
+        self._producers = {name: node for node in graph.node for name in node.output}
+        self._readers: dict[str, list[onnx.NodeProto]] = {}
+        for node in graph.node:
+            for name in node.input:
+                self._readers.setdefault(name, []).append(node)
+        rounding = [node for node in graph.node if self._is_rounding(node)]
+        inverse = {node.output[0] for each in rounding for node in self._inverses(each.output[0])}
+        self.tensors = tuple(map(self._describe, rounding))
+        if not rounding:
+            raise ValueError("rounds no computed tensor to integers.")
+        nodes: list[onnx.NodeProto] = []
+        chosen = {node.output[0] for node in rounding}
+        for node in graph.node:
+            if node.output and node.output[0] in chosen:
+                nodes += _switch(node)
+            elif node.output and node.output[0] in inverse:
+                nodes.append(helper.make_node("Identity", [node.input[0]], [node.output[0]], node.name))
+            else:
+                nodes.append(node)
+        self._outputs = [value.name for value in graph.output]
+        wanted = [name for each in self.tensors for name in (each.source, *_summands(each))]
+        self._sources = [name for name in dict.fromkeys(wanted) if name in self._producers]
+        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        del graph.node[:], graph.value_info[:]
+        graph.node.extend(copies)
+        for each in self.tensors:
+            graph.input.append(helper.make_tensor_value_info(f"{each.key}/is_rounded", TensorProto.BOOL, []))
+            for end in ("low", "high"):
+                graph.input.append(helper.make_tensor_value_info(f"{each.key}/{end}", TensorProto.FLOAT, []))
+        extra = [name for name in self._sources if name not in self._outputs]
+        graph.output.extend(onnx.ValueInfoProto(name=name) for name in extra)  # ONNX Runtime infers the types
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        self._session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+
+    def run(
+        self,
+        inputs: Mapping[str, Array],
+        rounded: Collection[str] = (),
+        cut: Mapping[str, tuple[float, float]] | None = None,
+        *,
+        with_tensors: bool = False,
+    ) -> tuple[Arrays, Arrays]:
+        """Returns the outputs, and the floats of each tensor before rounding by key, with the summands by name.
+
+        Args:
+            inputs: The inputs of the file.
+            rounded: The keys of the tensors that are rounded.
+            cut: The limits of activations that ranges replace, by key.
+            with_tensors: Whether to return the tensors as well.
+        """
+        feeds = {name: np.asarray(array) for name, array in inputs.items()}
+        for each in self.tensors:
+            low, high = (cut or {}).get(each.key, (-np.inf, np.inf))
+            feeds[f"{each.key}/is_rounded"] = np.array(each.key in rounded)
+            feeds[f"{each.key}/low"], feeds[f"{each.key}/high"] = np.array(low, np.float32), np.array(high, np.float32)
+        names = list(dict.fromkeys([*self._outputs, *(self._sources if with_tensors else ())]))
+        found = dict(zip(names, self._session.run(names, feeds), strict=True))
+        outputs = {name: found[name] for name in self._outputs}
+        if not with_tensors:
+            return outputs, {}
+        known = found | {name: np.asarray(array) for name, array in inputs.items()}
+        summands = {name: self._number(name, known) for each in self.tensors for name in _summands(each)}
+        own = {each.key: known[each.source] for each in self.tensors}
+        return outputs, {name: array for name, array in summands.items() if array is not None} | own
+
+    def _number(self, name: str, known: Mapping[str, Array]) -> Array | None:
+        if name in self._constants:
+            return self._read(name)
+        return known.get(name)
+
+    def _is_rounding(self, node: onnx.NodeProto) -> bool:
+        """Whether a node rounds a computed tensor of floats, and everything that reads its integers undoes that."""
+        if node.op_type not in ("QuantizeLinear", "DynamicQuantizeLinear") or node.input[0] in self._constants:
+            return False
+        if node.op_type == "DynamicQuantizeLinear":
+            return True
+        if any(name and name not in self._constants for name in node.input[1:]):
+            return False
+        inverses = list(self._inverses(node.output[0]))
+        own = self._numbers(node)
+        return bool(inverses) and all(
+            each.op_type == "DequantizeLinear"
+            and all(np.array_equal(one, other) for one, other in zip(own, self._numbers(each), strict=True))
+            for each in inverses
+        )
+
+    def _numbers(self, node: onnx.NodeProto) -> tuple[Array, Array]:
+        scale, zero = node.input[1], [*node.input, ""][2]
+        found = [self._read(name) if name in self._constants else np.array(np.nan) for name in (scale, zero) if name]
+        return found[0], (found[1] if len(found) > 1 else np.zeros(()))
+
+    def _read(self, name: str) -> Array:
+        return numpy_helper.to_array(self._constants[name])
+
+    def _inverses(self, name: str) -> Iterator[onnx.NodeProto]:
+        """Yields the nodes that take some integers, behind nodes that pass these on; those that undo the rounding."""
+        for node in self._readers.get(name, []):
+            if node.op_type in _PASSING and node.input[0] == name:
+                for output in node.output:
+                    yield from self._inverses(output)
+            elif node.op_type != "DynamicQuantizeLinear" and name in node.input[:1]:
+                yield node
+
+    def _describe(self, node: onnx.NodeProto) -> RoundedTensor:
+        source, key = node.input[0], node.output[0]
+        before = self._producers.get(source)
+        name = plain_name(source.removesuffix(FLOAT_SUFFIX))
+        path = name if before is None or not before.name.strip("/") else before.name.strip("/")
+        is_dynamic = node.op_type == "DynamicQuantizeLinear"
+        scale, limits, dtype = None, None, "uint8"
+        if not is_dynamic:
+            scale, zero = self._numbers(node)
+            kinds = {each.name: each.i for each in node.attribute}
+            number = kinds.get("output_dtype") or TensorProto.UINT8
+            if len(node.input) > 2 and node.input[2]:
+                number = self._constants[node.input[2]].data_type
+            dtype = str(helper.tensor_dtype_to_np_dtype(number).name)
+            scale = np.asarray(scale, np.float64)
+            limits = value_limits(dtype, scale, np.asarray(zero, np.float64))
+        axis = next((each.i for each in node.attribute if each.name == "axis"), 1)
+        taken = [name for each in self._inverses(key) for name in each.output[:1]]
+        readers = [
+            (reader.op_type, list(reader.input).index(name)) for name in taken for reader in self._readers.get(name, [])
+        ]
+        return RoundedTensor(
+            key,
+            name,
+            "" if before is None else path.rpartition("/")[0],
+            source,
+            "" if before is None else before.op_type,
+            "" if before is None else before.name,
+            () if before is None else tuple(before.input),
+            tuple(dict.fromkeys(readers)),
+            dtype,
+            scale,
+            limits,
+            axis,
+        )
+
+
+def _summands(tensor: RoundedTensor) -> tuple[str, ...]:
+    """Returns the tensors that an addition or a concatenation takes."""
+    return tensor.given if tensor.operator in ("Add", "Concat", "Sub", "Sum") else ()
+
+
+def _switch(node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+    """Returns the nodes that pass floats on in place of integers, rounded if a flag is set, else between two limits."""
+    key, source = node.output[0], node.input[0]
+    integers, rounded, limited = (f"{key}/{each}" for each in ("integers", "rounded", "limited"))
+    attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    if node.op_type == "DynamicQuantizeLinear":
+        scale, zero = f"{key}/scale", f"{key}/zero"
+        first = helper.make_node(node.op_type, [source], [integers, scale, zero])
+        second = helper.make_node("DequantizeLinear", [integers, scale, zero], [rounded])
+    else:
+        first = helper.make_node(node.op_type, list(node.input), [integers], domain=node.domain, **attributes)
+        kept = {name: value for name, value in attributes.items() if name in ("axis", "block_size")}
+        second = helper.make_node(
+            "DequantizeLinear", [integers, *node.input[1:]], [rounded], domain=node.domain, **kept
+        )
+    return [
+        first,
+        second,
+        helper.make_node("Clip", [source, f"{key}/low", f"{key}/high"], [limited]),
+        helper.make_node("Where", [f"{key}/is_rounded", rounded, limited], [key]),
+    ]
+
