@@ -13,6 +13,7 @@ from fault_examples import Example
 from faulty_states import FAULTY_STATES
 from mistaken_models import MISTAKEN
 from other_interfaces import OTHER_INTERFACES
+from quantized_files import QUANTIZED
 from right_files import NOT_OF_FILES
 
 from keras_pe.demo.file_faults import FAULTS
@@ -30,9 +31,9 @@ _INTRODUCTION = """\
 
 Each section plants a fault, and shows the text and the picture of its report, and the remedy. A command beside the
 fault shows the same on your machine, with the page that `--report report.html` writes. The other faults are planted by
-`docs/edited_files.py`, `docs/mistaken_models.py`, `docs/faulty_states.py`, `docs/other_interfaces.py` and
-`docs/right_files.py`. The last digits of small differences are those of one machine. [Causes](causes.md) has the
-meaning of each cause.
+`docs/edited_files.py`, `docs/mistaken_models.py`, `docs/faulty_states.py`, `docs/other_interfaces.py`,
+`docs/quantized_files.py` and `docs/right_files.py`. The last digits of small differences are those of one machine.
+[Causes](causes.md) has the meaning of each cause.
 
 In each picture the filled area is the error over the axis that tells most, the dotted line is Keras' own, and the
 dashed line is what is allowed.
@@ -59,6 +60,7 @@ _ALL = {
     **MISTAKEN,
     **NOT_OF_FILES,
     **OTHER_INTERFACES,
+    **QUANTIZED,
     **{fault.cause: _demonstrate(name) for name, fault in FAULTS.items()},
 }
 SHOWN = {cause: _ALL[cause] for cause in Cause}

@@ -68,7 +68,7 @@ def as_float_operators(model: onnx.ModelProto) -> onnx.ModelProto:
         elif node.op_type in _OPERATORS:
             nodes += _float_operator(node, constants, read, add)
         elif node.op_type == "QLinearConcat":
-            nodes += _joined(node)
+            nodes += _concatenation(node)
         elif node.op_type.startswith(("QLinear", "QAttention", "QEmbed", "DynamicQuantizeMatMul", "MatMulIntegerTo")):
             raise ValueError(f"has the operator {node.op_type}, which has no form in floats here.")
         else:
@@ -126,7 +126,7 @@ def _float_operator(
     yield helper.make_node("QuantizeLinear", [f"{result}{FLOAT_SUFFIX}", *names[at : at + 2]], [result])
 
 
-def _joined(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+def _concatenation(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
     result, given = node.output[0], []
     for place in range(2, len(node.input), 3):
         name = f"{result}/given {place}"

@@ -175,7 +175,7 @@ class FloatTwin:
         return numpy_helper.to_array(self._constants[name])
 
     def _inverses(self, name: str) -> Iterator[onnx.NodeProto]:
-        """Yields the nodes that take some integers, behind nodes that pass these on; those that undo the rounding."""
+        """Yields the nodes that use some integers. Nodes that only pass integers on are left out."""
         for node in self._readers.get(name, []):
             if node.op_type in _PASSING and node.input[0] == name:
                 for output in node.output:
@@ -246,4 +246,3 @@ def _switch(node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
         helper.make_node("Clip", [source, f"{key}/low", f"{key}/high"], [limited]),
         helper.make_node("Where", [f"{key}/is_rounded", rounded, limited], [key]),
     ]
-

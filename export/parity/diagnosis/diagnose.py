@@ -169,7 +169,7 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
     probe = replace(probe, sound_weights=weights.sound, constants=constants)
     findings += probe.attempt("the weights", lambda probe: layer_causes.weights_at_fault(probe, weights.faults))
     rounding = probe.attempt("the rounding of computed tensors", rounded_file)
-    findings += [finding for each in rounding for finding in each.findings]
+    findings = [*(finding for each in rounding for finding in each.findings), *findings]
     if any(each.explains_all for each in rounding):
         return tuple(dict.fromkeys(findings))
     explained = {finding.layer for finding in findings if finding.layer}

@@ -22,6 +22,12 @@ _QUANTIZED = (
     "Otherwise use the file in float32."
 )
 
+_RANGE = (
+    "Calibrate the range on rows like those of use, or leave the layer in float (nodes_to_exclude). "
+    "TensorQuantOverrides sets the range of one tensor."
+)
+_LEFT_IN_FLOAT = "Leave the layer in float (nodes_to_exclude), or give the tensor 16 bits (TensorQuantOverrides)."
+
 _NOT_LOADED = (
     "Make sure that the file is complete and of this model, and export it again. If the runtime lacks an operator, "
     "export with an older opset_version, or use another runtime."
@@ -76,6 +82,18 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.ROUNDED_VALUES: _QUANTIZED,
     Cause.QUANTIZED_INT8: _QUANTIZED,
     Cause.QUANTIZED_INT4: _QUANTIZED,
+    Cause.CLIPPED_RANGE: _RANGE,
+    Cause.DEAD_RANGE: _RANGE,
+    Cause.OUTLIER_CHANNEL: "Leave the layer in float (nodes_to_exclude), or balance its channels (SmoothQuant).",
+    Cause.SHARED_SCALE: "Round each tensor with its own scale, or leave the layer that joins them in float.",
+    Cause.TINY_SCALE: _RANGE,
+    Cause.UNSIGNED_RANGE: "Use signed integers, or calibrate a zero point inside the range.",
+    Cause.CHANNELS_OF_ONE_SCALE: "Give each channel its own scale (per_channel=True).",
+    Cause.COARSE_POSITIONS: "Leave the layer that adds or computes the positions in float (nodes_to_exclude).",
+    Cause.COARSE_BIAS: "Leave the bias in float, or store it as int32 with the scale of its product.",
+    Cause.COARSE_SOFTMAX: _LEFT_IN_FLOAT,
+    Cause.COARSE_NORMALIZATION: _LEFT_IN_FLOAT,
+    Cause.OTHER_CALIBRATION: "Calibrate on rows like those of use, with the same preprocessing.",
     Cause.HALF_PRECISION: "Disable TF32 and float16 in the runtime, or export in half precision.",
     Cause.TRANSPOSED_AXES: _REORDERED,
     Cause.REVERSED_VALUES: _REORDERED,

@@ -8,9 +8,10 @@ import numpy as np
 from keras_pe.export.parity.diagnosis.calibration.rounding_costs import RoundingCost, RoundingMeasurement
 from keras_pe.export.results import Array, Cause, Finding, OtherValue
 
-_TELLING_SHARE = 0.1  # least share of the change of the outputs; a range that costs less is no fault
+_TELLING_SHARE = 0.1  # least share of the change of the outputs; a range that costs less is left alone
 _TINY = 1e-8  # a smaller step is below what runtimes multiply by
 _CUT = 4.0  # least error by cutting, in errors by rounding
+_DEEP, _MANY = 0.08, 0.05  # by which part of a range, or for which share, values are cut by more than chance
 _LESS_THAN = 1 / 16  # largest part of a range that values use, if the range is too wide
 _TIMES = 16.0  # least ratio of an outlier to the others
 _FEW_STEPS = 8.0  # steps on one side of 0 that are too few
@@ -24,7 +25,7 @@ _LEAST = 4  # least number of channels
 
 @dataclass(frozen=True)
 class Context:
-    """What a fault is found with.
+    """The tensors and layers that a fault is found in.
 
     Attributes:
         measurement: The tensors of the file.
@@ -136,7 +137,7 @@ def coarse_softmax(cost: RoundingCost, _: Context) -> Finding | None:
     """Detects shares whose sum is no longer 1 after rounding."""
     if cost.tensor.operator != "Softmax":
         return None
-    sums = np.concatenate([cost.rounded(each.astype(np.float64)).sum(axis=-1).ravel() for each in cost.cases])
+    sums = np.concatenate([cost.round_values(each.astype(np.float64)).sum(axis=-1).ravel() for each in cost.cases])
     off = float(np.abs(sums - 1).mean())
     if off < _MASS:
         return None
@@ -150,12 +151,12 @@ def coarse_normalization(cost: RoundingCost, _: Context) -> Finding | None:
     numbers = cost.values[cost.values != 0]
     if not divides.intersection(cost.tensor.readers) or not numbers.size:
         return None
-    off = np.abs(cost.rounded(numbers) - numbers) > _RELATIVE * np.abs(numbers)
+    off = np.abs(cost.round_values(numbers) - numbers) > _RELATIVE * np.abs(numbers)
     if off.mean() < _OFTEN:
         return None
     text = (
-        f"It divides by numbers, or takes their root, of which {off.mean():.0%} change by more than a quarter: they "
-        f"are rounded to steps of {cost.step:.2g}, and the least is {np.abs(numbers).min():.2g}."
+        f"A division or a root takes its values. {off.mean():.0%} of them change by more than a quarter. They are "
+        f"rounded to steps of {cost.step:.2g}, and the least is {np.abs(numbers).min():.2g}."
     )
     return _finding(Cause.COARSE_NORMALIZATION, text, cost, share=float(off.mean()))
 
@@ -188,10 +189,7 @@ def dead_range(cost: RoundingCost, context: Context) -> Finding | None:
     twins = [
         each.name
         for each in context.measurement.costs
-        if each.tensor.key != cost.tensor.key
-        and each.is_fixed
-        and each.step == cost.step
-        and each.span > 4 * cost.span
+        if each.tensor.key != cost.tensor.key and each.is_fixed and each.step == cost.step and each.span > 4 * cost.span
     ]
     text = (
         f"Its range is {low:.3g} to {high:.3g}, and its values are {cost.values.min():.3g} to {cost.values.max():.3g}: "
@@ -271,8 +269,9 @@ def _share_cut(cost: RoundingCost) -> float:
 
 def _is_cut(cost: RoundingCost) -> bool:
     low, high = cost.limits
-    error = float(np.sqrt(np.mean((cost.values - np.clip(cost.values, low, high)) ** 2)))
-    return error > _CUT * cost.step / np.sqrt(12) and _share_cut(cost) > 0
+    beyond = np.abs(cost.values - np.clip(cost.values, low, high))
+    is_far = beyond.max(initial=0.0) > _DEEP * (high - low) or _share_cut(cost) > _MANY
+    return is_far and float(np.sqrt(np.mean(beyond**2))) > _CUT * cost.step / np.sqrt(12)
 
 
 def _largest_by_channel(cost: RoundingCost, axis: int) -> Array | None:

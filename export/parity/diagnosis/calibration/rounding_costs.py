@@ -12,7 +12,10 @@ from keras_pe.export.runtimes.onnx_float_twin import FloatTwin, RoundedTensor
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_VALUES = 2**21  # values of a tensor that are kept over all cases
+_LEAST_SIZE = 1e-4  # least mean square of a channel, relative to that of all, that its changes are measured by
+_BROKEN = 1e6  # the largest relative change of a value, such as of one that becomes infinite
 _LIKE = 0.1  # largest distance from a layer's output, relative to its values, at which a tensor has that output
+_SAME = 0.01  # largest distance that does not tell two tensors apart
 _FOLDED = frozenset({"", "Add", "BatchNormalization", "Conv", "ConvTranspose", "Gemm", "MatMul", "Mul", "Sub", "Sum"})
 """The operators into whose rounding a quantizer folds a following activation."""
 
@@ -67,7 +70,7 @@ class RoundingCost:
         """The layer; the name of the tensor if the file names no layer."""
         return self.tensor.layer or self.tensor.name
 
-    def rounded(self, values: Array) -> Array:
+    def round_values(self, values: Array) -> Array:
         """Returns values as the integers of the file have them, with the largest step."""
         low, high = self.limits
         found: Array = np.clip(np.rint(values / self.step) * self.step, low, high) if self.step else values
@@ -78,7 +81,7 @@ class RoundingCost:
         """The root of the mean squared error of its values, in steps; 0.29 for rounding alone."""
         if not self.step or not self.values.size:
             return 0.0
-        return float(np.sqrt(np.mean((self.rounded(self.values) - self.values) ** 2)) / self.step)
+        return float(np.sqrt(np.mean((self.round_values(self.values) - self.values) ** 2)) / self.step)
 
 
 @dataclass(frozen=True)
@@ -90,8 +93,8 @@ class RoundingMeasurement:
         floats: The outputs of each case if no tensor is rounded.
         rounded: The outputs of each case if all tensors are rounded, as in the file.
         cut: The limits of the activations that ranges replace, by key.
-        batch_shares: For each case, the change of a row by the other rows of its batch, relative to the change of the
-            batch by rounding; empty without scales that are computed at each call.
+        batch_shares: For each case, the change of a row by the other rows of its batch, in changes by rounding. Empty
+            without scales that are computed at each call.
     """
 
     costs: tuple[RoundingCost, ...]
@@ -122,7 +125,7 @@ def measure_rounding(
     floats = tuple(outputs for outputs, _ in found)
     rounded = tuple(twin.run(case, every, cut)[0] for case in cases)
     sums = np.array([
-        sum(_change(twin.run(case, {key}, cut)[0], base) for case, base in zip(cases, floats, strict=True))
+        sum(squared_change(base, twin.run(case, {key}, cut)[0]) for case, base in zip(cases, floats, strict=True))
         for key in every
     ])  # fmt: skip
     shares = sums / sums.sum() if sums.sum() else sums
@@ -145,14 +148,25 @@ def measure_rounding(
     return RoundingMeasurement(costs, floats, rounded, cut, batch)
 
 
-def _change(one: Arrays, other: Arrays) -> float:
-    """Returns the sum of squared changes, each output relative to its values."""
+def squared_change(outputs: Arrays, others: Arrays) -> float:
+    """Returns the sum of squared changes of outputs of floats, relative to the values of each index of the last axis.
+
+    Args:
+        outputs: The outputs that the changes are relative to.
+        others: The changed outputs. Missing ones, and those of another shape, do not count.
+    """
     total = 0.0
-    for name, array in other.items():
-        if array.dtype.kind == "f" and array.size:
-            size = float(np.mean(np.square(array, dtype=np.float64))) or 1.0
-            total += float(np.mean(np.square(one[name].astype(np.float64) - array))) / size
-    return total if np.isfinite(total) else 0.0
+    for name, array in outputs.items():
+        other = others.get(name)
+        if array.dtype.kind != "f" or not array.size or other is None or other.shape != array.shape:
+            continue
+        own = array.astype(np.float64).reshape(-1, array.shape[-1] if array.ndim > 1 else 1)
+        sizes = np.mean(own**2, axis=0)
+        sizes = np.maximum(sizes, _LEAST_SIZE * sizes.mean())
+        change = (other.astype(np.float64).reshape(own.shape) - own) ** 2
+        relative = np.nan_to_num(change / np.where(sizes > 0, sizes, 1.0), nan=_BROKEN, posinf=_BROKEN)
+        total += float(np.mean(np.minimum(relative, _BROKEN)))
+    return total
 
 
 def _batch_share(
@@ -170,8 +184,8 @@ def _batch_share(
         right = {name: plain[name][row : row + 1] for name in own}
         if not own:
             return 0.0
-        largest = max(largest, _change(alone, own))
-        alone_errors.append(_change(alone, right))
+        largest = max(largest, squared_change(own, alone))
+        alone_errors.append(squared_change(right, alone))
     usual = float(np.median(alone_errors))
     return float(np.sqrt(largest / usual)) if usual else 0.0
 
@@ -195,17 +209,15 @@ def _folded_activations(
         forms = {(0.0, np.inf): np.maximum(values, 0), (0.0, ranges[key]): np.clip(values, 0, ranges[key])}
         alike = [array for array in known if array.size == values.size]
         distances = {ends: _nearest(form, alike) for ends, form in {(-np.inf, np.inf): values, **forms}.items()}
+        plain = distances.pop((-np.inf, np.inf))
         best = min(distances, key=lambda ends: distances[ends])
-        if distances[best] > _LIKE:
-            continue  # the model shows no such tensor, so that an activation is more likely
-        if best == (-np.inf, np.inf):
-            del cut[key]
-        else:
+        if distances[best] <= max(2 * plain, _SAME) or plain > _LIKE >= distances[best]:
             cut[key] = best
+        elif plain <= _LIKE:
+            del cut[key]  # else the model shows no such tensor, so that an activation is more likely
     return cut
 
 
 def _nearest(values: Array, known: Sequence[Array]) -> float:
     """Returns the least distance of sorted values from sorted outputs, relative to these."""
     return min((float(np.sqrt(np.mean((values - one) ** 2) / (np.mean(one**2) or 1.0))) for one in known), default=1.0)
-

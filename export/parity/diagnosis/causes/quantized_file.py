@@ -1,10 +1,8 @@
 """Detects that an artifact differs by rounding to integers, and the faults of the scales of its quantizer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.comparison.references.keras import KerasReference
@@ -13,23 +11,29 @@ from keras_pe.export.comparison.run_cases import compared_again, have_passed
 from keras_pe.export.comparison.tolerance import accepting
 from keras_pe.export.model.watch.layer_paths import layer_paths
 from keras_pe.export.parity.diagnosis.calibration.range_faults import find_calibration_faults
-from keras_pe.export.parity.diagnosis.calibration.rounding_costs import RoundingMeasurement, measure_rounding
+from keras_pe.export.parity.diagnosis.calibration.rounding_costs import (
+    RoundingMeasurement,
+    measure_rounding,
+    squared_change,
+)
 from keras_pe.export.parity.diagnosis.calibration.weight_faults import find_weight_faults
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import calls_of, rank
-from keras_pe.export.results import Allowance, CaseResult, CaseStatus, Cause, Finding, RunStatus
+from keras_pe.export.results import Allowance, CaseResult, CaseStatus, Cause, Finding, OtherValue, RunStatus
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CASES = 6
-_SAME = 0.3  # largest part of a change that another runtime's kernels may leave unexplained
+_SAME = 0.1  # largest part of the squared difference that the kernels of a runtime may leave unexplained
+_FUSED = 4.0  # largest squared change by the kernels of a runtime, in those of rounding
 _WEIGHTS = 0.1  # least part of the squared difference that the weights leave, if their scales are at fault
 _SAID = 3
+_ADDED = "_quant"  # suffix by ONNX Runtime of a node that computes with integers
 _POSITION_WORDS = ("position", "rotary", "rope")
 
 
 @dataclass(frozen=True)
 class RoundedFile:
-    """What the rounding of computed tensors explains of a difference.
+    """The causes that the rounding of computed tensors explains.
 
     Attributes:
         findings: The faults of calibration, or else that the artifact is quantized.
@@ -61,16 +65,17 @@ def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
         return
     floats = [probe.runner.names.to_model(each) for each in measured.floats]
     rounded = [probe.runner.names.to_model(each) for each in measured.rounded]
-    total = _distance(expectations, [answer for _, answer in rows])
-    left = _distance(expectations, floats)
-    is_same = _apart([answer for _, answer in rows], rounded) <= _SAME**2 * total
+    expected, answers = [each.outputs or {} for each in expectations], [answer for _, answer in rows]
+    total, left = _total_change(expected, answers), _total_change(expected, floats)
+    # Fused kernels round some values to the next step. A fault of the runtime changes more than rounding itself does.
+    is_same = _total_change(answers, rounded) <= max(_FUSED * _total_change(floats, rounded), _SAME * total)
     layers = _position_layers(reference)
     found = find_calibration_faults(measured, layers) if is_same else ()
     if left >= _WEIGHTS * total:
-        found = (*found, *find_weight_faults(path))
+        found = (*find_weight_faults(path), *found)
     explains_all = is_same and (bool(found) or _is_right(reference, expectations, floats))
     if explains_all:
-        found = (*found, _as_finding(measured))
+        found = (*found, _as_finding(measured, is_sound=not found))
     if found:
         yield RoundedFile(found, explains_all)
 
@@ -98,24 +103,13 @@ def _is_right(reference: KerasReference, expectations: list[Expectation], floats
     return have_passed(compared)
 
 
-def _distance(expectations: list[Expectation], answers: list[Arrays]) -> float:
-    """Returns the sum of squared differences from the model, each output relative to its values."""
-    return _apart([each.outputs or {} for each in expectations], answers)
-
-
-def _apart(expected: list[Arrays], answers: list[Arrays]) -> float:
-    total = 0.0
-    for outputs, answer in zip(expected, answers, strict=True):
-        for name, array in outputs.items():
-            other = answer.get(name)
-            if array.dtype.kind == "f" and other is not None and other.shape == array.shape and array.size:
-                size = float(np.mean(np.square(array, dtype=np.float64))) or 1.0
-                total += float(np.mean(np.square(array.astype(np.float64) - other))) / size
-    return total
+def _total_change(expected: Iterable[Arrays], answers: Iterable[Arrays]) -> float:
+    """Returns the sum of squared changes of all cases."""
+    return sum(squared_change(*pair) for pair in zip(expected, answers, strict=True))
 
 
 def _position_layers(reference: KerasReference) -> list[str]:
-    """Returns the layers of positions: those of this package, and those that are named after positions."""
+    """Returns the layers of this package, and the layers with names of positions."""
     return [
         path
         for path, layer in layer_paths(reference.model)
@@ -124,19 +118,26 @@ def _position_layers(reference: KerasReference) -> list[str]:
     ]
 
 
-def _as_finding(measured: RoundingMeasurement) -> Finding:
-    """Returns the finding that a file is quantized, with the layers whose rounding costs most."""
+def _as_finding(measured: RoundingMeasurement, *, is_sound: bool) -> Finding:
+    """Returns the finding that a file is quantized, with the layers whose rounding costs most.
+
+    Args:
+        measured: The rounded tensors.
+        is_sound: Whether no range or scale is at fault, so that the differences are those of rounding.
+    """
     shares: dict[str, float] = {}
-    nodes: dict[str, list[str]] = {}
     for each in measured.costs:
         shares[each.name] = shares.get(each.name, 0.0) + each.share
-        nodes.setdefault(each.name, []).append(each.tensor.node)
     most = sorted(shares, key=lambda name: -shares[name])[:_SAID]
     dtypes = sorted({each.tensor.dtype for each in measured.costs})
     said = ", ".join(f"{name!r} {shares[name]:.0%}" for name in most)
+    excluded = dict.fromkeys(each.tensor.node for each in measured.costs if each.name == most[0] and each.tensor.node)
+    nodes = [node.removesuffix(_ADDED) for node in excluded]
     text = (
         f"Rounding of {len(measured.costs)} computed tensors to {' and '.join(dtypes)} explains the difference. Layers "
-        f"with the largest shares: {said}. The option `precision='int8'` accepts rounding."
+        f"with the largest shares: {said}."
     )
-    return Finding(Cause.QUANTIZED_INT8, text)
-
+    text += f" To leave the first in float: nodes_to_exclude={nodes}." if nodes else ""
+    text += " The option `precision='int8'` accepts rounding." if is_sound else ""
+    values = tuple(OtherValue(name, None, shares[name]) for name in most)
+    return Finding(Cause.QUANTIZED_INT8, text, parameters=values)

@@ -30,7 +30,7 @@ class IntegerGraph:
         self.nodes.append(helper.make_node(operator, names, [name], name, **attributes))
         return name
 
-    def rounded(self, name: str, low: float, high: float, dtype: str = "int8") -> str:
+    def round_tensor(self, name: str, low: float, high: float, dtype: str = "int8") -> str:
         """Adds the rounding of a tensor to a range, and the return to floats."""
         kind, end = np.dtype(dtype), np.iinfo(dtype)
         scale = np.float32((high - low) / 255)
@@ -42,7 +42,7 @@ class IntegerGraph:
         self.nodes.append(helper.make_node("DequantizeLinear", [integers, *pair], [floats], f"{name}_DequantizeLinear"))
         return floats
 
-    def dynamic(self, name: str) -> str:
+    def round_each_call(self, name: str) -> str:
         """Adds the rounding of a tensor to the range of each call, and the product with 1."""
         parts = [f"{name}/{each}" for each in ("integers", "scale", "zero")]
         self.nodes.append(helper.make_node("DynamicQuantizeLinear", [name], parts, f"{name}_dynamic"))

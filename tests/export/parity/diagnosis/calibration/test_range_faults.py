@@ -22,63 +22,65 @@ HIDDEN, LARGEST = ROWS @ KERNEL, float(np.abs(ROWS @ KERNEL).max())
 def two_layers(low: float, high: float, kernel: Array = KERNEL, dtype: str = "int8", end: float = 4.0) -> IntegerGraph:
     """The layers "first" and "last", of which the first is rounded to a range."""
     graph = IntegerGraph(8)
-    x = graph.rounded("x", -end, end)
-    first = graph.rounded(graph.add("MatMul", "first", x, kernel), low, high, dtype)
+    x = graph.round_tensor("x", -end, end)
+    first = graph.round_tensor(graph.add("MatMul", "first", x, kernel), low, high, dtype)
     graph.result = graph.add("MatMul", "last", first, KERNEL)
     return graph
 
 
-def ended(graph: IntegerGraph, result: str) -> IntegerGraph:
+def with_result(graph: IntegerGraph, result: str) -> IntegerGraph:
     graph.result = result
     return graph
 
 
-def of_large_channel() -> IntegerGraph:
+def large_channel() -> IntegerGraph:
     kernel = KERNEL * np.where(np.arange(8) == 3, 200, 1).astype(np.float32)
     end = float(np.abs(ROWS @ kernel).max())
     return two_layers(-end, end, kernel)
 
 
-def joined(operator: str, small: float, **attributes: int) -> IntegerGraph:
+def one_scale(operator: str, small: float, **attributes: int) -> IntegerGraph:
     graph = IntegerGraph(8)
     parts = [graph.add("Mul", name, "x", np.float32(size)) for name, size in (("small", small), ("large", 1.0))]
-    result = graph.rounded(graph.add(operator, "join", *parts, **attributes), -7, 7)
-    return ended(graph, graph.add("MatMul", "last", result, RNG.normal(size=(16 if attributes else 8, 4)).astype("f4")))
+    result = graph.round_tensor(graph.add(operator, "join", *parts, **attributes), -7, 7)
+    return with_result(
+        graph, graph.add("MatMul", "last", result, RNG.normal(size=(16 if attributes else 8, 4)).astype("f4"))
+    )
 
 
 def positions(size: float, end: float) -> IntegerGraph:
     graph = IntegerGraph("length", 8)
     table = np.sin(np.arange(12)[:, None] / 3.0 ** np.arange(8)).astype(np.float32)
     words = graph.add("Mul", "words", "x", np.float32(size))
-    total = graph.rounded(graph.add("Add", "signal", words, table), -end, end)
-    return ended(graph, graph.add("MatMul", "last", total, KERNEL))
+    total = graph.round_tensor(graph.add("Add", "signal", words, table), -end, end)
+    return with_result(graph, graph.add("MatMul", "last", total, KERNEL))
 
 
 def angles(step: float) -> IntegerGraph:
     graph = IntegerGraph("length", 8)
     angle = graph.add("Mul", "angle", "x", np.float32(30 * step))
-    return ended(graph, graph.add("Sin", "sine", graph.rounded(angle, -128 * step, 127 * step)))
+    return with_result(graph, graph.add("Sin", "sine", graph.round_tensor(angle, -128 * step, 127 * step)))
 
 
 def softmax(end: float, length: int) -> IntegerGraph:
     graph = IntegerGraph(8)
     scores = graph.add("MatMul", "scores", "x", RNG.normal(size=(8, length)).astype("f4") / 8)
-    shares = graph.rounded(graph.add("Softmax", "shares", scores), 0, end, "uint8")
-    return ended(graph, graph.add("MatMul", "last", shares, RNG.normal(size=(length, 4)).astype("f4")))
+    shares = graph.round_tensor(graph.add("Softmax", "shares", scores), 0, end, "uint8")
+    return with_result(graph, graph.add("MatMul", "last", shares, RNG.normal(size=(length, 4)).astype("f4")))
 
 
 def divisor(end: float) -> IntegerGraph:
     graph = IntegerGraph(8)
     squares = graph.add("Add", "squares", graph.add("Mul", "norm", "x", "x"), np.float32(0.01))
-    return ended(graph, graph.add("Sqrt", "root", graph.rounded(squares, 0, end, "uint8")))
+    return with_result(graph, graph.add("Sqrt", "root", graph.round_tensor(squares, 0, end, "uint8")))
 
 
-def of_equal_scales() -> IntegerGraph:
+def equal_scales() -> IntegerGraph:
     graph = IntegerGraph(8)
-    large = graph.rounded(graph.add("MatMul", "large", "x", KERNEL), -4, 4)
-    small = graph.rounded(graph.add("Mul", "small", "x", np.float32(0.02)), -4, 4)
+    large = graph.round_tensor(graph.add("MatMul", "large", "x", KERNEL), -4, 4)
+    small = graph.round_tensor(graph.add("Mul", "small", "x", np.float32(0.02)), -4, 4)
     small = graph.add("Mul", "larger", small, np.float32(50))
-    return ended(graph, graph.add("Add", "sum", large, small))
+    return with_result(graph, graph.add("Add", "sum", large, small))
 
 
 FAULTS: dict[str, tuple[Callable[[], IntegerGraph], Array, str, str]] = {
@@ -89,10 +91,10 @@ FAULTS: dict[str, tuple[Callable[[], IntegerGraph], Array, str, str]] = {
     "tiny": (lambda: two_layers(-1e-7, 1e-7), ROWS, Cause.TINY_SCALE, "first"),
     "unsigned": (lambda: two_layers(0, LARGEST, dtype="uint8"), ROWS, Cause.UNSIGNED_RANGE, "first"),
     "unsigned in int8": (lambda: two_layers(0, LARGEST), ROWS, Cause.UNSIGNED_RANGE, "first"),
-    "outlier": (of_large_channel, ROWS, Cause.OUTLIER_CHANNEL, "first"),
-    "sum": (lambda: joined("Add", 0.01), ROWS, Cause.SHARED_SCALE, "join"),
-    "concatenation": (lambda: joined("Concat", 0.02, axis=1), ROWS, Cause.SHARED_SCALE, "join"),
-    "equal scales": (of_equal_scales, ROWS, Cause.SHARED_SCALE, "small"),
+    "outlier": (large_channel, ROWS, Cause.OUTLIER_CHANNEL, "first"),
+    "sum": (lambda: one_scale("Add", 0.01), ROWS, Cause.SHARED_SCALE, "join"),
+    "concatenation": (lambda: one_scale("Concat", 0.02, axis=1), ROWS, Cause.SHARED_SCALE, "join"),
+    "equal scales": (equal_scales, ROWS, Cause.SHARED_SCALE, "small"),
     "positions": (lambda: positions(0.01, 1.1), SERIES, Cause.COARSE_POSITIONS, "signal"),
     "angles": (lambda: angles(4.0), SERIES, Cause.COARSE_POSITIONS, "angle"),
     "many shares": (lambda: softmax(1, 600), ROWS, Cause.COARSE_SOFTMAX, "shares"),
@@ -114,7 +116,7 @@ def test_a_fault_of_calibration_is_named_with_its_layer(tmp_path: Path, name: st
 
 
 def test_numbers_of_a_fault_are_parameters(tmp_path: Path) -> None:
-    graph = of_large_channel()
+    graph = large_channel()
     (found,) = faults_of(tmp_path / "model.onnx", graph, ROWS)
     assert [(each.name, each.artifact) for each in found.parameters] == [("channel", 3)]
     (found,) = faults_of(tmp_path / "model.onnx", two_layers(-0.5, 0.5), ROWS)
@@ -126,8 +128,8 @@ WELL_MADE = {
     "fitting": (lambda: two_layers(-LARGEST, LARGEST), ROWS),
     "a tenth wider": (lambda: two_layers(-1.1 * LARGEST, 1.5 * LARGEST), ROWS),
     "a few values cut": (lambda: two_layers(-0.97 * LARGEST, LARGEST), ROWS),
-    "equal sums": (lambda: joined("Add", 0.5), ROWS),
-    "equal parts": (lambda: joined("Concat", 0.3, axis=1), ROWS),
+    "equal sums": (lambda: one_scale("Add", 0.5), ROWS),
+    "equal parts": (lambda: one_scale("Concat", 0.3, axis=1), ROWS),
     "positions beside words": (lambda: positions(0.3, 2.2), SERIES),
     "fine angles": (lambda: angles(0.02), SERIES),
     "few shares": (lambda: softmax(1, 12), ROWS),
@@ -152,7 +154,7 @@ def test_a_range_that_replaces_an_activation_is_no_fault(tmp_path: Path) -> None
 @pytest.mark.parametrize(("size", "is_fault"), [(1.0, False), (300.0, True)])
 def test_a_row_that_changes_with_the_range_of_its_batch_is_found(tmp_path: Path, size: float, is_fault: bool) -> None:
     graph = IntegerGraph(8)
-    path = graph.save(tmp_path / "model.onnx", graph.dynamic(graph.add("MatMul", "first", "x", KERNEL)))
+    path = graph.save(tmp_path / "model.onnx", graph.round_each_call(graph.add("MatMul", "first", "x", KERNEL)))
     rows = ROWS[:6] * np.array([size, 1, 1, 1, 1, 1], np.float32)[:, None]
     found = find_calibration_faults(measure_rounding(path, [{"x": rows}]))
     assert [each.cause for each in found] == [Cause.DEPENDENCE_ON_BATCH] * is_fault
