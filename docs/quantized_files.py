@@ -63,7 +63,7 @@ def _ends(dtype: str) -> tuple[int, int]:
     return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
 
-def _quantized(
+def _quantized_model(
     build: Build, change: Callable[[onnx.GraphProto], Any], weight: Callable[[keras.Model], Any] = lambda model: None
 ) -> Callable[[Path], keras.Model]:
     """Returns what exports a model and rounds tensors of the file."""
@@ -80,9 +80,9 @@ def _quantized(
     return make
 
 
-def _rounded(layers: Any, layer: str, low: float, high: float, *shape: int | None, dtype: str = "int8") -> Any:
+def _rounded_layer(layers: Any, layer: str, low: float, high: float, *shape: int | None, dtype: str = "int8") -> Any:
     build = functional(layers, *(shape or (8,)))
-    return _quantized(build, lambda graph: round_tensor(graph, layer, low, high, dtype))
+    return _quantized_model(build, lambda graph: round_tensor(graph, layer, low, high, dtype))
 
 
 def _mix(x: Any, is_wrong: bool) -> Any:
@@ -120,41 +120,43 @@ def _scale(name: str, channel: int, by: float) -> Callable[[keras.Model], None]:
 
 
 QUANTIZED: Mapping[Cause, Example] = {
-    Cause.CLIPPED_RANGE: Example("A range ends before the values.", _rounded(_mix, "mix", -0.5, 0.5)),
-    Cause.DEAD_RANGE: Example("A range is many times wider than the values.", _rounded(_mix, "mix", -200, 200)),
+    Cause.CLIPPED_RANGE: Example("A range ends before the values.", _rounded_layer(_mix, "mix", -0.5, 0.5)),
+    Cause.DEAD_RANGE: Example("A range is many times wider than the values.", _rounded_layer(_mix, "mix", -200, 200)),
     Cause.OUTLIER_CHANNEL: Example(
         "One channel is large, and all share its scale.",
-        _quantized(
+        _quantized_model(
             functional(_mix, 8), lambda graph: round_tensor(graph, "mix", -1500, 1500), _scale("mix/kernel", 3, 200)
         ),
     ),
-    Cause.SHARED_SCALE: Example("Two tensors of unlike sizes are joined.", _rounded(_concatenation, "join", -8, 8)),
-    Cause.TINY_SCALE: Example("A scale is 4e-10.", _rounded(_mix, "mix", -5e-8, 5e-8)),
-    Cause.UNSIGNED_RANGE: Example("The integers have no sign.", _rounded(_mix, "mix", 0, 8, dtype="uint8")),
+    Cause.SHARED_SCALE: Example(
+        "Two tensors of unlike sizes are joined.", _rounded_layer(_concatenation, "join", -8, 8)
+    ),
+    Cause.TINY_SCALE: Example("A scale is 4e-10.", _rounded_layer(_mix, "mix", -5e-8, 5e-8)),
+    Cause.UNSIGNED_RANGE: Example("The integers have no sign.", _rounded_layer(_mix, "mix", 0, 8, dtype="uint8")),
     Cause.CHANNELS_OF_ONE_SCALE: Example(
         "A kernel has a small channel, and one scale for all.",
-        _quantized(
+        _quantized_model(
             functional(_mix, 8),
             lambda graph: (round_tensor(graph, "x", -5, 5), round_weight(graph, "score/kernel")),
             _scale("score/kernel", 1, 0.02),
         ),
     ),
     Cause.COARSE_POSITIONS: Example(
-        "Positions and small words have one scale.", _rounded(_words, "positions", -1.1, 1.1, None, 8)
+        "Positions and small words have one scale.", _rounded_layer(_words, "positions", -1.1, 1.1, None, 8)
     ),
     Cause.COARSE_BIAS: Example(
         "One value of a bias is large, and all share its scale.",
-        _quantized(
+        _quantized_model(
             functional(_mix, 8),
             lambda graph: (round_tensor(graph, "x", -5, 5), round_weight(graph, "score/bias")),
             _scale("score/bias", 1, 500),
         ),
     ),
     Cause.COARSE_SOFTMAX: Example(
-        "Shares of 600 are less than a step.", _rounded(_many, "shares", 0, 1, dtype="uint8")
+        "Shares of 600 are less than a step.", _rounded_layer(_many, "shares", 0, 1, dtype="uint8")
     ),
     Cause.COARSE_NORMALIZATION: Example(
-        "A divisor is less than a step.", _rounded(_division, "squares", 0, 60, dtype="uint8")
+        "A divisor is less than a step.", _rounded_layer(_division, "squares", 0, 60, dtype="uint8")
     ),
-    Cause.OTHER_CALIBRATION: Example("Calibration has seen smaller inputs.", _rounded(_mix, "x", -0.3, 0.3)),
+    Cause.OTHER_CALIBRATION: Example("Calibration has seen smaller inputs.", _rounded_layer(_mix, "x", -0.3, 0.3)),
 }

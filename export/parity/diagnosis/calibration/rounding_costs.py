@@ -4,12 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_pe.export.results import Array
-from keras_pe.export.runtimes.onnx_float_twin import FloatTwin, RoundedTensor
 from keras_pe.export.runtimes.runtime import Arrays
+
+if TYPE_CHECKING:
+    from keras_pe.export.runtimes.onnx_float_twin import FloatTwin, RoundedTensor
 
 _MOST_VALUES = 2**21  # values of a tensor that are kept over all cases
 _LEAST_SIZE = 1e-4  # least mean square of a channel, relative to that of all, that its changes are measured by
@@ -31,7 +34,7 @@ class RoundingCost:
         share: Its share of the squared changes of the outputs, each tensor rounded alone.
     """
 
-    tensor: RoundedTensor
+    tensor: "RoundedTensor"
     cases: tuple[Array, ...]
     given: tuple[Mapping[str, Array], ...] = ()
     share: float = 0.0
@@ -118,6 +121,8 @@ def measure_rounding(
     Raises:
         ValueError: If the file rounds no computed tensor, or has an operator of integers without a form in floats.
     """
+    from keras_pe.export.runtimes.onnx_float_twin import FloatTwin
+
     twin = FloatTwin(path)
     cut = _folded_activations(twin, cases[0], layer_outputs)
     every = [each.key for each in twin.tensors]
@@ -170,7 +175,7 @@ def squared_change(outputs: Arrays, others: Arrays) -> float:
 
 
 def _batch_share(
-    twin: FloatTwin, case: Mapping[str, Array], keys: Sequence[str], cut: Mapping[str, tuple[float, float]]
+    twin: "FloatTwin", case: Mapping[str, Array], keys: Sequence[str], cut: Mapping[str, tuple[float, float]]
 ) -> float:
     """Returns the largest change of a row by its batch, relative to the median change of a row by rounding alone."""
     sizes = {array.shape[0] for array in case.values() if array.ndim}
@@ -191,7 +196,7 @@ def _batch_share(
 
 
 def _folded_activations(
-    twin: FloatTwin, case: Mapping[str, Array], layer_outputs: Sequence[Array]
+    twin: "FloatTwin", case: Mapping[str, Array], layer_outputs: Sequence[Array]
 ) -> dict[str, tuple[float, float]]:
     """Returns the limits of activations that ranges replace, such as (0, inf) for ReLU, by key."""
     known = [np.sort(array.astype(np.float64), axis=None) for array in layer_outputs if array.dtype.kind == "f"]
