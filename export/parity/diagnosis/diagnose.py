@@ -15,7 +15,7 @@ from keras_pe.export.model.watch.layer_paths import is_within, layer_paths
 from keras_pe.export.model.watch.operations import is_users_module
 from keras_pe.export.parity.diagnosis.causes import behavior, layer_causes, states, values
 from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime, compiled_otherwise, graph_optimization
-from keras_pe.export.parity.diagnosis.causes.quantized_file import rounded_file
+from keras_pe.export.parity.diagnosis.causes.quantized_file import may_round_tensors, rounded_file
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
@@ -168,7 +168,8 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
     constants = cache(partial(layer_causes.short_constants, probe))
     probe = replace(probe, sound_weights=weights.sound, constants=constants)
     findings += probe.attempt("the weights", lambda probe: layer_causes.weights_at_fault(probe, weights.faults))
-    rounding = probe.attempt("the rounding of computed tensors", rounded_file)
+    may_round = may_round_tensors(probe)
+    rounding = probe.attempt("the rounding of computed tensors", rounded_file) if may_round else []
     findings = [*(finding for each in rounding for finding in each.findings), *findings]
     if any(each.explains_all for each in rounding):
         return tuple(dict.fromkeys(findings))

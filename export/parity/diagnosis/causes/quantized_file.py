@@ -44,13 +44,17 @@ class RoundedFile:
     explains_all: bool
 
 
+def may_round_tensors(probe: Probe) -> bool:
+    """Whether the artifact is an ONNX file that was compared with a Keras model."""
+    result = probe.run.result
+    is_compared = isinstance(probe.reference, KerasReference) and result.status is RunStatus.COMPARED
+    return is_compared and result.format == Format.ONNX and bool(result.artifact)
+
+
 def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
-    """Yields what rounding explains, if the artifact is an ONNX file that rounds computed tensors to integers."""
-    reference, result = probe.reference, probe.run.result
-    if not isinstance(reference, KerasReference) or result.status is not RunStatus.COMPARED:
-        return
-    if result.format != Format.ONNX or not result.artifact:
-        return
+    """Yields what rounding explains, if an ONNX file rounds computed tensors to integers."""
+    reference = probe.reference
+    assert isinstance(reference, KerasReference)
     rows = _telling_rows(probe)
     if not rows:
         return
@@ -58,7 +62,7 @@ def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
     inputs = [probe.runner.names.to_artifact(each.case.inputs) for each in expectations]
     calls = calls_of(reference, reference.model, expectations[0].case.inputs)
     outputs = [array for call in calls for array in call.outputs]
-    path = Path(result.artifact)
+    path = Path(probe.run.result.artifact)
     try:
         measured = measure_rounding(path, inputs, outputs)
     except ValueError:  # the file rounds nothing that it computes, or has operators without a form in floats
