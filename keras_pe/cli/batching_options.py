@@ -21,13 +21,13 @@ column_option = click.option(
     type=(str, str),
     multiple=True,
     callback=_columns,
-    help="INPUT COLUMN: where the names differ. Several columns, as A,B,C, are the values of one input.",
+    help="INPUT COLUMN: the column of an input, if the names differ. Columns A,B,C are the values of one input.",
 )
 
 batch_options = with_options(
-    click.option("--batch-size", type=int, default=1024, show_default=True, help="Rows fed together."),
+    click.option("--batch-size", type=int, default=1024, show_default=True, help="Number of rows in a batch."),
     click.option(
-        "--length-bucket", "length_buckets", type=int, multiple=True, help="A size to pad variable lengths to."
+        "--length-bucket", "length_buckets", type=int, multiple=True, help="Pad variable lengths to this size."
     ),
     click.option(
         "--pad",
@@ -35,7 +35,7 @@ batch_options = with_options(
         type=(str, float),
         multiple=True,
         callback=by_name,
-        help="INPUT VALUE: what to pad it with.",
+        help="INPUT VALUE: the value that pads an input.",
     ),
     click.option("--sequence", metavar="COLUMN", help="Rows with one value in COLUMN are the steps of a sequence."),
 )

@@ -51,20 +51,27 @@ def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Pa
 @click.command(cls=Command)
 @click.argument("model", type=SavedPath(), required=False)
 @click.argument("artifacts", type=_EXISTING, nargs=-1)
-@click.option("--runtime", "runtimes", multiple=True, help="A runtime by name, such as onnxruntime; all by default.")
-@click.option("--inputs", type=_EXISTING, multiple=True, help="An .npz file to feed instead of the sweep.")
+@click.option(
+    "--runtime",
+    "runtimes",
+    multiple=True,
+    help="The name of a runtime, such as onnxruntime. Default: all default runtimes.",
+)
+@click.option(
+    "--inputs", type=_EXISTING, multiple=True, help="An .npz file of inputs, instead of the drawn inputs (the sweep)."
+)
 @click.option(
     "--range",
     "ranges",
     type=(str, float, float),
     multiple=True,
     callback=_check_ranges,
-    help="NAME LOW HIGH: an input's fair values, below HIGH.",
+    help="NAME LOW HIGH: the valid values of an input, from LOW to below HIGH.",
 )
 @sizes_option
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the sweep.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The seed of the drawn inputs.")
 @click.option(
-    "--require-coverage", is_flag=True, help="Fail unless every weight was found in each artifact, and is the same."
+    "--require-coverage", is_flag=True, help="Fail unless each artifact contains every weight of the model unchanged."
 )
 @click.option(
     "--least-compared",
@@ -82,24 +89,24 @@ def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Pa
     "--diagnosis-seconds",
     default=60.0,
     show_default=True,
-    help="Seconds the search for the cause of a failure may take.",
+    help="The most seconds for the search for the cause of a failure.",
 )
 @reports_option
 @click.option(
-    "--bundle", type=click.Path(path_type=Path), help="Write what it takes to replay a failure here, as .npz."
+    "--bundle", type=click.Path(path_type=Path), help="Write a bundle that replays the failures here, as .npz."
 )
 @click.option(
     "--replay",
     type=click.Path(path_type=Path),
     callback=_check_bundle,
-    help="Run the failures of a bundle again. Needs no MODEL.",
+    help="Run the failures of a bundle again, without MODEL.",
 )
 @json_option("the report")
 @verbosity_options(
     quiet="Print the verdict of the check and of each runtime that failed, one line each.",
     verbose="Print every output of every case as well.",
 )
-@click.option("--profile", is_flag=True, help="Say where the time went, on the standard error.")
+@click.option("--profile", is_flag=True, help="Print the seconds of each stage to the standard error.")
 @click.pass_context
 def check(
     context: click.Context,
@@ -129,11 +136,11 @@ def check(
     profile: bool,
     **data_set: Any,
 ) -> int:
-    """Run MODEL and the ARTIFACTS made from it on the same inputs, and name the cause where they differ.
+    """Run MODEL and its exported ARTIFACTS on the same inputs, and report the cause of each difference.
 
     MODEL is a .keras or .h5 file, another artifact (.onnx, .tflite, SavedModel folder), or an .npz file with arrays
-    inputs/NAME and outputs/NAME. With --data every row of a data set is run. Exits with 0 if they agree, 1 if they do
-    not, 2 if the check could not be tried.
+    inputs/NAME and outputs/NAME. With --data the check runs every row of a data set. Exits with 0 if the outputs agree,
+    1 if they differ, 2 if the check could not run.
     """
     _check_usage(context)
     border_fields = {name: data_set.pop(name) for name in BORDER_FIELDS}

@@ -30,8 +30,8 @@ data_options = with_options(
     click.option(
         "--data",
         type=click.Path(path_type=Path),
-        help="Run every row of this instead of the sweep: a .csv, .npz, .npy, .parquet, .arrow or .tfrecord file, or a "
-        "folder.",
+        help="Run every row of this data set instead of the sweep: a .csv, .npz, .npy, .parquet, .arrow or "
+        ".tfrecord file, or a folder.",
     ),
     column_option,
     click.option(
@@ -40,7 +40,7 @@ data_options = with_options(
         type=(str, str),
         multiple=True,
         callback=by_name,
-        help="OUTPUT RULE: how an output decides: argmax, top5, a threshold, or none.",
+        help="OUTPUT RULE: the decision rule of an output: argmax, top5, a threshold, or none.",
     ),
     click.option(
         "--label",
@@ -48,16 +48,18 @@ data_options = with_options(
         multiple=True,
         callback=_labels,
         metavar="[OUTPUT=]COLUMN",
-        help="The column of the right classes: the report has the accuracy of the model and of each artifact.",
+        help="The column of the right classes. The report states the accuracy of the model and of each artifact.",
     ),
-    click.option("--stop-after", type=int, help="Stop when so many rows have failed."),
+    click.option("--stop-after", type=int, help="Stop after this number of failed rows."),
     batch_options,
-    click.option("--workers", type=int, help="Processes on this machine; one for each processor by default."),
-    click.option("--cluster", help="Run there: dask://HOST:PORT or ray://HOST:PORT, or what a package adds."),
+    click.option("--workers", type=int, help="Number of processes on this machine. Default: one for each processor."),
+    click.option(
+        "--cluster", help="Run on this cluster: dask://HOST:PORT, ray://HOST:PORT, or an address that a plug-in opens."
+    ),
     click.option(
         "--checkpoint-dir",
         type=click.Path(path_type=Path, file_okay=False),
-        help="Keep results here: the same call goes on where it was stopped.",
+        help="Store results here, so that a repeated call continues after a stop.",
     ),
 )
 _OF_THE_SWEEP = ("inputs", "ranges", "sizes", "seed", "require_coverage", "profile")

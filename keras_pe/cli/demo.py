@@ -41,10 +41,10 @@ FAULTS = (
     "--break",
     "fault",
     type=click.Choice(FAULTS),
-    help="Break the exported file in this way as well, and show what a check says of it.",
+    help="Also plant this fault in the exported file, and print the report of its check.",
 )
 def demo(folder: Path, fault: str | None) -> int:
-    """Train, export and check a forecaster of carbon dioxide, and leave everything in FOLDER (keras-pe-demo).
+    """Train, export and check a forecaster of carbon dioxide, and write all files to FOLDER (keras-pe-demo).
 
     Exits with 0 if the runtimes agree, the forecast beats the baseline, and a requested fault is named by its cause.
     Exits with 1 if not, and with 2 if the demonstration could not be tried.

@@ -40,9 +40,10 @@ class Package:
 @click.command(cls=Command)
 @json_option("the versions")
 def doctor(as_json: bool) -> int:
-    """Print the versions found and what is known about them. Exits with 1 if something that is needed is missing.
+    """Print the installed versions and their known faults. Exits with 1 if a needed package is missing.
 
-    Needed are Keras, the backend that it is set to, and what an export takes if that is TensorFlow.
+    The command needs Keras and the selected backend. If the backend is TensorFlow, it also needs the packages of an
+    export.
     """
     backend = keras_backend()
     needed = {*_LAYERS, backend, *(_EXPORT if backend == "tensorflow" else ())}

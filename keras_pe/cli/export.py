@@ -50,7 +50,7 @@ class RefusedError(click.ClickException):
     "formats",
     type=click.Choice(_FORMATS),
     multiple=True,
-    help="May be given more than once. By default the one that OUT ends like: .onnx or .tflite.",
+    help="The format; repeat the option for several. Default: the format of the suffix of OUT, .onnx or .tflite.",
 )
 @click.option("--opset", type=click.IntRange(15, 25), help="The ONNX operator set. Default: 18.")
 @click.option("--external-data", is_flag=True, help="Write the weights of the ONNX model to a file beside it.")
@@ -65,9 +65,9 @@ class RefusedError(click.ClickException):
 @click.option(
     "--explain",
     is_flag=True,
-    help="Print the operators of the ONNX file by layer; with --target, whether the device takes each layer.",
+    help="Print the operators of the ONNX file by layer; with --target, whether the device accepts each layer.",
 )
-@json_option("what was written")
+@json_option("the written files")
 @verbosity_options(quiet="Print the paths of the files alone.", verbose="Print each stage and its seconds as well.")
 def export(
     model: Path,
@@ -86,9 +86,9 @@ def export(
 ) -> None:
     """Export MODEL, a .keras or .h5 file, to OUT.
 
-    With one format OUT is the file or folder to write; with several it is what their names start with: OUT.onnx, OUT
-    (the SavedModel folder), OUT.tflite. A format that is refused does not keep the others from being written. Exits
-    with 0 when all are written, 1 when an export is refused, 2 when one could not be tried.
+    With one format, OUT is the file or folder of the export. With several formats, the names are OUT.onnx, OUT (the
+    SavedModel folder) and OUT.tflite. If one format is refused, the others are still written. Exits with 0 if all are
+    written, 1 if an export is refused, 2 if an export could not run.
     """
     check_model_file(model)
     from keras_pe.export import Format

@@ -20,7 +20,7 @@ from keras_pe.cli.quantize import quantize
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="keras-pe")
 def main() -> None:
-    """Position encodings for Keras, their export, and the proof that the export arrived."""
+    """Position encodings for Keras, exports of models, and checks of exported files."""
     # TensorFlow's native code logs what it finds of the machine; who wants to read that has set a level of their own.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @json_option("the matches")
 def identify(file: Path, as_json: bool) -> int:
-    """Say which convention, first position, layout and timescales made the tables of positions in FILE.
+    """Print the convention, first position, layout and timescales of the tables of positions in FILE.
 
-    FILE is an .npy file of (length, channels), or it holds such tables among others: a .keras, .h5, .onnx, .npz,
-    .safetensors, .pt or .pth file. Several matches are explanations that the table cannot distinguish. If no table fits
-    a convention, the nearest is named with its distance. Exits with 0 if there is a match, and with 1 if there is none
-    or the table is too small. Exits with 2 if the file could not be read.
+    FILE is an .npy file of (length, channels). Other files may contain such tables among other arrays: a .keras, .h5,
+    .onnx, .npz, .safetensors, .pt or .pth file. If several matches are printed, the table fits each. If no table fits a
+    convention, the command prints the nearest convention with its distance. Exits with 0 if there is a match, and with
+    1 if there is no match or the table is too small. Exits with 2 if the file could not be read.
     """
     from keras_pe.conventions import identify as find
 

@@ -14,11 +14,10 @@ from keras_pe.cli.options import json_option
 @click.argument("file", type=click.Path(exists=True, path_type=Path))
 @json_option("the description")
 def inspect(file: Path, as_json: bool) -> None:
-    """Print what FILE, an .onnx or .tflite file or the folder of a SavedModel, takes, returns and holds.
+    """Print the inputs, outputs and contents of FILE: an .onnx or .tflite file, or the folder of a SavedModel.
 
-    FILE is read and not run; any exporter may have written it. For an ONNX file the operators of each layer are
-    printed.
-    Exits with 0, or with 2 if FILE cannot be read.
+    The command reads FILE without running it. FILE may be from any exporter. For an ONNX file the command prints the
+    operators of each layer. Exits with 0, or with 2 if FILE cannot be read.
     """
     from keras_pe.export.artifacts.read_artifact import read_artifact
 

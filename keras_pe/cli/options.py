@@ -113,12 +113,12 @@ model_options = with_options(
         "modules",
         multiple=True,
         metavar="MODULE",
-        help="Import this before the model is loaded: it registers layers of your own. Looked for in this folder too.",
+        help="Import this module before the model is loaded, to register layers of your own. It may be in this folder.",
     ),
     click.option(
         "--unsafe",
         is_flag=True,
-        help="Load Python code that the file holds, as that of a Lambda layer. Only for files of those you trust.",
+        help="Load Python code in the file, such as the code of a Lambda layer. Only for files from a trusted source.",
     ),
 )
 
@@ -140,21 +140,21 @@ def _atol(context: click.Context, parameter: click.Parameter, texts: tuple[str, 
 
 # The fields of an `Allowance`.
 allowance_options = with_options(
-    click.option("--rtol", type=float, default=0.0, help="Accept a difference of this share of the value."),
+    click.option("--rtol", type=float, default=0.0, help="Accept a relative difference up to this share of the value."),
     click.option(
         "--atol",
         multiple=True,
         callback=_atol,
         metavar="[OUTPUT=]VALUE",
-        help="Accept this absolute difference, in every output or in one.",
+        help="Accept an absolute difference up to this value, in every output or in one.",
     ),
-    click.option("--precision", help="Accept what rounding to it does: float16, bfloat16, int8 or int4."),
+    click.option("--precision", help="Accept the rounding errors of a type: float16, bfloat16, int8 or int4."),
     click.option(
         "--allow-changed",
         type=float,
         default=0.0,
         show_default=True,
-        help="Share of the decisions, or of the rows of --data, that may change.",
+        help="Accept changes in this share of the decisions, or of the rows of --data.",
     ),
 )
 
@@ -181,7 +181,9 @@ def _outputs(context: click.Context, parameter: click.Parameter, texts: Iterable
 # The fields of a `Border`, see `border_of`.
 BORDER_FIELDS = ("batch", "renamed", "dtypes", "layout", "preprocessing", "outputs", "postprocessing", "state")
 border_options = with_options(
-    click.option("--batch", type=click.IntRange(min=1), help="The one size of the batch. Default: what the model has."),
+    click.option(
+        "--batch", type=click.IntRange(min=1), help="Fix the size of the batch. Default: the batch of the model."
+    ),
     click.option(
         "--dtype",
         "dtypes",
@@ -196,21 +198,21 @@ border_options = with_options(
         multiple=True,
         callback=_pairs,
         metavar="NEW=NAME",
-        help="The name of an input in the artifact, and the model's.",
+        help="The name of an input in the artifact, and its name in the model.",
     ),
     click.option(
         "--layout",
         multiple=True,
         callback=_pairs,
         metavar="NAME=LAYOUT",
-        help="channels_first or channels_last, for an input or output that has the other one in the model.",
+        help="channels_first or channels_last, for an input or output with the other layout in the model.",
     ),
     click.option(
         "--preprocessing",
         multiple=True,
         callback=_files,
         metavar="NAME=MODEL",
-        help="A .keras file of the model that an input goes through before this one.",
+        help="A .keras file of a model that computes an input of MODEL.",
     ),
     click.option(
         "--output",
@@ -225,7 +227,7 @@ border_options = with_options(
         multiple=True,
         callback=_pairs,
         metavar="NAME=STEP",
-        help="argmax, softmax, sigmoid, or top5 and the like, of the last axis of an output.",
+        help="A step on the last axis of an output: argmax, softmax, sigmoid, or top5 and the like.",
     ),
     click.option(
         "--state",

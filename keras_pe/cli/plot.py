@@ -18,7 +18,10 @@ _KINDS = ("heatmap", "similarity", "wavelengths", "error")
 @click.argument("kind", type=click.Choice(_KINDS))
 @click.argument("picture", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
-    "--convention", "names", multiple=True, help="By name; tensor2tensor by default, several for wavelengths."
+    "--convention",
+    "names",
+    multiple=True,
+    help="Name of a convention. Default: tensor2tensor. Repeat the option for wavelengths.",
 )
 @click.option("--channels", type=click.IntRange(1), default=96, show_default=True, help="Width of the signal.")
 @click.option("--length", type=click.IntRange(1), default=64, show_default=True, help="Number of positions.")
@@ -28,7 +31,7 @@ _KINDS = ("heatmap", "similarity", "wavelengths", "error")
     help="An .npy file of (length, channels) to draw instead of a convention's signal; error needs one.",
 )
 def plot(kind: str, picture: Path, names: tuple[str, ...], channels: int, length: int, table: Path | None) -> None:
-    """Draw a KIND of PICTURE (.png or .svg) of a convention's signal, or of a table.
+    """Draw a heatmap, similarity, wavelengths or error of a signal or a table to PICTURE (.png or .svg).
 
     error draws a table's difference from the exact signal of the convention that made it. Exits with 1 if no convention
     did, 2 if the picture could not be tried.

@@ -34,17 +34,17 @@ _METHODS = ("static", "dynamic", "int8-weights", "int4-weights", "float16")
     "--data",
     type=click.Path(path_type=Path),
     required=True,
-    help="Rows to calibrate with and to prove the file on: a .csv, .npz, .npy, .parquet, .arrow or .tfrecord file, or "
+    help="Rows that calibrate the file and that check it: a .csv, .npz, .npy, .parquet, .arrow or .tfrecord file, or "
     "a folder.",
 )
-@click.option("--decisions", type=float, help="Goal: the least share of the rows whose decisions stay, such as 0.999.")
+@click.option(
+    "--decisions", type=float, help="Goal: the least share of rows with an unchanged decision, such as 0.999."
+)
 @click.option("--error", type=float, help="Goal: the largest error of an output, as a share of its deviation.")
 @click.option("--size", type=float, help="Goal: the largest share of the bytes of ARTIFACT.")
 @click.option("--method", type=click.Choice(_METHODS), default="static", show_default=True, help="The quantizer.")
-@click.option(
-    "--calibration-share", default=0.2, show_default=True, help="Share of the rows that the quantizer may see."
-)
-@click.option("--trials", default=15, show_default=True, help="The most files that are tried.")
+@click.option("--calibration-share", default=0.2, show_default=True, help="Share of the rows for the calibration.")
+@click.option("--trials", default=15, show_default=True, help="The largest number of trial files.")
 @click.option("--write-nearest", is_flag=True, help="Write the nearest file if no file reaches the goal.")
 @column_option
 @click.option(
@@ -53,7 +53,7 @@ _METHODS = ("static", "dynamic", "int8-weights", "int4-weights", "float16")
     type=(str, str),
     multiple=True,
     callback=by_name,
-    help="OUTPUT RULE: how an output decides: argmax, top5, a threshold, or none.",
+    help="OUTPUT RULE: the decision rule of an output: argmax, top5, a threshold, or none.",
 )
 @batch_options
 @border_options
@@ -79,9 +79,9 @@ def quantize(
 ) -> int:
     """Quantize ARTIFACT, an ONNX file that was exported from MODEL, to OUT.
 
-    MODEL is a .keras or .h5 file, or another artifact. The layers that harm the goal most return to float, until it
-    holds on rows that calibration never saw. OUT.plan.json has the options of the quantizer. Exits with 0 if the goal
-    is reached, 1 if not, 2 if it could not be tried.
+    MODEL is a .keras or .h5 file, or another artifact. The command returns the layers that harm the goal most to float,
+    until the goal holds on rows outside the calibration. OUT.plan.json has the options of the quantizer. Exits with 0
+    if the goal is reached, 1 if not, 2 if the command could not run.
     """
     from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
     from keras_pe.export.parity.data.batching import Batching

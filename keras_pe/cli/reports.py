@@ -27,7 +27,7 @@ timeout_option = click.option(
     default=120.0,
     callback=_check_timeout,
     show_default=True,
-    help="Seconds a runtime may take for one answer.",
+    help="The most seconds for one answer of a runtime.",
 )
 
 reports_option = click.option(

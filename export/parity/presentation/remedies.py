@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from keras_pe.export.results import Cause
 
 _CHANGED_WEIGHT = (
-    "Compare the weight in the file with the model's. It was changed after the export, or the file is of another "
-    "checkpoint. Export the right model again."
+    "Compare the weight in the file with the model's. The weight was changed after the export, or the file is from "
+    "another checkpoint. Export the right model again."
 )
 _CHANGED_CALL = "Rebuild the layer with the reported setting, or export the model again."
-_CHANGED_INPUT = "Look at the step before this layer in the file. It was left out or done twice."
-_MASK = "Pass the mask on in the file as the model does, or export the model again with keras_pe.export."
+_CHANGED_INPUT = "Look at the step before this layer in the file. The step is missing or runs twice."
+_MASK = "Pass the mask to the layer in the file, as the model does, or export the model again with keras_pe.export."
 _REORDERED = "Look for an added or lost transposition or reshape, such as between channels last and first."
-_OUTPUTS = "Give the outputs of the file the model's names, in the model's order. keras_pe.export keeps both."
+_OUTPUTS = "Name and order the outputs of the file as in the model. keras_pe.export keeps names and order."
 _INTERFACE = (
     "If the difference is intended, accept it with the reported option. Otherwise export the model again, or convert "
     "it without changing its inputs and outputs."
@@ -29,8 +29,8 @@ _RANGE = (
 _LEFT_IN_FLOAT = "Leave the layer in float (nodes_to_exclude), or give the tensor 16 bits (TensorQuantOverrides)."
 
 _NOT_LOADED = (
-    "Make sure that the file is complete and of this model, and export it again. If the runtime lacks an operator, "
-    "export with an older opset_version, or use another runtime."
+    "Make sure that the file is complete and from this model, or export the model again. If the runtime lacks an "
+    "operator, export with an older opset_version, or use another runtime."
 )
 
 REMEDIES: Mapping[Cause, str] = {
@@ -45,10 +45,10 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.EXTRA_OUTPUT: _OUTPUTS,
     Cause.RENAMED_OUTPUT: _OUTPUTS,
     Cause.SWAPPED_OUTPUTS: _OUTPUTS,
-    Cause.INPUT_RETURNED: "The file lacks the layers between the two. Export the whole model.",
+    Cause.INPUT_RETURNED: "The file lacks the layers between this input and this output. Export the whole model.",
     Cause.OTHER_DTYPE: "Add the cast to the model, or convert the file without changing types.",
     Cause.OTHER_SHAPE: "Look for a dimension that was fixed, squeezed or transposed, and export again.",
-    Cause.FALSE_DECLARATION: "The numbers are right. Name this dimension of the output in the file, or export again.",
+    Cause.FALSE_DECLARATION: "The numbers are right. Declare a name for this size of the output, or export again.",
     Cause.MISSING_INPUT: "Compare the file with a model of the same inputs, such as a keras.Model around this one.",
     Cause.EXTRA_INPUT: "Compare the file with a model of the same inputs, such as a keras.Model around this one.",
     Cause.RENAMED_INPUT: _INTERFACE,
@@ -58,11 +58,11 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.NON_DETERMINISM: "Export the model for inference: no dropout, no random layer, no state between calls.",
     Cause.FROZEN_STATE: 'Export with state="arguments" (--state arguments). A file keeps no state between calls.',
     Cause.STATE_NOT_RESET: "Begin each sequence with initial_state. Let the runtime keep no state between calls.",
-    Cause.STATE_NOT_CARRIED: "Connect each input of a state, and return the value after the call, not the one before.",
+    Cause.STATE_NOT_CARRIED: "Connect each input of a state, and return the value after the call, not before it.",
     Cause.STATE_OF_ANOTHER_ROW: "Keep the order of the rows in each state, and give each row a state of its own.",
-    Cause.SHIFTED_STATE: "Compare the steps that the layer keeps for the next call. One is missing or too many.",
-    Cause.EXCHANGED_STATES: "Match the states by name, not by order. A cell's output and its memory have one shape.",
-    Cause.WRONG_INITIAL_STATE: "Reset the state of the model, and export again. A file begins as the model stood.",
+    Cause.SHIFTED_STATE: "Compare the steps that the layer keeps for the next call. One step is missing or redundant.",
+    Cause.EXCHANGED_STATES: "Match the states by name, not by order. A cell's output and memory have equal shapes.",
+    Cause.WRONG_INITIAL_STATE: "Reset the state of the model and export again. A file records the state at the export.",
     Cause.FROZEN_LENGTH: "Export with None in the input signature where sizes vary.",
     Cause.LENGTH_LIMIT: "Export with a larger max_length, or keep inputs below the limit.",
     Cause.CLAMPED_TABLE: "Give the table as many rows as the longest input, or refuse longer inputs before the model.",
@@ -71,12 +71,12 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.GRAPH_OPTIMIZATION: "Disable the optimizations, or use another release. Report the fault with the bundle.",
     Cause.KERAS_ITSELF: "The file is right. Compare it with the compiled model, and report the fault to Keras.",
     Cause.OTHER_RELEASE: "Use the release that passes. Report the fault to the runtime with the bundle.",
-    Cause.SERVED_FILE: "Mend the file first. The server returns the file's outputs.",
+    Cause.SERVED_FILE: "Correct the file first. The server returns the file's outputs.",
     Cause.NOT_A_NUMBER: "Look for a division by zero or an overflow in the reported layer, often in half precision.",
-    Cause.MISSING_VALUES: "The file lacks the weight. Load it before the export, or look for a changed name.",
+    Cause.MISSING_VALUES: "The file lacks the weight. Load the weight before the export, or look for a changed name.",
     Cause.CHANGED_VALUES: _CHANGED_WEIGHT,
-    Cause.SCALED_VALUES: "A scaling was lost or done twice, such as the square root of the width on embeddings.",
-    Cause.OFFSET_VALUES: "An offset was lost or added twice, such as a bias or the mean of the inputs.",
+    Cause.SCALED_VALUES: "A scaling is missing or applied twice, such as the square root of the width on embeddings.",
+    Cause.OFFSET_VALUES: "An offset is missing or added twice, such as a bias or the mean of the inputs.",
     Cause.CLIPPED_VALUES: "Look for an added or moved limit, such as the limit of ReLU6 or of a range of integers.",
     Cause.FLIPPED_SIGN: "Compare the formula of this layer in the model and in the file.",
     Cause.ROUNDED_VALUES: _QUANTIZED,
@@ -101,7 +101,7 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.REORDERED_VALUES: _REORDERED,
     Cause.ANOTHER_WEIGHT: "Match the weights by name, not by order.",
     Cause.ADDED_TWICE: "A term was added twice, such as a residual or the positions. Remove one.",
-    Cause.START_INDEX_OFF: "Give the encoding the model's start_index. Codebases count from 0, 1 or 2.",
+    Cause.START_INDEX_OFF: "Set the start_index of the encoding to the model's. Codebases count from 0, 1 or 2.",
     Cause.WRONG_LAYOUT: "Give the encoding the model's layout, or reorder its channels (channel_permutation).",
     Cause.OTHER_CONVENTION: "Use the model's convention (keras_pe.from_convention), or port to the other one.",
     Cause.MISSING_SCALING: "Give the encoding the model's scaling (from_rope_parameters reads it), or export it again.",
@@ -123,7 +123,7 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.DROPPED_MASK: _MASK,
     Cause.INVERTED_MASK: "Invert the mask. True means 'keep' in Keras, and 'hide' elsewhere.",
     Cause.SHIFTED_MASK: _MASK,
-    Cause.WEAK_MASK: "Add a number far below every score, such as -1e9. Others leave weight to hidden positions.",
+    Cause.WEAK_MASK: "Add a number far below every score, such as -1e9. Larger numbers give hidden positions weight.",
     Cause.DROPPED_CAUSAL_MASK: "Mask later positions: set use_causal_mask, or add the mask to the file.",
     Cause.ADDED_CAUSAL_MASK: "Remove the causal mask. In the model this attention sees the whole sequence.",
     Cause.DROPPED_INPUT: "Connect the reported input. The file does not use it.",
@@ -135,7 +135,7 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.CLIPPED_INPUT: _CHANGED_INPUT,
     Cause.SHIFTED_INPUT: _CHANGED_INPUT,
     Cause.REORDERED_INPUT: _REORDERED,
-    Cause.UNKNOWN: "Look at the first layer that differs. Then try other runtimes and levels, and your own inputs.",
+    Cause.UNKNOWN: "Look at the first layer that differs. Then try other runtimes, optimization levels and inputs.",
 }
 
 
