@@ -1,4 +1,4 @@
-"""Faults of states: files and a runtime that read, return or keep the state of a model otherwise."""
+"""Faults of the gallery in states: files and a runtime that read, return or keep the state of a model wrongly."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Faults of the gallery in runtimes, servers and Keras, where the file is right or unknown."""
+"""Faults of the gallery in runtimes, servers and Keras, with a right file or without a file."""
 
 import json
 import threading

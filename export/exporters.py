@@ -1,4 +1,4 @@
-"""The public exporters: one function for each format. They explain a disagreement like the parity check."""
+"""The public exporters: one function for each format. The error of a file that disagrees with Keras names the cause."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence

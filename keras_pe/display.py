@@ -1,4 +1,4 @@
-"""How results print at a prompt and in a notebook, and how an error suggests a similar name."""
+"""Displays results at a prompt and in a notebook, and suggests similar names for errors."""
 
 import difflib
 import html

@@ -1,4 +1,4 @@
-"""Exports the models of the benchmark from PyTorch, by both of its exporters, where `transformers` has the model."""
+"""Exports the models of the benchmark from PyTorch by both exporters of PyTorch, if `transformers` has the model."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The layers of a model as a device takes them: the operators of each in the file, and the rules that they break."""
+"""The layers of a model in a file for a device: the operators of each layer, and the device rules that they break."""
 
 import json
 from collections.abc import Mapping, Sequence

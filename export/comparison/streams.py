@@ -1,4 +1,4 @@
-"""Sequences in chunks for an artifact with a state: each call begins with the state that the last call returned."""
+"""Sequences in chunks for an artifact with a state: each call receives the state from the previous call."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Adds streams to the verdict on an artifact with a state: sequences in chunks, whose state goes from call to call."""
+"""Runs sequences in chunks through an artifact with a state, and adds the results to the verdict."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Runs code of others, such as layers and plug-ins, so that it cannot end this process with exit code 0."""
+"""Runs foreign code, such as layers and plug-ins, so that it cannot end this process with exit code 0."""
 
 import contextlib
 import os

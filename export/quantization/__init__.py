@@ -1,1 +1,1 @@
-"""Drives the quantizers of ONNX Runtime: each file is proved on rows of a data set, and written with its plan."""
+"""Runs the quantizers of ONNX Runtime, checks each file on rows of a data set, and writes it with its plan."""

@@ -1,4 +1,4 @@
-"""The layers of an ONNX file as a quantizer meets them: the nodes of each, by the path in their names."""
+"""The layers of an ONNX file for a quantizer: the nodes of each layer, by the path in their names."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""Quantizes an exported file until a goal holds on rows that calibration never saw, and writes it with its plan."""
+"""Quantizes an exported file until a goal holds on rows outside the calibration, and writes it with its plan."""
 
 import os
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""Stores the rows of a data set on disk with the model's answers: some calibrate, the others prove a file."""
+"""Stores the rows of a data set on disk with the model's answers: some calibrate a file, the others check it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""`keras-pe doctor`: the installed versions, and what is known about them together."""
+"""`keras-pe doctor`: the installed versions, and the known faults of their combinations."""
 
 import json
 import platform

@@ -1,4 +1,4 @@
-"""`keras-pe quantize`: writes a smaller file, proved on rows that calibration never saw."""
+"""`keras-pe quantize`: writes a smaller file, checked on rows outside the calibration."""
 
 from collections.abc import Mapping
 from dataclasses import fields

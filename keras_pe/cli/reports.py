@@ -1,4 +1,4 @@
-"""Parts of the commands that run a model and report: how their report is shown and written, and how they end."""
+"""Shared parts of the commands that run a model: printing and writing the report, and the exit."""
 
 import contextlib
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The rules by which implementations number positions in another way."""
+"""The position rules of implementations that number positions differently."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

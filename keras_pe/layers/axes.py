@@ -1,4 +1,4 @@
-"""Encodings of axes that layers share, and the base class of layers that encode a grid."""
+"""Shared encodings of axes, and the base class of layers that encode a grid."""
 
 import math
 import weakref

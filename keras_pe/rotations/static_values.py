@@ -1,4 +1,4 @@
-"""Values that are known during a layer's call and that no trace changes.
+"""Values that are known during a layer's call, and that stay valid in a trace.
 
 Keras runs a layer eagerly, traces it, compiles it and exports it, on three backends. A trace evaluates a Python
 condition once and freezes its result into the graph, where it is wrong at the next size. Uncertain values must

@@ -1,4 +1,4 @@
-"""The interface between a model and an artifact: a border from the caller or the file, or one that is inferred."""
+"""The interface between a model and an artifact: a `Border` from the caller or the file, or an inferred one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

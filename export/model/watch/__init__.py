@@ -1,1 +1,1 @@
-"""How Keras calls a model: its layers recorded, its private names in one place, and what lets it be traced."""
+"""Observes a model's calls: its layers and operations, decisions by inputs, symbolic traces, private names of Keras."""

@@ -1,4 +1,4 @@
-"""Valid input values of a model: fillings, ranges, examples and vocabularies, and their record in an artifact."""
+"""Valid input values of a model: fill values, ranges, examples and vocabularies, and their record in an artifact."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The pass that runs 1-D convolutions and the operators between them on images of one row.
+"""The pass that runs 1-D convolutions and the operators between them on images of height 1.
 
 TensorFlow adds an axis before each 1-D convolution and removes it after the convolution. The bias, a normalization and
 an activation follow the removal, so no runtime can fuse them with the convolution.

@@ -1,4 +1,4 @@
-"""Products of two tensors, `Einsum` and `MatMul` in one form, and the number that scales a tensor."""
+"""Products of two tensors, `Einsum` and `MatMul` in one form, and the constant that scales a tensor."""
 
 import math
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Divides a data set into shards, always alike, and small enough that several fit in memory."""
+"""Divides a data set into shards that are equal in each run, and of which several fit in memory."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The calls of a model in every case, and the outputs of an artifact that shows no inner tensors."""
+"""The calls of a model in every case, and the outputs of an artifact whose inner tensors are unavailable."""
 
 import itertools
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Records the layers' outputs in a case of a check, and ranks the cases by how much they show."""
+"""Records the layers' outputs in a case of a check, and ranks the cases by their use for a diagnosis."""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The document of a check, filled in one way whatever was fed: the cases of a sweep, or the rows of a data set."""
+"""Fills the document of a check: alike for the cases of a sweep and the rows of a data set."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The sentences of a check by cases: the fault of results that agree, and further remarks."""
+"""The sentences of a check by cases: results with equal faults in groups, and further remarks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

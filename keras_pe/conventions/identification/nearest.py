@@ -1,4 +1,4 @@
-"""Finds the nearest convention to a table that no convention explains."""
+"""Finds the nearest convention to a table without a match."""
 
 from typing import Any, NamedTuple
 
