@@ -101,7 +101,7 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.REORDERED_VALUES: _REORDERED,
     Cause.ANOTHER_WEIGHT: "Match the weights by name, not by order.",
     Cause.ADDED_TWICE: "A term was added twice, such as a residual or the positions. Remove one.",
-    Cause.START_INDEX_OFF: "Set the start_index of the encoding to the model's. Codebases count from 0, 1 or 2.",
+    Cause.START_INDEX_OFF: "Set the encoding's start_index to the model's. Codebases count from 0, 1 or 2.",
     Cause.WRONG_LAYOUT: "Give the encoding the model's layout, or reorder its channels (channel_permutation).",
     Cause.OTHER_CONVENTION: "Use the model's convention (keras_pe.from_convention), or port to the other one.",
     Cause.MISSING_SCALING: "Give the encoding the model's scaling (from_rope_parameters reads it), or export it again.",
