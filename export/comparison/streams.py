@@ -73,10 +73,11 @@ def expected_streams(reference: Reference) -> Iterator[Stream]:
         try:
             outputs = stream.answer(reference.expect)
             truth = stream.answer(lambda given: run_in_float64(reference, given))
+            wide = None if reference.float32_model is None else stream.answer(reference.expect_in_float32)
         except RuntimeFailedError:
             continue
         floats = {key: array for key, array in truth.items() if array.dtype == np.float64}
-        yield replace(stream, expectation=Expectation(case, outputs, floats or None))
+        yield replace(stream, expectation=Expectation(case, outputs, floats or None, in_float32=wide))
 
 
 def sequence_axis(inputs: Sequence[TensorInfo]) -> tuple[str | None, dict[str, int]]:

@@ -14,9 +14,10 @@ from keras_pe.export.model.signature.declared_inputs import (
     spec_shape,
 )
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
-from keras_pe.export.model.signature.model_signature import model_signature
+from keras_pe.export.model.signature.model_signature import find_signature
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.nested_arguments import Shape, leaves, map_leaves, sanitize, unique, with_leaves
+from keras_pe.export.results import Array
 from keras_pe.protocols import Model
 from keras_pe.signal.layouts import is_integer
 
@@ -110,13 +111,18 @@ class Border:
         return self.traced_around(model, input_signature)[0]
 
     def traced_around(
-        self, model: Model, input_signature: Any = None, fixed: FixedSizes | None = None
+        self,
+        model: Model,
+        input_signature: Any = None,
+        fixed: FixedSizes | None = None,
+        examples: Sequence[Mapping[str, Array]] = (),
     ) -> tuple[Any, Mapping[tuple[str, str], Any]]:
         """Returns the model of `around`, and the input tensor of each step, by field and name.
 
         Args:
             model, input_signature: See `around`.
             fixed: The sizes that the artifact fixes, with the shapes of its inputs.
+            examples: Examples of the inputs, for a model that does not declare them.
         """
         import keras
 
@@ -125,7 +131,7 @@ class Border:
 
             return with_cache_as_arguments(model), {}
         met: dict[tuple[str, str], Any] = {}
-        arguments, names = _arguments(model, input_signature)
+        arguments, names = _arguments(model, input_signature, examples)
         _check_names("inputs", self.inputs.values(), names)
         renamed = {old: new for new, old in self.inputs.items()}
         names = [renamed.get(name, name) for name in names]
@@ -210,11 +216,11 @@ def own_signature(outer: Any) -> Signature | None:
     return getattr(outer, "decoder_signature", None)
 
 
-def _arguments(model: Any, input_signature: Any) -> tuple[Any, list[str]]:
+def _arguments(model: Any, input_signature: Any, examples: Sequence[Mapping[str, Array]]) -> tuple[Any, list[str]]:
     """Returns the model's positional arguments, with a spec at each leaf, and the artifact's names of the leaves."""
     own = declared_inputs(model)
     if isinstance(input_signature, Signature) or (input_signature is None and not own.is_known):
-        signature = model_signature(model, input_signature)
+        signature = find_signature(model, input_signature, inputs=examples)
         specs = {spec.name: spec for spec in signature.inputs}
         return map_leaves(signature.arguments, specs.__getitem__), list(specs)
     arguments, names = own.arguments(input_signature)

@@ -18,6 +18,7 @@ from keras_pe.export.model.watch.keras_internals import all_layers, compute_outp
 from keras_pe.export.model.watch.nested_arguments import leaves, sanitize, unique, with_leaves
 from keras_pe.export.model.watch.recording import exchanged_state, state_left_alone
 from keras_pe.export.model.watch.symbolic_trace import operators_before
+from keras_pe.export.results import Array
 
 _LENGTHS = (6, 16, 64, 1)  # sizes of free dimensions on which rows are compared
 
@@ -107,7 +108,8 @@ def with_state_as_arguments(model: Any, arguments: Any, taken: Iterable[str]) ->
     Raises:
         ValueError: If a call assigns no variable.
     """
-    specs = [spec for _, spec in leaves(arguments)]
+    specs = [_with_batch(spec, _recurrent_batch(model)) for _, spec in leaves(arguments)]
+    arguments = with_leaves(arguments, specs)
     places = _assigned_places(model, arguments, specs)
     if not places:
         raise ArgValueError(
@@ -151,6 +153,18 @@ def _start_size(own: int | str, size: int | str) -> int | str:
     return 0 if own == 0 else size
 
 
+def with_first_states(model: Any, example: Mapping[str, Array]) -> dict[str, Array]:
+    """Returns an example of the inputs with the states before the first call, unless the example has them.
+
+    Args:
+        model: A model around a `Stateless`.
+        example: The arrays of some inputs, by name.
+    """
+    batch = next((len(array) for array in map(np.asarray, example.values()) if array.ndim), 1)
+    states = [state for layer in all_layers(model) if isinstance(layer, Stateless) for state in layer.exchanged]
+    return {**{state.input: state.start(batch) for state in states}, **example}
+
+
 def _variables(model: Any) -> dict[_Place, Any]:
     """Returns the variables that the layers of a model hold, by their places."""
     found: dict[_Place, Any] = {}
@@ -167,6 +181,19 @@ def _variables(model: Any) -> dict[_Place, Any]:
 def _at(model: Any, places: Sequence[_Place]) -> list[Any]:
     known = _variables(model)
     return [known[place] for place in places]
+
+
+def _recurrent_batch(model: Any) -> int | None:
+    """Returns the batch that a recurrent layer with a state of its own fixes; None without one."""
+    recurrent = (layer for layer in all_layers(model) if getattr(layer, "stateful", False))
+    states = (state for layer in recurrent for _, state in leaves(getattr(layer, "states", None) or []))
+    return next((int(state.shape[0]) for state in states if isinstance(state, keras.Variable)), None)
+
+
+def _with_batch(spec: Any, batch: int | None) -> Any:
+    """Returns an input with a batch in place of a free one, which Keras refuses beside states of a fixed batch."""
+    is_free = batch is not None and len(spec.shape) > 0 and spec.shape[0] is None
+    return keras.KerasTensor((batch, *spec.shape[1:]), spec.dtype) if is_free else spec
 
 
 def _assigned_places(model: Any, arguments: Any, specs: Sequence[Any]) -> list[_Place]:

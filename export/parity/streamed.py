@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.artifacts.state import State
+from keras_pe.export.comparison.name_matching import cast_to_runtime_floats
 from keras_pe.export.comparison.references.reference import Reference
-from keras_pe.export.comparison.run_cases import Run, compare_case
+from keras_pe.export.comparison.run_cases import Run, compare_case, computes_in_float32
 from keras_pe.export.comparison.streams import Stream, first_states
 from keras_pe.export.comparison.tolerance import Law
 from keras_pe.export.errors import RuntimeFailedError
@@ -40,7 +42,7 @@ def with_streams(
     calls = _Calls(runner, run)
     is_sound = result.passed
     recorded = _recorded_states(result, reference) if streams else ()
-    for stream in streams:
+    for stream in map(partial(_in_precision_of, runner), streams):
         given = stream.expectation.case.inputs
         own = _other_values(recorded, reference.states, given)
         before, kept = calls.made, calls.last_states(reference.states, given)
@@ -59,6 +61,14 @@ def with_streams(
     return result
 
 
+def _in_precision_of(runner: Runner, stream: Stream) -> Stream:
+    """Returns a stream with the answers of the float32 rebuild only for a runtime that computes in float32."""
+    expectation = stream.expectation
+    if expectation.in_float32 is None or computes_in_float32(runner):
+        return stream
+    return replace(stream, expectation=replace(expectation, in_float32=None))
+
+
 class _Calls:
     """Makes calls of a runtime, and remembers their inputs and the last outputs.
 
@@ -72,7 +82,7 @@ class _Calls:
         self._last: Arrays = next((each for each in reversed(run.answers) if each), {})
 
     def __call__(self, inputs: Mapping[str, Array]) -> Arrays:
-        self._last = self._runner.run(inputs)
+        self._last = self._runner.run(cast_to_runtime_floats(self._runner, inputs, None))
         self.made = (*self.made, inputs)
         return self._last
 

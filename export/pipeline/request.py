@@ -17,6 +17,7 @@ from keras_pe.export.model.signature.fixed_sizes import FixedSize, FixedSizes, O
 from keras_pe.export.model.signature.model_signature import find_signature, model_signature
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import checked_sizes
+from keras_pe.export.results import Array
 from keras_pe.protocols import Model
 
 
@@ -107,7 +108,7 @@ class Request:
             return replace(self, model=model, may_fix=may_fix)
         fixed = None
         try:
-            outer, given = border.traced_around(model, self.input_signature)
+            outer, given = border.traced_around(model, self.input_signature, examples=self._examples())
         except Exception as error:  # a layer may raise any error if a size is unknown
             fixed = _fixed_around(border, model, self.sizes, first_line(error)) if may_fix else None
             if fixed is None:
@@ -116,8 +117,16 @@ class Request:
         record, lost = border_to_json(border, outer, given)
         signature = own_signature(outer)
         found = replace(self, model=outer, input_signature=signature, border=None, state=None)
+        if border.state is not None and self.inputs is not None:
+            from keras_pe.export.model.stateless import with_first_states  # imports Keras
+
+            found = replace(found, inputs=[with_first_states(outer, each) for each in self._examples()])
         found = replace(found, fixed=fixed, may_fix=may_fix and signature is None)
         return replace(found, border_record=record, border_notes=tuple(lost))
+
+    def _examples(self) -> list[Mapping[str, Array]]:
+        """Returns the examples of the inputs."""
+        return [] if self.inputs is None else [case.inputs for case in read_cases(self.inputs)]
 
     def load_model_file(self) -> Any:
         """Returns the model, loaded if the caller passed a path.

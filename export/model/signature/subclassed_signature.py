@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_pe.export.model.signature.declared_inputs import required_arguments
 from keras_pe.export.model.signature.fixed_sizes import FixedSize, Origin, fixed_between
-from keras_pe.export.model.watch.keras_internals import built_shapes
+from keras_pe.export.model.watch.keras_internals import all_layers, built_shapes
 from keras_pe.export.model.watch.known_values import is_integer
 from keras_pe.export.model.watch.nested_arguments import FlatModel, leaves, map_leaves, with_leaves
 from keras_pe.export.model.watch.symbolic_trace import layers_reached
@@ -52,6 +52,8 @@ def recorded_signatures(
         _free,
         lambda each: (None, *each.shape[1:]),
     ]
+    if any(getattr(layer, "stateful", False) for layer in all_layers(model)):  # its states fix the batch, no length
+        candidates.append(lambda each: (each.shape[0], *_free(each)[1:]))
     if all(None not in each.shape for each in met):
         candidates.append(lambda each: each.shape)
     tried: list[list[Any]] = []

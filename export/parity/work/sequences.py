@@ -33,7 +33,7 @@ class SequenceCalls:
     lengths: SizeRange | None
 
     @classmethod
-    def of_model(cls, reference: Reference) -> "SequenceCalls | None":
+    def find_calls(cls, reference: Reference) -> "SequenceCalls | None":
         """Returns the calls for a model; None if it has no state, or no input but states."""
         carried = {each.input for each in reference.states}
         inputs = tuple(spec for spec in reference.inputs if spec.name not in carried)
@@ -61,7 +61,7 @@ class SequenceCalls:
                 last = {output: found[output] for output in with_rows}
             else:
                 given = {**inputs, **first_states(self.states, inputs)}
-                found = run_in_chunks(lambda part: run(self._of_call(part)), given, sizes, self.axes, carried)
+                found = run_in_chunks(lambda part: run(self._drop_steps_axis(part)), given, sizes, self.axes, carried)
                 last = {output: found[output][:, -1] for output in with_rows}
             return {**{name: found[name] for name in found if name not in carried.values()}, **last}
 
@@ -69,9 +69,9 @@ class SequenceCalls:
 
     def first_call(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Returns the inputs of the first call for rows: the whole sequence, or its first step."""
-        return {**self._of_call(inputs), **first_states(self.states, inputs)}
+        return {**self._drop_steps_axis(inputs), **first_states(self.states, inputs)}
 
-    def _of_call(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def _drop_steps_axis(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Returns inputs without the axis of steps, if each call takes one step."""
         steps = self.axes if self.lengths is None else {}
         return {name: array[:, 0] if name in steps else array for name, array in inputs.items()}

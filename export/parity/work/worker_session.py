@@ -62,7 +62,7 @@ class Session:
                 stack.callback(target.worker.close)
             with contextlib.nullcontext() if is_here or not job.one_thread else _on_one_thread():
                 self.reference = stack.enter_context(_open_reference(job))
-            self.calls = SequenceCalls.of_model(self.reference)
+            self.calls = SequenceCalls.find_calls(self.reference)
             for target in self.targets.values():
                 target.calls = self.calls
             # The caller compares one batch while the reference computes the next. A model of this process must run in

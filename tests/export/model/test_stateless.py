@@ -244,3 +244,28 @@ def test_random_numbers_stay_refused_and_the_refusal_of_state_names_the_argument
     model = chain(Counting(name="counter"), Noisy(name="noisy"))
     with pytest.raises(ExportError, match="'noisy' draws random numbers"):
         export_onnx(model, tmp_path / "m.onnx", state="arguments")
+
+
+class Subclassed(keras.Model):
+    """A recurrent model that does not declare its inputs."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.memory = layers.GRU(3, name="memory", **STATEFUL)
+
+    def call(self, x: Any) -> Any:
+        return self.memory(x)
+
+
+@pytest.mark.slow
+def test_a_subclassed_model_with_a_state_needs_an_example_or_a_signature_of_any_batch(tmp_path: Path) -> None:
+    example = np.zeros((1, 5, 4), "float32")
+    ways: list[dict[str, Any]] = [{"inputs": {"x": example}}]
+    ways += [{"input_signature": [keras.InputSpec(shape=(size, None, 4), dtype="float32")]} for size in (1, None)]
+    for number, way in enumerate(ways):
+        model = Subclassed(name="model")
+        model(example)
+        with pytest.raises(ValueError, match="`input_signature` must be given"):
+            export_onnx(model, tmp_path / "none.onnx", state="arguments")
+        artifact = export_onnx(model, tmp_path / f"{number}.onnx", state="arguments", **way)
+        assert [each.shape for each in artifact.inputs] == [("batch", "length", 4), ("batch", 3)]
