@@ -112,12 +112,20 @@ def exporter(shared: bool) -> dict[str, Any]:
     }
 
 
+def quantize(shared: bool) -> dict[str, Any]:
+    """Returns the figures of quantized files."""
+    if find_spec("sklearn") is None:
+        return {"beside": {"left out": ["Quantized files: scikit-learn was not installed where this was measured."]}}
+    return {"beside": {"models": run_module("benchmarks.quantization", threads=1)}}
+
+
 PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "accuracy": accuracy,
     **{runtime.removeprefix("in_"): partial(speed, runtime, backend) for runtime, backend in RUNTIMES.items()},
     "rotary": rotary,
     "costs": costs,
     "exporter": exporter,
+    "quantize": quantize,
 }
 
 

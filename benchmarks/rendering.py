@@ -9,7 +9,7 @@ from benchmarks.measuring import ROOT, quotient
 from benchmarks.results import load
 
 Values = dict[str, list[float]]
-PARTS = ("accuracy", "onnxruntime", "tensorflow", "jax", "torch", "rotary", "costs", "exporter")
+PARTS = ("accuracy", "onnxruntime", "tensorflow", "jax", "torch", "rotary", "costs", "exporter", "quantize")
 MARKED = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 BASE = "tensor2tensor"
 CONTESTANTS = ("keras-hub", "keras_pe", "keras_pe, max_length", "one composition", "ready rows")
@@ -265,6 +265,27 @@ def _all_cases(values: Values) -> str:
     )
 
 
+def quantized_models(values: Values, beside: dict[str, Any]) -> str:
+    """Returns a line for each file of each model."""
+    header = ("model", "file", "bytes", "time", "rows changed", "bound", "error", "layers in float", "goal reached")
+    lines = [
+        (
+            model,
+            row["file"],
+            _bytes(row["bytes"]),
+            _two_decimals(row["time"]),
+            f"{row['changed']:,} of {row['rows']:,}" if row["decides"] else "-",
+            f"{row['bound']:.2%}" if row["decides"] and row["bound"] is not None else "-",
+            _error(row["error"]),
+            "-" if row["layers in float"] is None else str(row["layers in float"]),
+            "yes" if row["passed"] else "no",
+        )
+        for model, rows in beside.get("quantize", {}).get("models", {}).items()
+        for row in rows
+    ]
+    return _table(header, lines) if lines else "Quantized files were not measured yet."
+
+
 def identify(values: Values, beside: dict[str, Any]) -> str:
     """How long `identify` takes."""
     shapes = [name.removeprefix("identify/") for name in values if name.startswith("identify/")]
@@ -286,8 +307,9 @@ def machine(values: Values, beside: dict[str, Any]) -> str:
 BLOCKS: dict[str, Callable[[Values, dict[str, Any]], str]] = {
     "comparison": comparison,
     "exported_models": exported_models,
+    "quantized_models": quantized_models,
 }
-PAGES = ("README.md", "docs/operator-measurements.md")  # the pages with markers
+PAGES = ("README.md", "docs/operator-measurements.md", "docs/how-to/quantized.md")  # the pages with markers
 
 
 def _by_shape(values: Values, mode: str, threads: str, scenario: str) -> str:

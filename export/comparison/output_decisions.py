@@ -114,6 +114,27 @@ class Decision:
         gap: Array = ordered[..., count - self.k] - ordered[..., count - self.k - 1]
         return gap
 
+    def margin_losses(self, expected: Array, actual: Array) -> Array:
+        """Returns the lost share of the margin of each decision, `(rows, decisions)`. The decision changes above 1.
+
+        Several largest values have no single margin: the share is at least what the error can take.
+        """
+        margins = self.margins(expected)
+        wide = actual.astype(np.float64)
+        if self.kind == "threshold":
+            sides = np.where(self.decide(expected), 1.0, -1.0)
+            after = sides * (wide.reshape(margins.shape) - self.threshold)
+        elif self.kind == "argmax":
+            flat = wide.reshape(*margins.shape, actual.shape[-1])
+            first = self.decide(expected)[..., np.newaxis]
+            own = np.take_along_axis(flat, first, axis=-1)[..., 0]
+            np.put_along_axis(flat, first, -np.inf, axis=-1)
+            after = own - last_axis_max(flat)
+        else:
+            after = margins - self.errors(np.abs(wide - expected))
+        lost: Array = margins - after
+        return np.divide(lost, margins, out=np.where(lost > 0, 1.0, 0.0), where=margins > 0)
+
     def errors(self, difference: Array) -> Array:
         """Returns how much of a margin the difference `|actual - expected|` can take, `(rows, decisions)`.
 

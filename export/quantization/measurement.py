@@ -20,6 +20,8 @@ from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays
 
+_NEAR = 0.125
+
 
 @dataclass
 class _Sums:
@@ -57,10 +59,20 @@ class _Strain:
 
     rows: int = 0
     total: float = 0.0
+    changed: int = 0
+    near: int = 0
 
-    def add(self, shares: Array) -> None:
+    def add(self, shares: Array, losses: Array) -> None:
+        """Adds the error and the loss of margin of some rows, as shares of the margin."""
         self.rows += len(shares)
         self.total += float(np.square(np.minimum(shares, 1.0)).sum())
+        self.changed += int((losses >= 1).sum())
+        self.near += int((losses >= _NEAR).sum())
+
+    @property
+    def predicted(self) -> float:
+        """The rate of changed rows. About one of eight rows that lose an eighth of their margin loses all of it."""
+        return max(self.changed, _NEAR * self.near) / self.rows if self.rows else 0.0
 
     @property
     def root(self) -> float:
@@ -128,7 +140,9 @@ class FileMeasurer:
                 self._add(expected, answer.outputs, sums, strains)
         relative = float("inf") if failure else max((each.relative for each in sums.values()), default=float("inf"))
         strain = 1.0 if failure else max((each.root for each in strains.values()), default=0.0)
-        return Measured(Score(statistics.rows, statistics.failed, relative, strain, failure=failure), statistics)
+        predicted = max((each.predicted for each in strains.values()), default=0.0)
+        found = Score(statistics.rows, statistics.failed, relative, strain, predicted, failure=failure)
+        return Measured(found, statistics)
 
     def _answer(self, batch: Batch) -> Answer:
         every = slice(0, len(batch.rows))
@@ -148,7 +162,8 @@ class FileMeasurer:
                 margins = rule.decision.margins(one)
                 errors = rule.decision.errors(np.abs(one.astype(np.float64) - other))
                 shares = np.divide(errors, margins, out=np.ones_like(margins), where=margins > 0)
-                strains.setdefault(name, _Strain()).add(np.where(errors > 0, shares, 0.0).max(axis=1))
+                shares = np.where(errors > 0, shares, 0.0).max(axis=1)
+                strains.setdefault(name, _Strain()).add(shares, rule.decision.margin_losses(one, other).max(axis=1))
 
 
 def _by_decision(rule: OutputRule) -> OutputRule:

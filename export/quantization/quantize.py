@@ -33,7 +33,7 @@ from keras_pe.export.quantization.plan import plan_path
 from keras_pe.export.quantization.quantization_report import QuantizationReport
 from keras_pe.export.quantization.quantizers import QUANTIZERS
 from keras_pe.export.quantization.results import Goal, Kind, Trial
-from keras_pe.export.quantization.search import MOST_TRIALS, Search, most_changed, rank
+from keras_pe.export.quantization.search import MOST_TRIALS, Search, rank
 from keras_pe.export.quantization.workbench import Workbench, check_rows, opened_workbench
 from keras_pe.export.results import Allowance
 from keras_pe.protocols import Model
@@ -242,8 +242,7 @@ def _search(goal: Goal, bench: Workbench, trials: int, tell: Tell) -> tuple[Sear
         tell(len(search.trials), trials, f"trying {len(floats)} of {len(order)} layers in float")
         return bench.trial(floats)
 
-    most = most_changed(goal, bench.rows.held_out.rows) if goal.kind == "decisions" else 0
-    search = Search(order, goal, bench.float_bytes, trials, most / bench.rows.held_out.rows, write, bench.prove)
+    search = Search(order, goal, bench.float_bytes, trials, bench.rows.held_out.rows, write, bench.prove)
     return search, search.run()
 
 

@@ -40,6 +40,7 @@ class Score:
         error: The root mean square of the differences as a share of the output's standard deviation; the worst output.
         strain: The root mean square over rows of the error as a share of a decision's margin, at most 1 for each row. 0
             if no output decides.
+        predicted: The rate of changed rows that the loss of margin predicts, also if no row of a small sample changes.
         bound: The rate of changed rows that the true rate is below, with the confidence; None for calibration rows.
         confidence: The confidence of `bound`. It grows with each file that was tried on the held-out rows.
         failure: The error of the runtime; empty if it answered.
@@ -49,6 +50,7 @@ class Score:
     changed: int
     error: float
     strain: float
+    predicted: float = 0.0
     bound: float | None = None
     confidence: float | None = None
     failure: str = ""
@@ -75,14 +77,15 @@ class Trial:
 
 @dataclass(frozen=True)
 class LayerEffect:
-    """The effect of the quantization of one layer, with all other layers in float.
+    """The effect of the quantization of one layer, alone and together with all others.
 
     Attributes:
         layer: The names that lead to the layer, joined by "/".
         operators: How often the layer has each operator that the quantizer takes.
         saved: The share of its bytes that the float file loses; negative if it grows.
-        effect: The strain of the decisions, or the relative error of the outputs if none decides.
-        share: The share of the squared effects of all layers.
+        effect: The strain of the decisions with all other layers in float, or the relative error if no output decides.
+        joint: The share of the squared effect of all layers together that goes with this layer to float; at least 0.
+        share: The layer's share of the error: of the squared effects alone and of the joint shares.
         in_float: Whether the written file leaves the layer in float.
     """
 
@@ -90,6 +93,7 @@ class LayerEffect:
     operators: Mapping[str, int]
     saved: float
     effect: float
+    joint: float = 0.0
     share: float = 0.0
     in_float: bool = False
 

@@ -34,8 +34,10 @@ def least_rows(share: float) -> int:
 
 def rank(effects: Sequence[LayerEffect]) -> tuple[LayerEffect, ...]:
     """Returns the layers in the order in which they return to float: the largest squared effect per byte first."""
-    total = sum(each.effect**2 for each in effects) or 1.0
-    shared = [replace(each, share=each.effect**2 / total) for each in effects]
+    alone = sum(each.effect**2 for each in effects) or 1.0
+    # A tensor between layers is rounded for each of them: alone, each has its effect, and together none loses it.
+    raw = [each.effect**2 / alone + each.joint for each in effects]
+    shared = [replace(each, share=part / (sum(raw) or 1.0)) for each, part in zip(effects, raw, strict=True)]
     return tuple(
         sorted(shared, key=lambda each: (each.share < _NEGLIGIBLE, -each.share / max(each.saved, _LEAST_SAVED)))
     )
@@ -71,6 +73,12 @@ def most_changed(goal: Goal, rows: int) -> int:
     return low
 
 
+def promising_rate(goal: Goal, rows: int) -> float:
+    """Returns the rate of changed rows at which four of five samples of held-out rows prove the goal."""
+    most = most_changed(goal, rows)
+    return upper_bound(most, rows, 0.2) if most >= 0 else -1.0
+
+
 def is_promising(goal: Goal, trial: Trial, float_bytes: int, rate: float) -> bool:
     """Whether a file reaches the goal as far as the calibration rows show.
 
@@ -78,11 +86,11 @@ def is_promising(goal: Goal, trial: Trial, float_bytes: int, rate: float) -> boo
         goal: The goal.
         trial: The trial with its score on the calibration rows.
         float_bytes: The size of the float file.
-        rate: The share of changed rows that the held-out rows may show.
+        rate: The largest promising rate of changed rows.
     """
     score = trial.calibration
     reaches = {
-        "decisions": score.changed <= rate * score.rows,
+        "decisions": score.predicted <= rate,
         "error": score.error <= goal.value,
         "size": trial.nbytes <= goal.value * float_bytes,
     }
@@ -103,7 +111,7 @@ class Search:
         goal: Goal,
         float_bytes: int,
         budget: int,
-        rate: float,
+        rows: int,
         write: Callable[[Floats], Trial],
         prove: Callable[[Trial], Score],
     ) -> None:
@@ -114,11 +122,12 @@ class Search:
             goal: The goal.
             float_bytes: The size of the float file.
             budget: The most trials.
-            rate: The share of changed rows that the held-out rows may show.
+            rows: The number of held-out rows.
             write: Writes the file with some layers in float, and measures it on the calibration rows.
             prove: Measures the file of a trial on the held-out rows.
         """
-        self.order, self._goal, self._float_bytes, self._budget, self._rate = order, goal, float_bytes, budget, rate
+        self.order, self._goal, self._float_bytes, self._budget, self._rows = order, goal, float_bytes, budget, rows
+        self._rate = promising_rate(goal, rows) if goal.kind == "decisions" else 0.0
         self._write, self._prove = write, prove
         self._trials: dict[Floats, Trial] = {}
         self._looks = 0
@@ -140,8 +149,14 @@ class Search:
             if proven.holds:
                 return proven
             middle = (length + 1 + len(self.order)) // 2
-            candidate = self._try(self._prefix(middle)) if length < middle < len(self.order) else None
+            has_next = length < middle < len(self.order) and self._is_provable()
+            candidate = self._try(self._prefix(middle)) if has_next else None
         return self._nearest()
+
+    def _is_provable(self) -> bool:
+        """Whether the held-out rows can prove one more file, which needs a bound with a higher confidence."""
+        least = upper_bound(0, self._rows, 1 - risk(self._looks + 1))
+        return self._goal.kind != "decisions" or least <= 1 - self._goal.value
 
     def _try(self, floats: Floats) -> Trial | None:
         """Returns the trial of some layers in float; None if the budget is spent."""
@@ -203,10 +218,10 @@ class Search:
         """Returns the trial that comes nearest to the goal, with its score on the held-out rows."""
 
         def distance(trial: Trial) -> tuple[float, ...]:
-            score = trial.held_out or trial.calibration
+            score = trial.calibration
             if self._goal.kind == "size":
                 return (trial.nbytes,)
-            figures = (score.changed / max(score.rows, 1), score.error)
+            figures = (score.predicted, score.error)
             return (*(figures if self._goal.kind == "decisions" else figures[::-1]), trial.nbytes)
 
         return self._confirm(min(self._trials.values(), key=distance))

@@ -97,18 +97,26 @@ class Workbench:
         return target
 
     def effects(self, tell: Tell) -> list[LayerEffect]:
-        """Returns the effect of each layer, quantized with all others in float; without layers that do not change."""
-        before = self.measurer.measure(self.source, self.rows.calibration, _RANKING_ROWS).score
+        """Returns the effect of each layer, alone and with all others quantized; without layers that do not change."""
+        before = self._score(self.source)
+        together = self._effect(self._score(self.write([]))) ** 2 or 1.0
         found = []
         for number, layer in enumerate(self.layers):
             tell(number, len(self.layers), f"quantizing {layer.path} alone")
             path = self.write([each.path for each in self.layers if each is not layer])
-            score = self.measurer.measure(path, self.rows.calibration, _RANKING_ROWS).score
+            score = self._score(path)
             if (score.error, score.strain) != (before.error, before.strain):
                 saved = 1 - path.stat().st_size / self.float_bytes
-                effect = score.strain if self.measurer.decides else min(score.error, 1e30)
-                found.append(LayerEffect(layer.path, layer.operators, saved, effect))
+                joint = 1 - self._effect(self._score(self.write([layer.path]))) ** 2 / together
+                effect = self._effect(score)
+                found.append(LayerEffect(layer.path, layer.operators, saved, effect, max(joint, 0.0)))
         return found
+
+    def _score(self, path: Path) -> Score:
+        return self.measurer.measure(path, self.rows.calibration, _RANKING_ROWS).score
+
+    def _effect(self, score: Score) -> float:
+        return score.strain if self.measurer.decides else min(score.error, 1e30)
 
     def trial(self, floats: tuple[str, ...]) -> Trial:
         """Returns the trial of a file with some layers in float, on the calibration rows."""

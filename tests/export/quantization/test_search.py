@@ -22,14 +22,13 @@ def search(harm: Mapping[str, float], goal: Goal, budget: int = 15, sizes: Mappi
 
     def score(floats: tuple[str, ...]) -> Score:
         changed = sum(effect for name, effect in harm.items() if name not in floats)
-        return Score(ROWS, int(changed), changed / ROWS, 0.0)
+        return Score(ROWS, int(changed), changed / ROWS, 0.0, predicted=changed / ROWS)
 
     def write(floats: tuple[str, ...]) -> Trial:
         lost = sum(saved[name] for name in harm if name not in floats)
         return Trial(floats, round(FLOAT_BYTES * (1 - lost)), score(floats))
 
-    rate = most_changed(goal, ROWS) / ROWS if goal.kind == "decisions" else 0.0
-    return Search(order, goal, FLOAT_BYTES, budget, rate, write, lambda trial: score(trial.layers_in_float))
+    return Search(order, goal, FLOAT_BYTES, budget, ROWS, write, lambda trial: score(trial.layers_in_float))
 
 
 HARM = {f"layer_{number}": 0.0 for number in range(30)} | {"layer_7": 50.0, "layer_21": 30.0}
@@ -84,7 +83,7 @@ def test_a_candidate_that_the_held_out_rows_refute_is_followed_by_a_safer_one() 
     def prove(trial: Trial) -> Score:
         return Score(ROWS, 0, 0.0, 0.0) if len(trial.layers_in_float) >= 10 else unseen
 
-    found = Search(order, goal, 10_000, 15, 0.0005, write, prove)
+    found = Search(order, goal, 10_000, 15, ROWS, write, prove)
     best = found.run()
     assert best.holds
     assert len(best.layers_in_float) >= 10

@@ -1,0 +1,192 @@
+"""Measures quantized files of small trained models beside their float32 file: bytes, time, and changed decisions.
+
+    python -m benchmarks.quantization [--model NAME]
+
+prints the figures of one model, or of all, as JSON. scikit-learn has the digits. The texts are the docstrings of
+installed packages.
+"""
+
+import argparse
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_pe import SinusoidalPositionEncoding
+from keras_pe.demo.forecaster import build_forecaster, train
+from keras_pe.demo.series import load_months, make_windows
+
+Array = npt.NDArray[Any]
+Sample = tuple[keras.Model, Mapping[str, Array]]
+
+# The quantizers as they are, each in one file, and the search for the layers to leave in float.
+CONTESTANTS: Mapping[str, Mapping[str, Any]] = {
+    "dynamic int8": {"method": "dynamic", "trials": 1},
+    "static int8": {"method": "static", "trials": 1},
+    "static int8, our plan": {"method": "static"},
+    "4-bit weights": {"method": "int4-weights", "trials": 1},
+    "4-bit weights, our plan": {"method": "int4-weights"},
+}
+_COPIES, _NOISE = 4, 0.05  # of each digit
+_LENGTH, _WORDS = 24, 2000
+_PACKAGES = ("keras", "numpy", "onnx")
+
+
+def forecaster() -> Sample:
+    """Returns the model of the demonstration, which forecasts carbon dioxide."""
+    _, values = load_months()
+    windows = make_windows(values)
+    model = build_forecaster()
+    train(model, windows, lambda done, total, loss: None)
+    return model, {"changes": windows.changes}
+
+
+def text_classifier() -> Sample:
+    """Returns a Transformer that finds the package of a sentence from a docstring."""
+    texts, labels = _sentences()
+    vectorize = keras.layers.TextVectorization(_WORDS, output_sequence_length=_LENGTH)
+    vectorize.adapt(texts)
+    words = np.array(vectorize(texts)).astype("int32")
+    inputs = keras.Input((_LENGTH,), dtype="int32", name="words")
+    x = SinusoidalPositionEncoding(name="positions")(keras.layers.Embedding(_WORDS, 64, name="embedding")(inputs))
+    for block in range(2):
+        x = keras.layers.LayerNormalization(name=f"norm_{block}a")(
+            x + keras.layers.MultiHeadAttention(4, 16, name=f"attention_{block}")(x, x)
+        )
+        hidden = keras.layers.Dense(128, activation="gelu", name=f"widen_{block}")(x)
+        x = keras.layers.LayerNormalization(name=f"norm_{block}b")(
+            x + keras.layers.Dense(64, name=f"narrow_{block}")(hidden)
+        )
+    x = keras.layers.GlobalAveragePooling1D(name="mean")(x)
+    model = keras.Model(inputs, keras.layers.Dense(len(_PACKAGES), activation="softmax", name="package")(x))
+    _fit(model, words, labels, epochs=4)
+    return model, {"words": words}
+
+
+def mobile_net() -> Sample:
+    """Returns MobileNetV3 for digits of 32 x 32 pixels."""
+    images, digits = _digits()
+    images = images.repeat(4, axis=1).repeat(4, axis=2)
+    model = keras.applications.MobileNetV3Small(
+        (32, 32, 1), 0.5, weights=None, classes=10, include_preprocessing=False, dropout_rate=0.0
+    )
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.momentum = 0.9  # the default needs thousands of batches
+    _fit(model, images, digits, epochs=6)
+    return model, {model.inputs[0].name: images}
+
+
+def gru() -> Sample:
+    """Returns two GRU layers that read a digit row by row."""
+    images, digits = _digits()
+    inputs = keras.Input((8, 8), name="rows")
+    x = keras.layers.GRU(48, return_sequences=True, name="first")(inputs)
+    x = keras.layers.Dense(64, activation="relu", name="hidden")(keras.layers.GRU(48, name="second")(x))
+    model = keras.Model(inputs, keras.layers.Dense(10, activation="softmax", name="digit")(x))
+    _fit(model, images[..., 0], digits, epochs=6)
+    return model, {"rows": images[..., 0]}
+
+
+MODELS: Mapping[str, tuple[Callable[[], Sample], Mapping[str, float]]] = {
+    "forecaster": (forecaster, {"error": 0.02}),
+    "text classifier": (text_classifier, {"decisions": 0.999}),
+    "MobileNetV3": (mobile_net, {"decisions": 0.999}),
+    "GRU": (gru, {"decisions": 0.999}),
+}
+
+
+def _fit(model: keras.Model, inputs: Array, labels: Array, epochs: int) -> None:
+    model.compile(keras.optimizers.Adam(2e-3), "sparse_categorical_crossentropy")
+    model.fit(inputs, labels, 64, epochs, verbose=0)
+
+
+def _digits() -> tuple[Array, Array]:
+    """Returns noisy copies of scikit-learn's digits, `(rows, 8, 8, 1)`, in a drawn order, and their classes."""
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    draw = np.random.default_rng(0)
+    images = np.tile(found.images[..., np.newaxis] / 16, (_COPIES, 1, 1, 1))
+    order = draw.permutation(len(images))
+    noisy = images + draw.normal(0, _NOISE, images.shape)
+    return noisy[order].astype("float32"), np.tile(found.target, _COPIES)[order]
+
+
+def _sentences() -> tuple[list[str], Array]:
+    """Returns sentences of the docstrings of some packages in a drawn order, and the number of each package."""
+    found: dict[str, int] = {}
+    for number, name in enumerate(_PACKAGES):
+        package = importlib.import_module(name)
+        names = [name, *(each.name for each in pkgutil.iter_modules(package.__path__, f"{name}."))]
+        for module in (importlib.import_module(each) for each in names if _is_public(each)):
+            for member in vars(module).values():
+                text = inspect.getdoc(member) or "" if callable(member) else ""
+                found |= dict.fromkeys(re.findall(r"[A-Z][^.\n]{30,150}(?=\.)", text), number)
+    order = np.random.default_rng(0).permutation(len(found))
+    texts = list(found)
+    return [texts[place] for place in order], np.array(list(found.values()))[order]
+
+
+def _is_public(name: str) -> bool:
+    return not any(part.startswith("_") or part in ("conftest", "f2py", "distutils") for part in name.split("."))
+
+
+def measure(name: str) -> list[dict[str, Any]]:
+    """Returns the figures of a model: one row for the float32 file, and one for each contestant."""
+    from keras_pe.export import export_onnx, quantize
+
+    keras.utils.set_random_seed(0)
+    build, goal = MODELS[name]
+    model, rows = build()
+    found: list[dict[str, Any]] = []
+    decides = "decisions" in goal
+    with tempfile.TemporaryDirectory() as folder:
+        artifact = export_onnx(model, Path(folder) / "float.onnx")
+        for contestant, options in CONTESTANTS.items():
+            try:
+                report = quantize(model, artifact, Path(folder) / "small.onnx", rows, **goal, **options)
+            except ValueError:  # the quantizer takes no layer of this model
+                continue
+            score = report.chosen.held_out
+            assert score is not None
+            if not found:
+                found.append(_row("float32", report.float_bytes, 1.0, report.float_score, None, True, decides))
+            ratio = report.quantized_seconds / report.float_seconds
+            found.append(_row(contestant, report.chosen.nbytes, ratio, score, report.chosen, report.passed, decides))
+    return found
+
+
+def _row(name: str, nbytes: int, ratio: float, score: Any, trial: Any, passed: bool, decides: bool) -> dict[str, Any]:
+    return {
+        "file": name,
+        "bytes": nbytes,
+        "time": round(ratio, 3),
+        "rows": score.rows,
+        "changed": score.changed,
+        "bound": score.bound,
+        "error": score.error,
+        "decides": decides,
+        "layers in float": len(trial.layers_in_float) if trial else None,
+        "passed": passed,
+    }
+
+
+def main() -> None:
+    """Prints the figures as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.quantization", description=__doc__)
+    parser.add_argument("--model", choices=MODELS, action="append", help="a model; all by default")
+    print(json.dumps({name: measure(name) for name in parser.parse_args().model or MODELS}))
+
+
+if __name__ == "__main__":
+    main()
