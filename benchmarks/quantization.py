@@ -36,7 +36,7 @@ CONTESTANTS: Mapping[str, Mapping[str, Any]] = {
     "4-bit weights": {"method": "int4-weights", "trials": 1},
     "4-bit weights, our plan": {"method": "int4-weights"},
 }
-_COPIES, _NOISE = 4, 0.05  # of each digit
+_COPIES, _NOISE = 4, 0.05  # copies of each digit, and their noise
 _LENGTH, _WORDS = 24, 2000
 _PACKAGES = ("keras", "numpy", "onnx")
 
