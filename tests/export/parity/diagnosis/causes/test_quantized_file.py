@@ -1,0 +1,81 @@
+"""Files of ONNX Runtime's quantizers: sound ones have no fault of calibration, and a range that ends early is named."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import layers as L  # noqa: N812
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+import keras_pe
+from keras_pe.export import Cause, check_parity, export_onnx
+from keras_pe.export.results import Array
+
+RNG = np.random.default_rng(0)
+
+
+class Rows(CalibrationDataReader):
+    def __init__(self, batches: list[Array]) -> None:
+        self._rest = iter([{"x": each} for each in batches])
+
+    def get_next(self) -> dict[str, Array] | None:
+        return next(self._rest, None)
+
+
+def dense(x: Any) -> Any:
+    return L.Dense(16, "gelu", name="b")(L.Dense(32, "relu", name="a")(x))
+
+
+def joined(x: Any) -> Any:
+    return L.Concatenate(name="join")([L.Dense(8, "relu", name="a")(x), L.Dense(8, "tanh", name="b")(x)])
+
+
+def image(x: Any) -> Any:
+    x = L.BatchNormalization(name="norm")(L.Conv2D(8, 3, padding="same", name="conv")(x))
+    return L.GlobalAveragePooling2D(name="mean")(L.ReLU(name="relu")(x))
+
+
+def attention(x: Any) -> Any:
+    x = keras_pe.SinusoidalPositionEncoding(name="positions")(x)
+    return L.LayerNormalization(name="norm")(x + L.MultiHeadAttention(2, 8, name="attention")(x, x))
+
+
+def quantized(layers: Any, shape: tuple[int | None, ...], path: Path, form: Any, dtype: Any, rows: list[Array]) -> Any:
+    keras.utils.set_random_seed(0)
+    x = keras.Input(shape, name="x")
+    model = keras.Model(x, L.Dense(4, "softmax", name="scores")(layers(x)))
+    source = export_onnx(model, path.with_name("float.onnx")).path
+    quantize_static(source, path, Rows(rows), quant_format=form, activation_type=dtype)
+    return model
+
+
+@pytest.mark.slow
+@pytest.mark.slow_rows(1)
+@pytest.mark.parametrize("dtype", [QuantType.QInt8, QuantType.QUInt8])
+@pytest.mark.parametrize("form", [QuantFormat.QDQ, QuantFormat.QOperator])
+@pytest.mark.parametrize(
+    ("layers", "shape"), [(dense, (16,)), (joined, (16,)), (image, (8, 8, 2)), (attention, (None, 16))]
+)
+def test_a_sound_file_is_quantized_and_nothing_else(
+    tmp_path: Path, layers: Any, shape: tuple[int | None, ...], form: Any, dtype: Any
+) -> None:
+    rows = RNG.normal(size=(64, *(size or 10 for size in shape))).astype(np.float32)
+    model = quantized(layers, shape, tmp_path / "int8.onnx", form, dtype, [rows])
+    report = check_parity(model, tmp_path / "int8.onnx", runtimes="onnxruntime[all]", inputs={"x": rows[:8]})
+    assert {each.cause for each in report.findings} == {Cause.QUANTIZED_INT8}, str(report)
+
+
+@pytest.mark.slow
+def test_a_length_that_calibration_has_not_seen_is_named_with_the_share_of_values_cut(tmp_path: Path) -> None:
+    def averaged(x: Any) -> Any:
+        return L.GlobalAveragePooling1D(name="mean")(attention(x))
+
+    rows = [3 * RNG.normal(size=(8, length, 16)).astype(np.float32) for length in (16, 24, 24)]
+    model = quantized(averaged, (None, 16), tmp_path / "int8.onnx", QuantFormat.QDQ, QuantType.QInt8, rows)
+    case = {"x": rows[0][:, :1]}
+    report = check_parity(model, tmp_path / "int8.onnx", runtimes="onnxruntime[all]", inputs=case)
+    cut = {each.layer: each.parameters[0].artifact for each in report.findings if each.cause is Cause.CLIPPED_RANGE}
+    assert cut
+    assert all(0 < share < 1 for share in cut.values())
