@@ -11,6 +11,7 @@ from keras_pe.export.formats.litert_editor import Editor
 from keras_pe.export.formats.litert_gathers import write_gather, write_gather_nd
 from keras_pe.export.formats.litert_lstm import write_lstm
 from keras_pe.export.formats.litert_numbers import limit_masks, narrow_indices
+from keras_pe.export.formats.litert_synonyms import SYNONYMS
 from keras_pe.export.formats.litert_targets import MOST_AXES
 
 _MASKS = ("beginMask", "endMask", "ellipsisMask", "newAxisMask", "shrinkAxisMask")
@@ -37,16 +38,33 @@ def rewritten(content: bytes, operators: Collection[str], paths: Mapping[str, st
         narrow_indices(editor, graph)
         for operator in graph.operators:
             kind = editor.kind(operator)
-            rule = _RULES.get(kind) or (None if kind in operators else _SYNONYMS.get(kind))
+            rule = _RULES.get(kind) or (None if kind in operators else SYNONYMS.get(kind))
             outputs = [int(number) for number in operator.outputs]
             if rule is None or not _is_sized(editor, operator) or not rule(editor, operator, *outputs[:1]):
                 editor.operators.append(operator)
+        _separate_outputs(model, editor, graph)
         graph.operators = editor.operators
         limit_masks(editor, graph)
         graph.operators = with_few_axes(Editor(model, graph), graph.operators)
     builder = flatbuffers.Builder(len(content))
     builder.Finish(model.Pack(builder), content[4:8])
     return bytes(builder.Output())
+
+
+def _separate_outputs(model: Any, editor: Editor, graph: Any) -> None:
+    """Gives each output of a signature a tensor of its own: `CompiledModel` returns zeros for one of two equal ones."""
+    for signature in model.signatureDefs or ():
+        if model.subgraphs[signature.subgraphIndex] is not graph:
+            continue
+        taken = {int(number) for number in graph.inputs}
+        for output in signature.outputs:
+            number, shape = int(output.tensorIndex), editor.shape(output.tensorIndex)
+            if number in taken and min(shape, default=1) > 0:
+                output.tensorIndex = editor.reshape(number, shape, editor.tensor(shape, number))
+                numbers = [int(each) for each in graph.outputs]
+                numbers[len(numbers) - 1 - numbers[::-1].index(number)] = output.tensorIndex
+                graph.outputs = numbers
+            taken.add(number)
 
 
 def _is_sized(editor: Editor, operator: Any) -> bool:
@@ -215,51 +233,6 @@ def _least_place(editor: Editor, operator: Any, output: int) -> bool:
     return True
 
 
-def _negative(editor: Editor, operator: Any, output: int) -> bool:
-    factor = editor.constant(np.array(-1, editor.dtype(output)), output)
-    editor.add("MUL", [int(operator.inputs[0]), factor], [output], "MulOptions")
-    return True
-
-
-def _square(editor: Editor, operator: Any, output: int) -> bool:
-    editor.add("MUL", [int(operator.inputs[0])] * 2, [output], "MulOptions")
-    return True
-
-
-def _pack(editor: Editor, operator: Any, output: int) -> bool:
-    shape = editor.shape(output)
-    axis = operator.builtinOptions.axis % len(shape)
-    rows = [editor.reshape(int(number), (*shape[:axis], 1, *shape[axis + 1 :])) for number in operator.inputs]
-    editor.add("CONCATENATION", rows, [output], "ConcatenationOptions", axis=axis)
-    return True
-
-
-def _unpack(editor: Editor, operator: Any, output: int) -> bool:
-    source, outputs = int(operator.inputs[0]), [int(number) for number in operator.outputs]
-    shape = editor.shape(source)
-    axis = operator.builtinOptions.axis % len(shape)
-    rows = [editor.tensor((*shape[:axis], 1, *shape[axis + 1 :]), number) for number in outputs]
-    axes = editor.constant(np.array(axis, np.int32), output)
-    editor.add("SPLIT", [axes, source], rows, "SplitOptions", numSplits=shape[axis])
-    for row, number in zip(rows, outputs, strict=True):
-        editor.reshape(row, editor.shape(number), number)
-    return True
-
-
-def _tile(editor: Editor, operator: Any, output: int) -> bool:
-    found, counts = int(operator.inputs[0]), editor.values(int(operator.inputs[1]))
-    if counts is None or counts.max() > _MOST_COPIES or counts.max() == 1:
-        return False
-    repeated = [axis for axis, count in enumerate(counts) if count > 1]
-    for axis in repeated:
-        shape = list(editor.shape(found))
-        shape[axis] *= int(counts[axis])
-        result = output if axis == repeated[-1] else editor.tensor(shape, output)
-        editor.add("CONCATENATION", [found] * int(counts[axis]), [result], "ConcatenationOptions", axis=axis)
-        found = result
-    return True
-
-
 def _add_all(editor: Editor, operator: Any, output: int) -> bool:
     first, *others = map(int, operator.inputs)
     for place, other in enumerate(others):
@@ -296,13 +269,3 @@ _RULES: dict[str, Callable[[Editor, Any, int], bool]] = {
     "STRIDED_SLICE": _slice,
 }
 """Functions that write an operator anew, and return False to leave the operator."""
-
-_MOST_COPIES = 16
-_SYNONYMS: dict[str, Callable[[Editor, Any, int], bool]] = {
-    "NEG": _negative,
-    "PACK": _pack,
-    "SQUARE": _square,
-    "TILE": _tile,
-    "UNPACK": _unpack,
-}
-"""Functions that write an operator that the device does not take."""

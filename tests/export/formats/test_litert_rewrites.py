@@ -1,12 +1,15 @@
 """Operators of a LiteRT file are rewritten with the same results."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
 
+from keras_pe.export import export_litert
 from keras_pe.export.artifacts.litert_operators import Operator, read_operators
 from keras_pe.export.formats.litert_rewrites import rewritten
 from keras_pe.export.formats.litert_targets import MOST_AXES, TARGETS
@@ -123,3 +126,19 @@ def stored_values(content: bytes) -> set[Any]:
     read = {int(number) for operator in model.subgraphs[0].operators for number in operator.inputs}
     values = [editor.values(number) for number in read]
     return {each.ravel()[0] for each in values if each is not None and each.size == 1}
+
+
+@pytest.mark.slow
+def test_equal_outputs_of_a_file_for_a_target_are_tensors_of_their_own(tmp_path: Path) -> None:
+    from ai_edge_litert.compiled_model import CompiledModel
+
+    x = keras.Input((3,), name="x")
+    y = keras.layers.Dense(2)(x)
+    artifact = export_litert(keras.Model(x, {"first": y, "again": y}), tmp_path / "model.tflite", target="gpu")
+    model = CompiledModel.from_file(str(artifact.path))
+    inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+    inputs[0].write(np.ones((1, 3), np.float32))
+    model.run_by_index(0, inputs, outputs)
+    first, again = (each.read(2, np.float32) for each in outputs)
+    assert first.any()
+    np.testing.assert_array_equal(first, again)

@@ -1,0 +1,113 @@
+"""Counts the models that `export_litert(target="gpu")` writes: keras.applications, and keras-hub's small backbones.
+
+    python -m benchmarks.devices [--seconds 360] [--name NAME]
+
+measures the rows that `results/devices.json` lacks, within the seconds, and writes the table of docs/how-to/litert.md.
+The exit code is 3 if rows are left. Remove the results of a row to measure it again.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+RESULTS, PAGE = ROOT / "benchmarks" / "results" / "devices.json", ROOT / "docs" / "how-to" / "litert.md"
+BEGIN, END = "<!-- models: written by python -m benchmarks.devices -->", "<!-- end of models -->"
+GROUPS = ("keras.applications", "keras-hub")
+_LENGTH = 16  # the least length of a text or a sound
+
+
+def rows() -> dict[str, Callable[[Path], Mapping[str, Any]]]:
+    """Returns a function for each model, which exports the model to a file and returns the result."""
+    from tests.export.hub.tasks import BACKBONES
+    from tests.export.zoo.applications import NAMES
+
+    found: dict[str, Callable[[Path], Mapping[str, Any]]] = {}
+    found |= {f"{GROUPS[0]} / {name}": partial(_application, name) for name in NAMES}
+    return found | {f"{GROUPS[1]} / {name}": partial(_backbone, recipe) for name, recipe in BACKBONES.items()}
+
+
+def _application(name: str, file: Path) -> Mapping[str, Any]:
+    from tests.export.zoo.applications import build
+
+    return _export(build(name, "fixed"), file, None, {})
+
+
+def _backbone(recipe: Any, file: Path) -> Mapping[str, Any]:
+    import keras
+
+    from keras_pe.export import model_signature
+    from keras_pe.export.model.sizes.dimensions import spread
+
+    keras.utils.set_random_seed(0)
+    model = recipe.make()
+    signature = model_signature(model, recipe.signature, sizes=recipe.sizes)
+    sizes = spread(signature.dimensions, 1, _LENGTH, 1)
+    return _export(model, file, recipe.signature, {name: (size,) for name, size in sizes.items()})
+
+
+def _export(model: Any, file: Path, signature: Any, sizes: Mapping[str, tuple[int, ...]]) -> Mapping[str, Any]:
+    """Exports a model. The export compares the file with Keras on LiteRT's CPU before it returns."""
+    from keras_pe.export import ExportError, export_litert
+    from keras_pe.export.artifacts.litert_operators import read_operators
+    from keras_pe.export.formats.litert_devices import has_unknown_sizes
+
+    try:
+        artifact = export_litert(model, file, input_signature=signature, sizes=sizes, target="gpu")
+    except (ExportError, ValueError) as error:
+        broken = {kind: why for layer in getattr(error, "layers", ()) for kind, why in layer.reasons.items()}
+        return {"verdict": "refused", "reasons": broken or {"": str(error)[:300]}}
+    operators = read_operators(artifact.path.read_bytes())
+    verdict = "unknown sizes" if has_unknown_sizes(operators) else "written"
+    return {"verdict": verdict, "operators": len(operators)}
+
+
+def render(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns the table of the page: the counts of each group, then a row for each model that is refused."""
+    lines = ["| models | tried | written, equal to Keras on LiteRT's CPU |", "| --- | --- | --- |"]
+    for group in GROUPS:
+        own = [each for name, each in results.items() if name.startswith(f"{group} / ")]
+        lines.append(f"| {group} | {len(own)} | {sum(each['verdict'] == 'written' for each in own)} |")
+    refused = {name: each for name, each in results.items() if each["verdict"] != "written"}
+    lines += ["", "| not written | reasons |", "| --- | --- |"] * bool(refused)
+    for name, each in refused.items():
+        reasons = "; ".join(each.get("reasons", {"": each["verdict"]}).values())
+        lines.append(f"| {name.partition(' / ')[2]} | {reasons.replace('|', '/')} |")
+    return "\n".join(lines)
+
+
+def page() -> str:
+    """Returns the page with the table of the stored results."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    return f"{before}{BEGIN}\n{render(json.loads(RESULTS.read_text()))}\n{END}{rest.partition(END)[2]}"
+
+
+def main() -> None:
+    """Measures rows until the seconds are over, and stores each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=360)
+    parser.add_argument("--name", default="", help="Measure the rows alone whose names contain it.")
+    arguments = parser.parse_args()
+    end = time.perf_counter() + arguments.seconds
+    known = rows()
+    stored: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    left = [name for name in known if name not in stored and arguments.name in name]
+    while left and time.perf_counter() < end:
+        name = left.pop(0)
+        with tempfile.TemporaryDirectory() as folder:
+            stored[name] = known[name](Path(folder) / "model.tflite")
+        print(name, stored[name], flush=True)
+        kept = {name: stored[name] for name in known if name in stored}
+        RESULTS.write_text("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in kept.items()) + "\n}\n")
+    PAGE.write_text(page())
+    sys.exit(3 if left else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Operators of a LiteRT file as other operators, for devices that lack the first."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.formats.litert_editor import Editor
+
+
+def _negative(editor: Editor, operator: Any, output: int) -> bool:
+    factor = editor.constant(np.array(-1, editor.dtype(output)), output)
+    editor.add("MUL", [int(operator.inputs[0]), factor], [output], "MulOptions")
+    return True
+
+
+def _square(editor: Editor, operator: Any, output: int) -> bool:
+    editor.add("MUL", [int(operator.inputs[0])] * 2, [output], "MulOptions")
+    return True
+
+
+def _pack(editor: Editor, operator: Any, output: int) -> bool:
+    shape = editor.shape(output)
+    axis = operator.builtinOptions.axis % len(shape)
+    rows = [editor.reshape(int(number), (*shape[:axis], 1, *shape[axis + 1 :])) for number in operator.inputs]
+    editor.add("CONCATENATION", rows, [output], "ConcatenationOptions", axis=axis)
+    return True
+
+
+def _unpack(editor: Editor, operator: Any, output: int) -> bool:
+    source, outputs = int(operator.inputs[0]), [int(number) for number in operator.outputs]
+    shape = editor.shape(source)
+    axis = operator.builtinOptions.axis % len(shape)
+    rows = [editor.tensor((*shape[:axis], 1, *shape[axis + 1 :]), number) for number in outputs]
+    axes = editor.constant(np.array(axis, np.int32), output)
+    editor.add("SPLIT", [axes, source], rows, "SplitOptions", numSplits=shape[axis])
+    for row, number in zip(rows, outputs, strict=True):
+        editor.reshape(row, editor.shape(number), number)
+    return True
+
+
+def _tile(editor: Editor, operator: Any, output: int) -> bool:
+    found, counts = int(operator.inputs[0]), editor.values(int(operator.inputs[1]))
+    if counts is None or counts.max() > _MOST_COPIES or counts.max() == 1:
+        return False
+    repeated = [axis for axis, count in enumerate(counts) if count > 1]
+    for axis in repeated:
+        shape = list(editor.shape(found))
+        shape[axis] *= int(counts[axis])
+        result = output if axis == repeated[-1] else editor.tensor(shape, output)
+        editor.add("CONCATENATION", [found] * int(counts[axis]), [result], "ConcatenationOptions", axis=axis)
+        found = result
+    return True
+
+
+_MOST_COPIES = 16
+SYNONYMS: dict[str, Callable[[Editor, Any, int], bool]] = {
+    "NEG": _negative,
+    "PACK": _pack,
+    "SQUARE": _square,
+    "TILE": _tile,
+    "UNPACK": _unpack,
+}
+"""Functions that write an operator that the device does not take."""
