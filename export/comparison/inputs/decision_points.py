@@ -10,20 +10,21 @@ import numpy as np
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.tolerance import EPSILON
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.decision_boundaries import Answer, Decisions
+from keras_pe.export.model.watch.decision_boundaries import KINDS, Answer, Decisions
 from keras_pe.export.model.watch.known_values import is_integer
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import as_dtype
 
-_MOST = {"direct": 256, "derived": 128, "stepped": 32}  # largest number of borders of each kind
+_MOST = {"direct": 256, "derived": 128, "stepped": 32, "weighted": 32}  # largest number of borders of each kind
 _FEWEST = 8
 _WORK = 2**22  # elements of an input for each halving of all steps
 _MOST_ELEMENTS = 2**20  # elements of an input in one call
 _LARGEST = 2.0**40
-_LARGEST_STEP = 2.0**12
+_LARGEST_OF = {"stepped": 2.0**12, "weighted": 2.0**6}  # largest value of the grid for some kinds of borders
 _WIDTHS = (7, 8, 15, 16, 24, 31, 32, 33, 40)  # bits at which types end, or float32 merges neighbors
 _SHORT = 16  # a border with at most this many significant bits is equal in float32 and float64
 _NEAR, _BESIDE = 2.0**-16, 2.0**-5
+_CLEAR = 2.0**-8  # distance beside a border after products with weights, whose rounding errors add up
 _TINY = 1e-6  # smaller borders count as 0: they prevent a division by 0, or the search has ended beside 0
 _ROUNDINGS = 64  # a value this many units from a border stays on its side, however the border is computed
 
@@ -96,11 +97,13 @@ def find_borders(name: str, decisions: Decisions, signature: Signature, *, is_sh
     line = _Line(spec, decisions, signature)
     found: dict[str, list[tuple[float, float]]] = {}
     for kind, most in _MOST.items():
-        grid = _grid(spec, _LARGEST_STEP if kind == "stepped" else _LARGEST)
-        found[kind] = _search(partial(line.decide, kind), grid, spec, min(most, line.affordable))
+        if kind != "weighted" or not (is_short or is_integer(spec.dtype)):
+            grid = _grid(spec, _LARGEST_OF.get(kind, _LARGEST))
+            found[kind] = _search(partial(line.decide, kind), grid, spec, min(most, line.affordable))
+    weighted = [low for low, _ in found.pop("weighted", ())]
     both = sorted({_border(pair) for pairs in found.values() for pair in pairs})
     step = max(EPSILON["float32"], *(EPSILON["bfloat16"] for _ in range(is_short)), EPSILON.get(spec.dtype, 0.0))
-    beside = _beside(both, step, spec)
+    beside = _beside(both, step, spec) + _clearly_beside(weighted, both)
     exact = dict.fromkeys(map(_border, found["direct"])) if not is_integer(spec.dtype) else ()
     low, high = _ends(line, spec)
     return Borders(line.fitting(beside), line.fitting(list(filter(_is_short, exact))), low, high)
@@ -120,13 +123,12 @@ class _Line:
     def __call__(self, values: Array) -> Answer:
         """Returns the decisions for each of some values."""
         parts = [self._ask(values[at : at + self._per_call]) for at in range(0, len(values), self._per_call)]
-        stacked = ([getattr(part, name) for part in parts] for name in ("direct", "derived", "stepped", "fits"))
-        return Answer(*map(np.concatenate, stacked))
+        decisions = {kind: np.concatenate([part.decisions[kind] for part in parts]) for kind in KINDS}
+        return Answer(decisions, np.concatenate([part.fits for part in parts]))
 
     def decide(self, kind: str, values: Array) -> Array:
         """Returns the decisions of one kind for each of some values."""
-        decisions: Array = getattr(self(values), kind)
-        return decisions
+        return self(values).decisions[kind]
 
     def fitting(self, values: list[float]) -> tuple[float, ...]:
         """Returns the values that casts and tables can represent."""
@@ -247,6 +249,13 @@ def _beside(borders: list[float], step: float, spec: TensorInfo) -> list[float]:
         ends = np.iinfo(as_dtype(spec.dtype))
         found = [value for value in found if ends.min <= value <= ends.max]
     return list(dict.fromkeys(found))
+
+
+def _clearly_beside(borders: list[float], others: list[float]) -> list[float]:
+    """Returns values on both sides of each border after products with weights, clear of all borders."""
+    all_borders = np.array([*borders, *others])
+    values = (border + side * _CLEAR * max(abs(border), _CLEAR) for border in borders for side in (-1, 1))
+    return [each for each in values if (np.abs(all_borders - each) > _CLEAR**2 * max(abs(each), _CLEAR)).all()]
 
 
 def _ends(line: _Line, spec: TensorInfo) -> tuple[float | None, float | None]:

@@ -1,6 +1,6 @@
 """The decisions of a model by its inputs: comparisons, bins, casts and table reads after simple arithmetic."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,9 +36,15 @@ _AT_ZERO = frozenset(("Abs", "Elu", "LeakyRelu", "Relu", "Relu6", "Selu", "Sign"
 _HARMLESS = frozenset(("AsString", "LookupTableFindV2", "NoOp", "OnesLike", "Rank", "Shape", "Size", "ZerosLike"))
 _KNOWN = _MOVING | _JOINING | _PARTING.keys() | _ARITHMETIC | _COMPARISONS | _READS | _BINS | _AT_ZERO | _HARMLESS
 
+_PRODUCTS = frozenset(("BatchMatMulV2", "Conv2D", "DepthwiseConv2dNative", "Einsum", "MatMul"))
+
 _NATURAL = (-2.0, 0.0, 2.0)  # the inputs of a network are usually near these values
 
 _MOST_SITES = 256
+_MOST_PRODUCTS = 2**22  # multiplications for one row; the search for borders computes some thousand rows
+_USUAL = 16  # size of a dimension without a fixed size, to count multiplications
+
+KINDS = ("direct", "derived", "stepped", "weighted")
 
 
 @dataclass
@@ -47,13 +53,13 @@ class _Site:
 
     Attributes:
         tensor: A tensor that is constant between two thresholds of the input.
-        is_direct: Whether the decision compares the input itself, instead of a value computed from it.
-        is_stepped: Whether the number of thresholds has no limit, as for rounding.
+        kind: "direct" if the decision compares the input itself, and "derived" if it compares a value computed from
+            it. "stepped" if the number of thresholds has no limit, as for rounding. "weighted" after products with
+            weights.
     """
 
     tensor: Any
-    is_direct: bool
-    is_stepped: bool = False
+    kind: str
 
 
 @dataclass
@@ -80,6 +86,8 @@ class _Reached:
     Attributes:
         sources: The inputs that a tensor is computed from, by its name.
         direct: The tensors that hold values of an input unchanged.
+        weighted: The tensors that are computed with products of weights.
+        multiplications: The number of multiplications for one row.
         sites: The decisions.
         limits: The limits of the values.
         sized: The inputs whose integers may be the size of a tensor.
@@ -87,6 +95,8 @@ class _Reached:
 
     sources: dict[str, set[str]] = field(default_factory=dict)
     direct: set[str] = field(default_factory=set)
+    weighted: set[str] = field(default_factory=set)
+    multiplications: int = 0
     sites: list[_Site] = field(default_factory=list)
     limits: list[_Limit] = field(default_factory=list)
     sized: set[str] = field(default_factory=set)
@@ -97,15 +107,11 @@ class Answer:
     """The decisions of a model for one set of inputs.
 
     Attributes:
-        direct: The decisions on values of the inputs themselves: a row for each row of the batch, or one row.
-        derived: The decisions on values that are computed from inputs, in rows like `direct`.
-        stepped: The decisions of rounding and integer division, in rows like `direct`.
+        decisions: The decisions of each of `KINDS`: a row for each row of the batch, or one row.
         fits: Whether the casts and tables accept all values, for each row.
     """
 
-    direct: Array
-    derived: Array
-    stepped: Array
+    decisions: Mapping[str, Array]
     fits: Array
 
 
@@ -162,15 +168,10 @@ class Decisions:
         split = len(self._sites)
         sites = list(zip(self._sites, values, strict=False))
 
-        def of(chosen: Callable[[_Site], bool]) -> Array:
-            return _in_rows([value for site, value in sites if chosen(site)], rows)
+        def of(kind: str) -> Array:
+            return _in_rows([value for site, value in sites if site.kind == kind], rows)
 
-        return Answer(
-            of(lambda site: site.is_direct and not site.is_stepped),
-            of(lambda site: not site.is_direct and not site.is_stepped),
-            of(lambda site: site.is_stepped),
-            np.asarray(_in_rows(values[split:], rows).all(axis=1)),
-        )
+        return Answer({kind: of(kind) for kind in KINDS}, np.asarray(_in_rows(values[split:], rows).all(axis=1)))
 
     def overflowing(self, inputs: Mapping[str, Any]) -> list[str]:
         """Returns the integer types that cannot hold a value that is cast to them, for one set of inputs."""
@@ -205,6 +206,9 @@ def _walk(graph: Any, inputs: Mapping[str, Any], found: _Reached) -> None:
             _pass_on(operator, values, found, is_direct=True)
         elif operator.type in _ARITHMETIC:
             _pass_on(operator, values, found, is_direct=_is_widening(operator))
+        elif _is_cheap_product(operator, found) or (operator.type == "Softmax" and values[0].name in found.weighted):
+            _pass_on(operator, values, found, is_direct=False)
+            found.weighted |= {tensor.name for tensor in operator.outputs}
         elif operator.type not in _KNOWN | {"OneHot"}:
             found.sized |= _whole(found, read)
 
@@ -238,11 +242,26 @@ def _is_widening(operator: Any) -> bool:
     return bool(returned.is_floating or (given.is_integer and returned.is_integer and returned.size >= given.size))
 
 
+def _is_cheap_product(operator: Any, found: _Reached) -> bool:
+    """Whether an operator multiplies values by weights, and the multiplications so far are few. They are counted."""
+    if operator.type not in _PRODUCTS or operator.inputs[1].name in found.sources:
+        return False
+    weights, result = operator.inputs[1].shape, operator.outputs[0].shape
+    if not weights.is_fully_defined() or not weights.rank or result.rank is None:
+        return False
+    computed = np.prod([_USUAL if size is None else size for size in result.as_list()[1:]])
+    found.multiplications += int(np.prod(weights.as_list()) // max(1, weights[-1]) * computed)
+    return found.multiplications <= _MOST_PRODUCTS
+
+
 def _pass_on(operator: Any, values: Sequence[Any], found: _Reached, *, is_direct: bool) -> None:
     sources = set().union(*(found.sources.get(tensor.name, set()) for tensor in values))
     keeps = is_direct and all(tensor.name in found.direct for tensor in values if tensor.name in found.sources)
+    is_weighted = any(tensor.name in found.weighted for tensor in values)
     for tensor in operator.outputs:
         found.sources[tensor.name] = set(sources)
+        if is_weighted:
+            found.weighted.add(tensor.name)
         if keeps:
             found.direct.add(tensor.name)
 
@@ -251,7 +270,9 @@ def _sites(operator: Any, read: Sequence[Any], found: _Reached) -> Iterator[_Sit
     """Yields the decisions of an operator."""
     import tensorflow as tf
 
+    is_weighted = any(tensor.name in found.weighted for tensor in read)
     is_direct = all(tensor.name in found.direct for tensor in read)
+    kind = "weighted" if is_weighted else "direct" if is_direct else "derived"
     given = list(operator.inputs)
     if any(tensor.dtype.is_complex for tensor in given):
         return
@@ -259,28 +280,30 @@ def _sites(operator: Any, read: Sequence[Any], found: _Reached) -> Iterator[_Sit
         return
     if operator.type in _COMPARISONS:
         one, other = given
-        yield from (_Site(each, is_direct) for each in (one < other, one > other))
-    elif operator.type in ("Maximum", "Minimum"):
-        yield _Site(given[0] < given[1], is_direct)
+        yield from (_Site(each, kind) for each in (one < other, one > other))
     elif operator.type in _BINS:
-        yield _Site(operator.outputs[0], is_direct)
+        yield _Site(operator.outputs[0], kind)
+    elif is_weighted:
+        return  # other decisions there hardly change the result, or there are too many of them
+    elif operator.type in ("Maximum", "Minimum"):
+        yield _Site(given[0] < given[1], kind)
     elif operator.type in _AT_ZERO:
-        yield _Site(given[0] > 0, is_direct)
+        yield _Site(given[0] > 0, kind)
         if operator.type == "Relu6":
-            yield _Site(given[0] > 6, is_direct)
+            yield _Site(given[0] > 6, kind)
     elif operator.type in _STEPS:
-        yield _Site(operator.outputs[0], is_direct, is_stepped=True)
+        yield _Site(operator.outputs[0], "stepped")
     elif operator.type in _DIVISIONS:
-        yield _Site(tf.math.floordiv(*given), is_direct, is_stepped=True)
+        yield _Site(tf.math.floordiv(*given), "stepped")
     elif operator.type == "Cast" and given[0].dtype.is_floating and operator.outputs[0].dtype.is_integer:
-        yield _Site(operator.outputs[0], is_direct, is_stepped=True)
+        yield _Site(operator.outputs[0], "stepped")
     elif operator.type == "OneHot":
-        yield _Site(tf.clip_by_value(given[0], -1, tf.cast(given[1], given[0].dtype)), is_direct)
+        yield _Site(tf.clip_by_value(given[0], -1, tf.cast(given[1], given[0].dtype)), kind)
     elif operator.type in _READS and not is_direct:
-        yield _Site(given[1], is_direct, is_stepped=True)
+        yield _Site(given[1], "stepped")
     elif operator.type not in _KNOWN:
         derived = (tensor for tensor in read if tensor.dtype.is_floating and tensor.name not in found.direct)
-        yield from (_Site(tensor > value, is_direct=False) for tensor in derived for value in _NATURAL)
+        yield from (_Site(tensor > value, "derived") for tensor in derived for value in _NATURAL)
 
 
 def _limits(operator: Any, found: _Reached) -> Iterator[_Limit]:

@@ -88,6 +88,22 @@ def test_values_lie_on_both_sides_of_a_border_and_close_to_it(function: Callable
         assert (off < -5e-3).any()
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: ops.sigmoid(layers.Dense(1, kernel_initializer="ones")(x)) > 1 / (1 + np.exp(-0.6)),
+        lambda x: layers.Conv1D(1, 3, kernel_initializer="ones")(ops.expand_dims(x, -1)) > 0.6,
+        lambda x: ops.einsum("bi,ij->bj", x, ops.ones((3, 2))) >= 0.6,
+        lambda x: layers.ReLU(threshold=0.6)(layers.Dense(1, kernel_initializer="ones")(x)),
+    ],
+    ids=["dense", "convolution", "einsum", "relu"],
+)
+def test_values_lie_on_both_sides_of_a_border_behind_weights(function: Callable[..., Any]) -> None:
+    off = np.array(_reference(lambda x: _as_floats(function(x))).roles["x"].borders.beside) - 0.2
+    assert 0 < off[off > 0].min() < 1e-3
+    assert -1e-3 < off[off < 0].max() < 0
+
+
 @pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(
     ("function", "border"),
@@ -166,6 +182,10 @@ def _hash_inputs(dtype: str) -> Callable[[Any], Any]:
     return lambda x: _as_floats(ops.mod(ops.cast(ops.cast(x, dtype), "int64") * 7919, 1009))
 
 
+def _scores_above(threshold: float) -> Callable[[Any], Any]:
+    return lambda x: _as_floats(layers.Dense(4, "softmax")(layers.Dense(8, "relu")(x)) > threshold)
+
+
 @pytest.mark.quick_rows(1)
 @pytest.mark.parametrize(
     ("dtype", "function", "wrong"),
@@ -175,8 +195,9 @@ def _hash_inputs(dtype: str) -> Callable[[Any], Any]:
         ("int64", _hash_inputs("int64"), _hash_inputs("int32")),
         ("int64", _hash_inputs("int64"), _hash_inputs("int16")),
         ("float32", lambda x: ops.where(3 * x > 1.1, x, -x), lambda x: ops.where(3 * x > 1.12, x, -x)),
+        ("float32", _scores_above(0.25), _scores_above(0.255)),
     ],
-    ids=["a bin", "an equal value", "int32", "int16", "a threshold"],
+    ids=["a bin", "an equal value", "int32", "int16", "a threshold", "a score"],
 )
 def test_a_file_that_decides_otherwise_at_one_border_fails(
     dtype: str, function: Callable[..., Any], wrong: Callable[..., Any], tmp_path: Path
