@@ -69,7 +69,7 @@ FAULTS: dict[Cause, Callable[..., Mapping[str, Any]]] = {
 
 
 def result_of(call: Any, reference: KerasReference, streams: list[Stream]) -> RuntimeResult:
-    return with_streams(PASSED, Run(PASSED, (), ()), SimpleNamespace(run=call), reference, streams, STRICT)  # type: ignore[arg-type]
+    return with_streams(PASSED, Run(PASSED, (), ()), SimpleNamespace(run=call, inputs=()), reference, streams, STRICT)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
