@@ -28,7 +28,7 @@ def dense(x: Any) -> Any:
     return L.Dense(16, "gelu", name="b")(L.Dense(32, "relu", name="a")(x))
 
 
-def joined(x: Any) -> Any:
+def concatenation(x: Any) -> Any:
     return L.Concatenate(name="join")([L.Dense(8, "relu", name="a")(x), L.Dense(8, "tanh", name="b")(x)])
 
 
@@ -42,7 +42,9 @@ def attention(x: Any) -> Any:
     return L.LayerNormalization(name="norm")(x + L.MultiHeadAttention(2, 8, name="attention")(x, x))
 
 
-def quantized(layers: Any, shape: tuple[int | None, ...], path: Path, form: Any, dtype: Any, rows: list[Array]) -> Any:
+def quantize_model(
+    layers: Any, shape: tuple[int | None, ...], path: Path, form: Any, dtype: Any, rows: list[Array]
+) -> Any:
     keras.utils.set_random_seed(0)
     x = keras.Input(shape, name="x")
     model = keras.Model(x, L.Dense(4, "softmax", name="scores")(layers(x)))
@@ -56,13 +58,13 @@ def quantized(layers: Any, shape: tuple[int | None, ...], path: Path, form: Any,
 @pytest.mark.parametrize("dtype", [QuantType.QInt8, QuantType.QUInt8])
 @pytest.mark.parametrize("form", [QuantFormat.QDQ, QuantFormat.QOperator])
 @pytest.mark.parametrize(
-    ("layers", "shape"), [(dense, (16,)), (joined, (16,)), (image, (8, 8, 2)), (attention, (None, 16))]
+    ("layers", "shape"), [(dense, (16,)), (concatenation, (16,)), (image, (8, 8, 2)), (attention, (None, 16))]
 )
 def test_a_sound_file_is_quantized_and_nothing_else(
     tmp_path: Path, layers: Any, shape: tuple[int | None, ...], form: Any, dtype: Any
 ) -> None:
     rows = RNG.normal(size=(64, *(size or 10 for size in shape))).astype(np.float32)
-    model = quantized(layers, shape, tmp_path / "int8.onnx", form, dtype, [rows])
+    model = quantize_model(layers, shape, tmp_path / "int8.onnx", form, dtype, [rows])
     report = check_parity(model, tmp_path / "int8.onnx", runtimes="onnxruntime[all]", inputs={"x": rows[:8]})
     assert report.findings[0].cause is Cause.QUANTIZED_INT8
     assert all(each.cause.is_quantized for each in report.findings), str(report)
@@ -70,11 +72,11 @@ def test_a_sound_file_is_quantized_and_nothing_else(
 
 @pytest.mark.slow
 def test_a_length_that_calibration_has_not_seen_is_named_with_the_share_of_values_cut(tmp_path: Path) -> None:
-    def averaged(x: Any) -> Any:
+    def attention_mean(x: Any) -> Any:
         return L.GlobalAveragePooling1D(name="mean")(attention(x))
 
     rows = [3 * RNG.normal(size=(8, length, 16)).astype(np.float32) for length in (16, 24, 24)]
-    model = quantized(averaged, (None, 16), tmp_path / "int8.onnx", QuantFormat.QDQ, QuantType.QInt8, rows)
+    model = quantize_model(attention_mean, (None, 16), tmp_path / "int8.onnx", QuantFormat.QDQ, QuantType.QInt8, rows)
     case = {"x": rows[0][:, :1]}
     report = check_parity(model, tmp_path / "int8.onnx", runtimes="onnxruntime[all]", inputs=case)
     cut = {each.layer: each.parameters[0].artifact for each in report.findings if each.cause is Cause.CLIPPED_RANGE}
