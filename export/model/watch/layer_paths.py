@@ -38,8 +38,13 @@ def layer_paths(model: Any) -> list[tuple[str, Any]]:
 
 
 def is_within(path: str, layer: str) -> bool:
-    """Whether a path is that of a layer, or leads to one within it."""
-    return f"{path}/".startswith(f"{layer}/")
+    """Whether a path is that of a layer, or leads to one within it. The empty path is that of the model."""
+    return not layer or f"{path}/".startswith(f"{layer}/")
+
+
+def is_inside(path: str, layer: str) -> bool:
+    """Whether a path leads to a layer within another one, see `is_within`."""
+    return path != layer and is_within(path, layer)
 
 
 def matched_paths(paths: Iterable[str], others: Iterable[str]) -> dict[str, str]:

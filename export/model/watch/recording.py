@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.layer_paths import layer_paths
+from keras_pe.export.model.watch.operations import is_users_module
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.results import Array
 
@@ -74,7 +75,8 @@ class LayerCall:
     """One call of a layer or of an operation.
 
     Attributes:
-        path: The path of the layer, joined by "/". Each call after the first has its number, as in "dense#2".
+        path: The path of the layer, joined by "/". Each call after the first has its number, as in "dense#2". The path
+            of a subclassed model is empty.
         layer: The layer or operation.
         arguments: The positional arguments of the layer's `call`.
         keywords: The keyword arguments of the layer's `call`, masks included.
@@ -258,11 +260,11 @@ def _replace_results(model: Any, returned: Callable[[str, _Seen], Any]) -> conte
 
     def show(path: str, layer: Any, usual: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         nonlocal depth
-        depth += 1
+        depth += bool(path)
         try:
             result = usual(*arguments, **keywords)
         finally:
-            depth -= 1
+            depth -= bool(path)
         return returned(path, _Seen(layer, arguments, keywords, result, depth))
 
     shown = [
@@ -271,9 +273,15 @@ def _replace_results(model: Any, returned: Callable[[str, _Seen], Any]) -> conte
             "quantized_call" if getattr(layer, "quantization_mode", None) else "call",
             functools.partial(show, path, layer),
         )
-        for path, layer in layer_paths(model)
+        for path, layer in [*layer_paths(model), *_own_code(model)]
     ]
     return replaced_functions(shown)
+
+
+def _own_code(model: Any) -> Iterator[tuple[str, Any]]:
+    """Yields a subclassed model with an empty path, since its `call` is code like that of a layer."""
+    if is_users_module(type(model).__module__):
+        yield "", model
 
 
 def arrays_in(structure: Any) -> tuple[Array, ...] | None:

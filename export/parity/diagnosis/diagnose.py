@@ -93,7 +93,24 @@ def diagnose(
     layers = _with_origins(trace, findings)
     recorded = [*probe.attempt("the record of the layer", partial(_record_layer, trace, findings)), None][0]
     recording = run.result.recording and replace(run.result.recording, layer=recorded)
-    return replace(run.result, layers=layers, proof=trace.proof, findings=findings, recording=recording)
+    result = replace(run.result, layers=layers, proof=trace.proof, findings=findings, recording=recording)
+    return _name_model(result, reference)
+
+
+def _name_model(result: RuntimeResult, reference: Reference) -> RuntimeResult:
+    """Returns a result in which a subclassed model, whose path is empty, has its name. Its findings have no layer."""
+    if not isinstance(reference, KerasReference):
+        return result
+    name, recording, proof = reference.model.name, result.recording, result.proof
+    if recording is not None and recording.layer is not None and not recording.layer.layer:
+        recording = replace(recording, layer=replace(recording.layer, layer=name))
+    return replace(
+        result,
+        layers=tuple(replace(each, layer=each.layer or name) for each in result.layers),
+        proof=proof and replace(proof, layers=tuple(layer or name for layer in proof.layers)),
+        findings=tuple(replace(each, layer=each.layer or None) for each in result.findings),
+        recording=recording,
+    )
 
 
 def _inside(probe: Probe) -> tuple[LayerTrace, tuple[Finding, ...]]:
@@ -127,7 +144,8 @@ def _may_be_in_users_code(reference: Reference, findings: Iterable[Finding]) -> 
     """Whether a cause is not known, or is in a layer of a user's own or in none."""
     if not isinstance(reference, KerasReference):
         return False
-    users = {path for path, layer in layer_paths(reference.model) if is_users_module(type(layer).__module__)}
+    layers = [("", reference.model), *layer_paths(reference.model)]
+    users = {path for path, layer in layers if is_users_module(type(layer).__module__)}
     return any(
         each.cause is Cause.UNKNOWN or (users and each.layer is None) or each.layer in users for each in findings
     )
@@ -140,7 +158,7 @@ def _with_origins(trace: LayerTrace, findings: Sequence[Finding]) -> tuple[Layer
     another tensor.
     """
     causes = {finding.layer for finding in findings if finding.absent}
-    explained = {finding.layer for finding in findings if finding.layer}
+    explained = {finding.layer for finding in findings if finding.layer is not None}
     follow = {layer for finding in findings for layer in finding.absent}
     follow |= {fault.layer for fault in trace.faults if any(_is_explained(each, explained) for each in fault.unsure)}
     origins = dict.fromkeys(follow - explained, False) | dict.fromkeys(causes, True)
@@ -173,7 +191,7 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
     findings = [*(finding for each in rounding for finding in each.findings), *findings]
     if any(each.explains_all for each in rounding):
         return tuple(dict.fromkeys(findings))
-    explained = {finding.layer for finding in findings if finding.layer}
+    explained = {finding.layer for finding in findings if finding.layer is not None}
     found = probe.attempt("the layers", lambda probe: layer_causes.layers_at_fault(probe, explained))
     findings += [each for each in found if each.cause is not Cause.UNKNOWN]
     located = [each for each in found if each.cause is Cause.UNKNOWN]
@@ -182,7 +200,7 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
             break
         findings += _run_stage(probe, stage)
     if not findings or (probe.faults and not _is_of_all(findings)):
-        layers = {layer for each in findings for layer in (each.layer, *each.absent) if layer}
+        layers = {layer for each in findings for layer in (each.layer, *each.absent) if layer is not None}
         is_quantized = any(each.cause.is_quantized for each in findings)
         findings += _unknown_findings(probe, layers, located, has_findings=bool(findings), is_quantized=is_quantized)
     return tuple(dict.fromkeys(findings))

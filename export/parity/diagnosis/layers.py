@@ -11,6 +11,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.model.stored_weights import is_foldable
+from keras_pe.export.model.watch.layer_paths import is_inside
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, Surroundings
 from keras_pe.export.parity.diagnosis.other_cases import OtherCase, in_other_cases, with_surroundings
@@ -108,21 +109,21 @@ class _Walk:
     def _is_merged(self, output: RecordedOutput) -> bool:
         """Whether a layer without its own tensor is a part of one that differs. One operator may compute both."""
         differing = [self._outputs[number].call.path for number in self._artifact.differing]
-        whole = next((path for path in differing if output.call.path.startswith(f"{path}/")), None)
+        whole = next((path for path in differing if is_inside(output.call.path, path)), None)
         if whole is None or self._artifact.names_of(output):
             return False
         location = self._artifact.locate(output)
-        parts = [each.number for each in self._outputs if each.call.path.startswith(f"{whole}/")]
+        parts = [each.number for each in self._outputs if is_inside(each.call.path, whole)]
         return location is None or not location.mends_more_than(parts)
 
     def _enclosing(self, output: RecordedOutput) -> RecordedOutput:
         """Returns the enclosing layer if the layer has a wrong input, since the enclosing code computes such inputs."""
-        path = output.call.path.rpartition("/")[0]
+        path = output.call.path
         while path and not all(self._is_given(array) for array in output.loose_inputs):
+            path = path.rpartition("/")[0]
             same = (each for each in (output.as_of(*pair) for pair in output.containers) if each.layer == path)
             outer = (each for each in self._outputs[output.number + 1 :] if each.layer == path)
             output = next(itertools.chain(same, outer), output)
-            path = path.rpartition("/")[0]
         return output
 
     def _is_given(self, array: Array) -> bool:

@@ -12,6 +12,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.tolerance import MAX_FACTOR, STRICT, is_float, noise_floor
 from keras_pe.export.model.rebuild import float64_allowed
+from keras_pe.export.model.watch.layer_paths import is_inside
 from keras_pe.export.model.watch.recording import LayerCall, record_calls, state_left_alone
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.tensor_search import Tensors
@@ -184,7 +185,7 @@ class RecordedCase:
             handed = given | set(keys)
             for index, output in enumerate(call.outputs):
                 key = content_key(output)
-                inner = [n for n in made_by.get(key, ()) if outputs[n].call.path.startswith(f"{call.path}/")]
+                inner = [n for n in made_by.get(key, ()) if is_inside(outputs[n].call.path, call.path)]
                 for number in inner:
                     outputs[number] = replace(outputs[number], containers=(*outputs[number].containers, (call, index)))
                 if inner or key in handed or not is_float(output.dtype) or not output.size:
