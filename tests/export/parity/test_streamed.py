@@ -20,6 +20,7 @@ from keras_pe.export.comparison.streams import Stream, expected_streams
 from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.parity.streamed import with_streams
 from keras_pe.export.results import CaseStatus, Cause, RunStatus, RuntimeResult
+from keras_pe.export.runtimes.runner import Names
 from tests.export.counting import Counting
 
 PASSED = RuntimeResult("m.onnx", "onnx", "onnxruntime", passed=True, status=RunStatus.COMPARED)
@@ -69,7 +70,9 @@ FAULTS: dict[Cause, Callable[..., Mapping[str, Any]]] = {
 
 
 def result_of(call: Any, reference: KerasReference, streams: list[Stream]) -> RuntimeResult:
-    return with_streams(PASSED, Run(PASSED, (), ()), SimpleNamespace(run=call, inputs=()), reference, streams, STRICT)  # type: ignore[arg-type]
+    return with_streams(
+        PASSED, Run(PASSED, (), ()), SimpleNamespace(run=call, inputs=(), names=Names()), reference, streams, STRICT
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
