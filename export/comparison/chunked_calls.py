@@ -14,6 +14,7 @@ def run_in_chunks(
     chunks: Sequence[int],
     axes: Mapping[str, int],
     carried: Mapping[str, str],
+    growing: Mapping[str, int],
 ) -> dict[str, Any]:
     """Returns every output of all calls, by name, with the calls joined.
 
@@ -23,11 +24,13 @@ def run_in_chunks(
         chunks: The length of each chunk.
         axes: The axis of each input that is cut. Without any, each call takes the whole inputs.
         carried: The output with the next value of each state, by the state's input.
+        growing: The axis of each input of which a call takes the part up to its own end.
     """
     start, calls = 0, list[Arrays]()
     state: Arrays = {}
     for size in chunks:
         part = {name: _cut(inputs[name], axis, start, size) for name, axis in axes.items()}
+        part |= {name: _cut(inputs[name], axis, 0, start + size) for name, axis in growing.items()}
         outputs = run({**inputs, **part, **state})
         state = {name: outputs[output] for name, output in carried.items()}
         calls.append(outputs)

@@ -16,6 +16,12 @@ from keras_pe.export.results import Array, Chunks
 from keras_pe.export.runtimes.runtime import Arrays
 
 _CHUNKS = {"step by step": (1,) * 9, "chunks of uneven length": (4, 1, 7, 2)}
+_OF_CACHES = {
+    "prompt, then token by token": (13, *(1,) * 8),
+    "chunks of uneven length": (4, 1, 7, 2),
+    "prompts padded at the right": (6, *(1,) * 8),
+    "prompts padded at the left": (6, *(1,) * 8),
+}
 _ROWS = 3
 _SEED = 0
 
@@ -45,13 +51,14 @@ class Stream:
             RuntimeFailedError: If a call fails.
         """
         inputs, chunks = {**self.expectation.case.inputs, **(first or {})}, self.chunks
-        return run_in_chunks(run, inputs, chunks.sizes, chunks.axes, chunks.carried)
+        return run_in_chunks(run, inputs, chunks.sizes, chunks.axes, chunks.carried, chunks.growing)
 
 
 def expected_streams(reference: Reference) -> Iterator[Stream]:
     """Yields the streams of a reference with a state, with the reference's answers in its own precision and in float64.
 
-    A recurrent state begins at zero, as after `reset_state`. A stream that the reference refuses is left out.
+    A recurrent state begins at zero, as after `reset_state`. A stream that the reference refuses is left out. The
+    logits of a decoder are those of whole calls without its cache.
     """
     carried = {each.input: each.output for each in reference.states}
     inputs = tuple(spec for spec in reference.inputs if spec.name not in carried)
@@ -59,21 +66,25 @@ def expected_streams(reference: Reference) -> Iterator[Stream]:
         return
     dimensions = reference.dimensions
     cut, axes = sequence_axis(inputs)
-    for name, wanted in _CHUNKS.items():
+    totals = {name for name, own in dimensions.items() if cut in own.parts}
+    growing = {spec.name: axis for spec in inputs for axis, dim in enumerate(spec.shape) if dim in totals}
+    for name, wanted in (_OF_CACHES if growing else _CHUNKS).items():
         sizes = tuple(dimensions[cut].sizes.near(size) for size in wanted) if cut else wanted
         known = {dim: each.sizes.near(_ROWS) for dim, each in dimensions.items()}
-        known |= {cut: sum(sizes)} if cut else {}
+        known |= dict.fromkeys([cut, *totals], sum(sizes)) if cut else {}
         try:
             arrays = draw_case(inputs, reference.roles, known, _SEED)
             first = first_states(reference.states, arrays)
         except ValueError:  # the first rows differ, and this is not their number
             continue
+        arrays |= {each: _padding(arrays[each], name, sizes[0]) for each in growing}
         case = Case(name, {**arrays, **first}, "the state goes from call to call", known)
-        stream = Stream(Expectation(case, None), Chunks(sizes, axes, carried))
+        stream = Stream(Expectation(case, None), Chunks(sizes, axes, carried, growing))
         try:
             outputs = stream.answer(reference.expect)
             truth = stream.answer(lambda given: run_in_float64(reference, given))
             wide = None if reference.float32_model is None else stream.answer(reference.expect_in_float32)
+            outputs, truth = ({**each, **_uncached_logits(reference, case, each)} for each in (outputs, truth))
         except RuntimeFailedError:
             continue
         floats = {key: array for key, array in truth.items() if array.dtype == np.float64}
@@ -87,6 +98,32 @@ def sequence_axis(inputs: Sequence[TensorInfo]) -> tuple[str | None, dict[str, i
     """
     cut = next((dim for spec in inputs for dim in spec.shape[1:] if isinstance(dim, str)), None)
     return cut, {spec.name: spec.shape.index(cut) for spec in inputs if cut in spec.shape} if cut else {}
+
+
+def _padding(mask: Array, stream: str, prompt: int) -> Array:
+    """Returns a mask of ones. Row K of a padded stream has 2 K columns of padding in its prompt."""
+    found = np.ones_like(mask)
+    for row in range(len(found)):
+        count = min(2 * row, prompt - 1)
+        if stream.endswith("right"):
+            found[row, prompt - count : prompt] = 0
+        elif stream.endswith("left"):
+            found[row, :count] = 0
+    return found
+
+
+def _uncached_logits(reference: Reference, case: Case, outputs: Arrays) -> Arrays:
+    """Returns the logits of a decoder, with those of whole calls at each token; empty for another model.
+
+    Padding keeps its logits, which have no meaning.
+    """
+    if not hasattr(reference.model, "call_uncached"):
+        return {}
+    tokens, mask = case.inputs["input_ids"], case.inputs["attention_mask"] > 0
+    logits = outputs["logits"].copy()
+    for row, kept in enumerate(mask):
+        logits[row, kept] = reference.expect_uncached(tokens[row, kept], is_wide=logits.dtype == np.float64)
+    return {"logits": logits}
 
 
 def first_states(states: Sequence[State], inputs: Mapping[str, Array]) -> dict[str, Array]:

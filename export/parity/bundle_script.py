@@ -147,7 +147,7 @@ def _run_sequence(run: Run, inputs: Arrays, chunks: Mapping[str, Any]) -> Arrays
     """Returns the joined outputs of the calls of a sequence, by the function that the bundle holds."""
     from chunked_calls import run_in_chunks  # type: ignore[import-not-found]
 
-    outputs: Arrays = run_in_chunks(run, inputs, chunks["sizes"], chunks["axes"], chunks["carried"])
+    outputs: Arrays = run_in_chunks(run, inputs, chunks["sizes"], chunks["axes"], chunks["carried"], chunks["growing"])
     return outputs
 
 

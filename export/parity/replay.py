@@ -124,7 +124,8 @@ class _PrimedWorker(Worker):
                 super().run(self._due.pop(0))
         if self._chunks is None:
             return super().run(inputs)
-        return run_in_chunks(super().run, inputs, self._chunks.sizes, self._chunks.axes, self._chunks.carried)
+        chunks = self._chunks
+        return run_in_chunks(super().run, inputs, chunks.sizes, chunks.axes, chunks.carried, chunks.growing)
 
 
 def _run(job: _Job, expectation: Expectation, law: Law, timeout: float, diagnosis_seconds: float) -> RuntimeResult:

@@ -149,6 +149,15 @@ class KerasReference(Reference):
     def expect(self, inputs: Mapping[str, Array]) -> Arrays:
         return self._ask(lambda: self._call(inputs))
 
+    def expect_uncached(self, tokens: Array, *, is_wide: bool) -> Array:
+        import keras
+
+        model = self.float64_model if is_wide else self.model
+        context = float64_allowed() if is_wide else contextlib.nullcontext()
+        with state_left_alone(), context:
+            found = self._ask(lambda: {"logits": keras.ops.convert_to_numpy(model.call_uncached(tokens[None]))})
+        return found["logits"][0]
+
     def expect_in_float32(self, inputs: Mapping[str, Array]) -> Arrays:
         return self._ask(lambda: self._call_in_float32(inputs))
 

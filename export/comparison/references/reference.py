@@ -110,6 +110,18 @@ class Reference(Closing):
             RuntimeFailedError: If the reference refuses the inputs.
         """
 
+    def expect_uncached(self, tokens: Array, *, is_wide: bool) -> Array:
+        """Returns the logits of one sequence in a call of a decoder without its cache, `[length, vocabulary]`.
+
+        Args:
+            tokens: The tokens, `[length]`.
+            is_wide: Whether the float64 rebuild answers.
+
+        Raises:
+            RuntimeFailedError: If the reference is not a decoder, or refuses the tokens.
+        """
+        raise RuntimeRefusedError(f"{self.name} is not a decoder")
+
     def expect_in_float32(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns the outputs of `expect` from the float32 rebuild, if there is one.
 
