@@ -7,7 +7,7 @@ before its own. Masks and positions follow from the attention mask of all column
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 
@@ -37,7 +37,7 @@ class Columns:
     present: list[Any] = field(default_factory=list)
 
     @classmethod
-    def from_mask(cls, attention_mask: Any, count: Any, past: Sequence[Any]) -> "Columns":
+    def from_mask(cls, attention_mask: Any, count: Any, past: Sequence[Any]) -> Self:
         """Returns the columns of an attention mask, integers `[batch, total]`: 1 for a token, 0 for padding."""
         from keras import ops
 
@@ -45,11 +45,16 @@ class Columns:
         return cls(ops.maximum(ops.cumsum(mask, axis=1) - 1, 0), mask > 0, count, past)
 
     @property
-    def own_positions(self) -> Any:
-        """The positions of the tokens of the call, `[batch, count]`."""
+    def start(self) -> Any:
+        """The number of earlier columns."""
         from keras import ops
 
-        return self.positions[:, ops.shape(self.positions)[1] - self.count :]
+        return ops.shape(self.positions)[1] - self.count
+
+    @property
+    def own_positions(self) -> Any:
+        """The positions at which layers encode the tokens of the call, `[batch, count]`."""
+        return self.positions[:, self.start :]
 
     def visible(self, window: int | None = None) -> Any:
         """Returns whether a token of the call attends to a column, booleans `[batch, count, total]`.
@@ -62,13 +67,12 @@ class Columns:
         """
         from keras import ops
 
-        own, all_positions = self.own_positions[:, :, None], self.positions[:, None, :]
+        own, all_positions = self.positions[:, self.start :, None], self.positions[:, None, :]
         seen = ops.logical_and(self.is_token[:, None, :], all_positions <= own)
         if window is not None:
             seen = ops.logical_and(seen, own - all_positions < window)
-        total = ops.shape(self.positions)[1]
-        columns = ops.arange(total, dtype="int32")
-        return ops.logical_or(seen, columns[None, None, :] == columns[total - self.count :][None, :, None])
+        columns = ops.arange(ops.shape(self.positions)[1], dtype="int32")
+        return ops.logical_or(seen, columns[None, None, :] == columns[self.start :][None, :, None])
 
     def extend(self, own: Any, heads: int | None = None) -> Any:
         """Returns the keys or the values of all columns, `[batch, total, heads, channels]`, and keeps them.
@@ -156,7 +160,6 @@ def _angles(usual: Any, inputs: Any, columns: Columns) -> tuple[Any, Any]:
 
     positions = columns.own_positions
     shape = ops.shape(positions)
-    start = ops.shape(columns.positions)[1] - columns.count
-    flat = usual(inputs, start, ops.reshape(positions, (-1,)))
+    flat = usual(inputs, columns.start, ops.reshape(positions, (-1,)))
     cos, sin = (ops.reshape(each, (*shape, *each.shape[2:])) for each in flat)
     return cos, sin

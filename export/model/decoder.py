@@ -30,6 +30,8 @@ class Decoder(keras.Model):  # type: ignore[misc]  # Keras has no types
         vocabulary_size: The number of logits of each token.
     """
 
+    make_columns = staticmethod(Columns.from_mask)
+
     def __init__(
         self, model: Any, cache_shapes: Sequence[Sequence[int]], vocabulary_size: int | None = None, **kwargs: Any
     ) -> None:
@@ -47,7 +49,7 @@ class Decoder(keras.Model):  # type: ignore[misc]  # Keras has no types
             attention_mask: Integers `[batch, past + length]`: 1 for a token, 0 for padding.
             past: The keys and values of the tokens before, each `[batch, heads, past, channels]`.
         """
-        columns = Columns.from_mask(attention_mask, keras.ops.shape(input_ids)[1], past)
+        columns = self.make_columns(attention_mask, keras.ops.shape(input_ids)[1], past)
         return _step(self.model, keras.ops.cast(input_ids, "int32"), columns)
 
     def call_uncached(self, tokens: Any) -> Any:

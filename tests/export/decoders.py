@@ -75,7 +75,7 @@ class OwnDecoder(keras.Model):
     """A decoder of one attention layer with learned positions, written with `step` and `cache_shapes`.
 
     Args:
-        fault: "positions" lets each call begin at position 0; "order" exchanges keys and values in the cache.
+        fault: The fault of `step`; empty for a sound one.
     """
 
     cache_shapes = ((2, 4), (2, 4))
@@ -98,8 +98,25 @@ class OwnDecoder(keras.Model):
 
     def step(self, tokens: Any, cache: Any, positions: Any, mask: Any) -> Any:
         """Returns the logits of the tokens and the longer cache, with the planted fault."""
-        if self.fault == "positions":
+        from keras import ops
+
+        past, places = ops.shape(cache[0])[2], ops.arange(ops.shape(mask)[2], dtype="int32")
+        columns = places[None, past:]
+        causal = places[None, None, :] <= columns[:, :, None]
+        if self.fault == "each call begins at 0":
             positions = positions - positions[:, :1]
+        if self.fault == "one position later":
+            positions = positions + 1
+        if self.fault in ("padding has positions", "no mask"):
+            positions = columns
+        if self.fault in ("padding is visible", "no mask"):
+            mask = causal
+        if self.fault == "newest row hidden":
+            mask = ops.logical_and(mask, places[None, None, :] != past - 1)
+        if self.fault == "oldest row lost":
+            cache = [ops.concatenate([0 * each[:, :, :1], each[:, :, :-1]], axis=2) for each in cache]
+        if self.fault == "order on reading":
+            cache = cache[::-1]
         logits, cache = self.attend(tokens, cache, positions, mask)
         return logits, cache[::-1] if self.fault == "order" else cache
 

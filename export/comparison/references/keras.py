@@ -149,6 +149,10 @@ class KerasReference(Reference):
     def expect(self, inputs: Mapping[str, Array]) -> Arrays:
         return self._ask(lambda: self._call(inputs))
 
+    def expect_eager(self, inputs: Mapping[str, Array]) -> Arrays:
+        with state_left_alone():
+            return self._ask(lambda: self.predict(self.model, inputs))
+
     def expect_uncached(self, tokens: Array, *, is_wide: bool) -> Array:
         import keras
 
@@ -156,7 +160,8 @@ class KerasReference(Reference):
         context = float64_allowed() if is_wide else contextlib.nullcontext()
         with state_left_alone(), context:
             found = self._ask(lambda: {"logits": keras.ops.convert_to_numpy(model.call_uncached(tokens[None]))})
-        return found["logits"][0]
+        logits: Array = found["logits"][0]
+        return logits
 
     def expect_in_float32(self, inputs: Mapping[str, Array]) -> Arrays:
         return self._ask(lambda: self._call_in_float32(inputs))

@@ -110,6 +110,14 @@ class Reference(Closing):
             RuntimeFailedError: If the reference refuses the inputs.
         """
 
+    def expect_eager(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns the outputs of `expect` in a call without a compiled graph, which would ignore changes of a layer.
+
+        Raises:
+            RuntimeFailedError: If the reference refuses the inputs.
+        """
+        return self.expect(inputs)
+
     def expect_uncached(self, tokens: Array, *, is_wide: bool) -> Array:
         """Returns the logits of one sequence in a call of a decoder without its cache, `[length, vocabulary]`.
 

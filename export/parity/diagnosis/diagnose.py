@@ -13,7 +13,7 @@ from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run_cases import Run
 from keras_pe.export.model.watch.layer_paths import is_within, layer_paths
 from keras_pe.export.model.watch.operations import is_users_module
-from keras_pe.export.parity.diagnosis.causes import behavior, layer_causes, states, values
+from keras_pe.export.parity.diagnosis.causes import behavior, caches, layer_causes, states, values
 from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime, compiled_otherwise, graph_optimization
 from keras_pe.export.parity.diagnosis.causes.quantized_file import may_round_tensors, rounded_file
 from keras_pe.export.parity.diagnosis.detector_context import Probe
@@ -41,6 +41,7 @@ _FIRST: tuple[tuple[Detector, ...], ...] = (
     (behavior.non_determinism,),
     (behavior.cast_out_of_range,),
     (states.state_at_fault,),  # before the detectors of outputs, which find an exchange of two states as well
+    (caches.cache_at_fault,),
     (values.swapped_outputs, values.passed_through),
     (behavior.frozen_size,),
     (behavior.refused_every_case,),

@@ -51,7 +51,7 @@ def test_a_model_of_the_user_goes_on_from_its_cache() -> None:
     assert decoder.exchanged[0].start(3).shape == (3, 2, 0, 4)
 
 
-@pytest.mark.parametrize("fault", ["positions", "order"])
+@pytest.mark.parametrize("fault", ["each call begins at 0", "order"])
 def test_a_step_that_differs_from_whole_calls_is_refused(fault: str) -> None:
     with pytest.raises(ValueError, match="differ"):
         with_cache_as_arguments(own_decoder(fault))

@@ -18,10 +18,13 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run_cases import Run
 from keras_pe.export.comparison.streams import Stream, expected_streams
 from keras_pe.export.comparison.tolerance import STRICT
+from keras_pe.export.model.decoder import with_cache_as_arguments
+from keras_pe.export.model.watch.temporary_patches import replaced_attributes
 from keras_pe.export.parity.streamed import with_streams
 from keras_pe.export.results import CaseStatus, Cause, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Names
 from tests.export.counting import Counting
+from tests.export.decoders import own_decoder
 
 PASSED = RuntimeResult("m.onnx", "onnx", "onnxruntime", passed=True, status=RunStatus.COMPARED)
 H, C = "lstm_state_h", "lstm_state_c"
@@ -144,3 +147,17 @@ def test_a_model_without_state_has_no_streams() -> None:
     model = keras.Sequential([keras.Input((2,)), layers.Dense(1)])
     plain = KerasReference(model)
     assert (plain.states, [*expected_streams(plain)]) == ((), [])
+
+
+@pytest.mark.slow
+def test_the_logits_of_a_decoder_in_chunks_are_those_of_whole_calls() -> None:
+    decoder = with_cache_as_arguments(own_decoder())
+    reference = KerasReference(decoder, decoder.decoder_signature)
+    streams = [*expected_streams(reference)]
+    assert [each.chunks.growing for each in streams] == [{"attention_mask": 1}] * 4
+    assert [int((each.expectation.case.inputs["attention_mask"] == 0).sum()) for each in streams] == [0, 0, 6, 6]
+    assert all((each.expectation.truth or {})["logits"].dtype == np.float64 for each in streams)
+    assert result_of(reference.expect, reference, streams).passed
+    with replaced_attributes(decoder, {"call_uncached": lambda tokens: decoder.model(tokens[:, ::-1])}):
+        other = [*expected_streams(reference)]
+        assert not result_of(reference.expect, reference, other).passed

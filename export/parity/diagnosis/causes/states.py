@@ -42,14 +42,9 @@ class _Edit:
 
 def state_at_fault(probe: Probe) -> Iterator[Finding]:
     """Detects a state that a single call reads or returns with other values."""
-    states = probe.reference.states
-    failing = sorted(probe.failing(), key=lambda each: -max(len(a) for a in each[1].case.inputs.values() if a.ndim))
-    if not states or not failing:
+    states, cases = probe.reference.states, failed_cases(probe)
+    if not states or not cases:
         return
-    cases = [
-        _Case(case.comparisons, expectation.case.inputs, expectation.outputs or {}, answer)
-        for case, expectation, answer in failing[:_CASES]
-    ]
     carried = {each.input: each.output for each in states}
     for edit in _edits(states, cases[0].inputs):
         if all(_is_returned(case, carried, edit) for case in cases):
@@ -60,6 +55,15 @@ def state_at_fault(probe: Probe) -> Iterator[Finding]:
         if all(_is_read(case, carried, edit, probe.expect) for case in cases):
             yield _finding(edit, "reads", carried)
             return
+
+
+def failed_cases(probe: Probe) -> list["FailedCase"]:
+    """Returns the failed cases that an explanation must fit, those with most rows first."""
+    failing = sorted(probe.failing(), key=lambda each: -max(len(a) for a in each[1].case.inputs.values() if a.ndim))
+    return [
+        FailedCase(case.comparisons, expectation.case.inputs, expectation.outputs or {}, answer)
+        for case, expectation, answer in failing[:_CASES]
+    ]
 
 
 def stream_at_fault(
@@ -82,12 +86,12 @@ def stream_at_fault(
         own: The states that the artifact itself records for the first call, if they differ from the reference's.
         before: The states at the end of the calls before; empty if unknown.
     """
-    case = _Case(compared, stream.expectation.case.inputs, stream.expectation.outputs or {}, actual)
+    case = FailedCase(compared, stream.expectation.case.inputs, stream.expectation.outputs or {}, actual)
     carried = {each.input: each.output for each in states}
 
     def fits(run: Run, first: Mapping[str, Array] | None = None) -> bool:
         try:
-            return _fits(case, stream.answer(run, first))
+            return explains(case, stream.answer(run, first))
         except RuntimeFailedError:
             return False
 
@@ -108,7 +112,7 @@ def stream_at_fault(
 
 
 @dataclass(frozen=True)
-class _Case:
+class FailedCase:
     """A failed case: the comparisons of its outputs, its inputs, and the outputs of both sides."""
 
     compared: Sequence[Comparison]
@@ -207,13 +211,13 @@ def _run_with_edit(expect: Run, edit: _Edit) -> Run:
     return run
 
 
-def _is_read(case: _Case, carried: Mapping[str, str], edit: _Edit, expect: Callable[..., Arrays | None]) -> bool:
+def _is_read(case: FailedCase, carried: Mapping[str, str], edit: _Edit, expect: Callable[..., Arrays | None]) -> bool:
     states = {name: case.inputs[name] for name in carried}
     found = expect({**case.inputs, **edit.change(states, {})})
-    return found is not None and _fits(case, found)
+    return found is not None and explains(case, found)
 
 
-def _is_returned(case: _Case, carried: Mapping[str, str], edit: _Edit) -> bool:
+def _is_returned(case: FailedCase, carried: Mapping[str, str], edit: _Edit) -> bool:
     """Returns whether an artifact returns the expected outputs, but changed states."""
     if not all(output in case.expected and output in case.actual for output in carried.values()):
         return False
@@ -225,12 +229,12 @@ def _is_returned(case: _Case, carried: Mapping[str, str], edit: _Edit) -> bool:
         changes.append(lambda values, _: {**values, **unchanged})
     for change in changes:
         found = change(expected, actual)
-        if _fits(case, {**case.expected, **{carried[name]: array for name, array in found.items()}}):
+        if explains(case, {**case.expected, **{carried[name]: array for name, array in found.items()}}):
             return True
     return False
 
 
-def _fits(case: _Case, found: Arrays) -> bool:
+def explains(case: FailedCase, found: Arrays) -> bool:
     """Returns whether outputs explain those of an artifact: they agree where the expected outputs do not."""
     is_moved = False
     for each in case.compared:
