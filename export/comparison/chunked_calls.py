@@ -14,7 +14,7 @@ def run_in_chunks(
     chunks: Sequence[int],
     axes: Mapping[str, int],
     carried: Mapping[str, str],
-    growing: Mapping[str, int],
+    growing: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Returns every output of all calls, by name, with the calls joined.
 
@@ -30,7 +30,7 @@ def run_in_chunks(
     state: Arrays = {}
     for size in chunks:
         part = {name: _cut(inputs[name], axis, start, size) for name, axis in axes.items()}
-        part |= {name: _cut(inputs[name], axis, 0, start + size) for name, axis in growing.items()}
+        part |= {name: _cut(inputs[name], axis, 0, start + size) for name, axis in (growing or {}).items()}
         outputs = run({**inputs, **part, **state})
         state = {name: outputs[output] for name, output in carried.items()}
         calls.append(outputs)
