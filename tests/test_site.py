@@ -27,6 +27,7 @@ QUESTIONS = {
     "images or video": "how-to/images-and-video",
     "class token": "how-to/class-tokens",
     "decoder with a cache and a start": "how-to/decoder-with-a-cache",
+    "export language model genai": "how-to/language-model",
     "padded and packed sequences": "how-to/padded-and-packed",
     "trained positions longer than the table": "how-to/longer-than-the-table",
     "half precision bfloat16": "how-to/half-precision",

@@ -87,6 +87,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize("name", CASES)
 def test_a_rewritten_file_computes_the_same_in_operators_of_a_gpu(name: str) -> None:
     function, kind = CASES[name]

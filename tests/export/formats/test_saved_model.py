@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -73,7 +74,7 @@ def test_a_saved_model_returns_its_stored_metadata(tmp_path: Path) -> None:
 def test_state_is_kept_and_mentioned(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((2,), name="values"), Counting(name="counter")])
     artifact = export_saved_model(model, tmp_path / "model")
-    assert "layer 'counter' changes a variable" in artifact.notes[0]
+    assert re.search("layer 'counter' .* changes a variable", artifact.notes[0])
     served = tf.saved_model.load(artifact.path).signatures["serving_default"]
     results = [next(iter(served(values=tf.zeros((1, 2))).values()))[0, 0] for _ in range(3)]
     assert np.diff(results).tolist() == [1.0, 1.0]

@@ -122,10 +122,10 @@ def test_an_input_that_nothing_uses_is_still_an_input(tmp_path: Path) -> None:
     ("layer", "words"),
     [
         (lambda: Counting(name="counter"), "variable 'model/counter/count' changes with every call"),
-        (lambda: Apply(lambda x: x + keras.random.normal((8,)), name="noisy"), "layer 'noisy' draws random numbers"),
+        (lambda: Apply(lambda x: x + keras.random.normal((8,)), name="noisy"), "layer 'noisy' .* draws random numbers"),
         (
             lambda: Apply(lambda x: keras.ops.where(False, keras.random.normal((8,)), x), name="noisy"),
-            "layer 'noisy' draws random numbers",
+            "layer 'noisy' .* draws random numbers",
         ),
         (lambda: Apply(lambda x: keras.ops.svd(x)[1], name="rank"), "operator 'Svd' of layer 'rank'"),
     ],
