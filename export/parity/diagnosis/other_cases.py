@@ -45,7 +45,7 @@ class OtherCase(RecordedCase):
         self._runs: dict[int, Tensors] = {}
 
     def fault(self, fault: LayerFault, before: Sequence[LayerFault]) -> LayerFault | None:
-        output = _find(self.outputs, fault.call.path, fault.index)
+        output = _find(self.outputs, fault.call.path, fault.index) or self._unchanged(fault.call.path, fault.index)
         through = None if fault.through is None else self.fault(fault.through, before)
         if output is None or (through is None) != (fault.through is None):
             return None
@@ -64,6 +64,20 @@ class OtherCase(RecordedCase):
         found = replace(fault, call=output.call, tolerance=output.tolerance, unsure=())
         found = found.with_sighting(actual=actual, held=held, through=through).amid(sizes=self.probe.sizes(self.inputs))
         return with_surroundings(found, output, self, tensors)
+
+    def _unchanged(self, path: str, index: int) -> RecordedOutput | None:
+        """Returns an output that equals an input of its call in this case, such as values within the limits of a clip.
+
+        `outputs` has no such output.
+        """
+        place = next((place for place, call in enumerate(self.calls) if call.path == path), None)
+        if place is None or index >= len(self.calls[place].outputs):
+            return None
+        call, before = self.calls[place], {id(call) for call in self.calls[:place]}
+        if not is_float(call.outputs[index].dtype) or not call.outputs[index].size:
+            return None
+        number = sum(id(each.call) in before for each in self.outputs)
+        return RecordedOutput(number, call, index, (), _SLACK * STRICT.flat_tolerance(call.outputs[index]))
 
     def _tensors(self, before: Sequence[LayerFault]) -> Tensors:
         """Returns the artifact's tensors after replacing those of the earlier faults by Keras' outputs."""

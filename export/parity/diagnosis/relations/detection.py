@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_pe.export.comparison.compare import absolute_difference
+from keras_pe.export.comparison.tolerance import largest
 from keras_pe.export.parity.diagnosis.relations import ROUNDING, Change, Relation, all_but, is_same
 from keras_pe.export.parity.diagnosis.relations.placement import (
     ends_at_row,
@@ -36,6 +37,7 @@ _FEW = 0.02  # largest share of the values that counts as few; at least one valu
 _FEW_ROWS = 0.1  # largest share of an axis that counts as few rows; at least one row
 _LEAST_IN_ROW = 3  # least number of values of a row, as opposed to a single value
 _LEAST_CUT = 3  # least number of clipped values, since fewer may agree by chance
+_VISIBLE = 4.0  # factor on a tolerance, beyond which a change is seen
 _AT_ONCE = 2**24  # values that are converted to float64 at once, in several copies
 
 UNEXPLAINED = frozenset({Cause.CHANGED_VALUES, Cause.OTHER_SHAPE})
@@ -183,8 +185,10 @@ def find_change(
             facts["rows"] = describe_rows(*rows, broken.shape[rows[0]])
         return Change(Cause.NOT_A_NUMBER, text, {}, facts)
     forms = finite_forms(one, other)
-    if all(is_same(*form, tolerance) for form in forms) and not np.isfinite(one).all():
-        return _unexplained_change(one, other)  # the finite values agree, so no relation of values explains the others
+    # Values that agree but for rounding have every relation. A weight may be rounded, and few of its values may differ.
+    is_open = relations is OF_OUTPUTS or not np.isfinite(one).all()
+    if is_open and all(is_same(*form, tolerance) for form in forms):
+        return _unexplained_change(one, other)
     found = (relation(*form, tolerance) for relation in relations for form in forms)
     return next((change for change in found if change is not None), None) or _unexplained_change(one, other)
 
@@ -221,6 +225,17 @@ def holds(change: Change, expected: Array, actual: Array, tolerance: float, rela
         return False
     forms = finite_forms(one, other)
     return any(change.agrees(relation(*form, tolerance)) for relation in relations for form in forms)
+
+
+def contradicts(change: Change, expected: Array, tolerance: float) -> bool:
+    """Whether agreement with these values contradicts a change, which would move at least one of them visibly.
+
+    Only changes that move all values can be contradicted. A clipping, for example, leaves values within its limits.
+    """
+    if change.cause is Cause.OFFSET_VALUES:
+        return bool(abs(change.parameters["by"]) > _VISIBLE * tolerance)
+    factor = -1.0 if change.cause is Cause.FLIPPED_SIGN else change.parameters.get("factor", 1.0)
+    return bool(abs(factor - 1) * largest(expected, 0.0) > _VISIBLE * tolerance)
 
 
 def _unexplained_change(one: Array, other: Array) -> Change:

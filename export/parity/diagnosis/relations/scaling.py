@@ -8,6 +8,7 @@ from keras_pe.export.parity.diagnosis.relations import ROUNDING, Change, all_but
 from keras_pe.export.results import Array, Cause
 
 _ON_ONE_FACTOR = 4  # least number of values, since fewer are multiples of others by chance
+_LEAST_CHANGE = 1e-6  # relative change of a factor, which float32 determines to six digits
 _MOST_NAMED = 5
 
 
@@ -26,6 +27,8 @@ def multiple(one: Array, other: Array, tolerance: float) -> Change | None:
     factor = factors(one, other, all_but(None, one)).item()
     if np.count_nonzero(one) < 2 or factor == 0 or not is_same(factor * one, other, tolerance):
         return None
+    if abs(factor - 1) < _LEAST_CHANGE:  # the difference is in values that are small beside the largest
+        return None
     cause = cause_of_factor(factor)
     if cause is Cause.FLIPPED_SIGN:
         return Change(cause, "Its values have the opposite sign.")
@@ -34,7 +37,7 @@ def multiple(one: Array, other: Array, tolerance: float) -> Change | None:
 
 def cause_of_factor(factor: float) -> Cause:
     """Returns the cause of values that are multiplied by a number, which float32 determines to six digits."""
-    return Cause.FLIPPED_SIGN if abs(factor + 1) < 1e-6 else Cause.SCALED_VALUES
+    return Cause.FLIPPED_SIGN if abs(factor + 1) < _LEAST_CHANGE else Cause.SCALED_VALUES
 
 
 def scaled_by_index(one: Array, other: Array, tolerance: float) -> Change | None:

@@ -10,7 +10,13 @@ from keras_pe.export.parity.diagnosis.layer_call import (
     LayerFault,
 )
 from keras_pe.export.parity.diagnosis.relations import Change, distance
-from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change, holds
+from keras_pe.export.parity.diagnosis.relations.detection import (
+    OF_OUTPUTS,
+    UNEXPLAINED,
+    contradicts,
+    find_change,
+    holds,
+)
 from keras_pe.export.results import Array, Cause
 
 _OF_HALF = 2.0**-6  # largest error of a few roundings to 16 bits, relative to the largest value
@@ -61,8 +67,10 @@ def _value_edits(first: LayerFault, said: str, seen: Callable[[LayerFault], tupl
         return
 
     def same(fault: LayerFault) -> Array | None:
-        if fault.actual is None or distance(fault.actual, fault.expected) <= fault.tolerance:
-            return fault.actual
+        if fault.actual is None:
+            return None
+        if distance(fault.actual, fault.expected) <= fault.tolerance:
+            return None if contradicts(change, seen(fault)[0], fault.tolerance) else fault.actual
         other = find(fault)
         # Fewer values may not suffice to show the change.
         is_fewer = seen(fault)[0].size < seen(first)[0].size

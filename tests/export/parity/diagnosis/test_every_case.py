@@ -1,10 +1,13 @@
 """An explanation holds in every case, with enough values: coincidences of one case name no cause."""
 
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
 from keras import layers as L  # noqa: N812
 
+from keras_pe.export import check_parity, export_onnx
 from tests.export.parity.diagnosis.planted import findings, one_layer
 
 
@@ -49,6 +52,25 @@ def test_another_norm_is_no_factor_of_a_batch_of_one() -> None:
     model = one_layer(L.UnitNormalization(name="y"), (8,))
     (finding,) = findings(model, lambda inputs: inputs["x"] / np.abs(inputs["x"]).sum(1, keepdims=True))
     assert finding.cause != "scaled values"
+
+
+def test_a_limit_that_all_values_of_one_case_exceed_is_no_factor() -> None:
+    model = one_layer(L.ReLU(max_value=6.0, name="y"), (8,))
+    for other in (6.5, 7.0):
+        causes = {each.cause for each in findings(model, lambda inputs, other=other: inputs["x"].clip(0, other))}
+        assert causes.isdisjoint({"scaled values", "half precision inside"})
+
+
+@pytest.mark.slow
+def test_a_limit_of_an_operation_is_no_factor_of_its_values(tmp_path: Path) -> None:
+    def clipped(limit: float) -> keras.Model:
+        keras.utils.set_random_seed(3)
+        x = keras.Input((16,), name="x")
+        return keras.Model(x, keras.ops.clip(L.Dense(8)(x), -limit, limit))
+
+    file = export_onnx(clipped(11.0), tmp_path / "model.onnx").path
+    (result,) = check_parity(clipped(10.0), file, runtimes=["onnxruntime[all]"]).results
+    assert {each.cause for each in result.findings} <= {"user's attribute", "other attribute", "unknown"}
 
 
 def test_fewer_values_than_tell_anything_explain_nothing() -> None:

@@ -142,6 +142,12 @@ def test_infinities_count_as_values_and_equal_ones_as_no_difference():
     assert (changed.cause, changed.facts["count"], changed.facts["place"]) == ("changed values", 1, [0, 0])
 
 
+def test_a_small_value_that_differs_beside_large_ones_is_no_factor_of_one():
+    expected = np.array([30.0, 30.0, -1e9, 2.0])
+    change = find_change(expected, np.array([31.0, 31.0, -1e9, 2.0]), 0.0, detection.OF_OUTPUTS)
+    assert change.cause == "changed values"
+
+
 def test_an_array_as_it_was_is_no_change():
     assert find_change(KERNEL, KERNEL.copy()) is None
 
