@@ -45,7 +45,7 @@ class OtherCase(RecordedCase):
         self._runs: dict[int, Tensors] = {}
 
     def fault(self, fault: LayerFault, before: Sequence[LayerFault]) -> LayerFault | None:
-        output = _find(self.outputs, fault.call.path, fault.index) or self._unchanged(fault.call.path, fault.index)
+        output = _find(self.outputs, fault.call.path, fault.index) or self._find_unchanged(fault.call.path, fault.index)
         through = None if fault.through is None else self.fault(fault.through, before)
         if output is None or (through is None) != (fault.through is None):
             return None
@@ -65,7 +65,7 @@ class OtherCase(RecordedCase):
         found = found.with_sighting(actual=actual, held=held, through=through).amid(sizes=self.probe.sizes(self.inputs))
         return with_surroundings(found, output, self, tensors)
 
-    def _unchanged(self, path: str, index: int) -> RecordedOutput | None:
+    def _find_unchanged(self, path: str, index: int) -> RecordedOutput | None:
         """Returns an output that equals an input of its call in this case, such as values within the limits of a clip.
 
         `outputs` has no such output.

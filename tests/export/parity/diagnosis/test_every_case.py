@@ -63,13 +63,13 @@ def test_a_limit_that_all_values_of_one_case_exceed_is_no_factor() -> None:
 
 @pytest.mark.slow
 def test_a_limit_of_an_operation_is_no_factor_of_its_values(tmp_path: Path) -> None:
-    def clipped(limit: float) -> keras.Model:
+    def clip_at(limit: float) -> keras.Model:
         keras.utils.set_random_seed(3)
         x = keras.Input((16,), name="x")
         return keras.Model(x, keras.ops.clip(L.Dense(8)(x), -limit, limit))
 
-    file = export_onnx(clipped(11.0), tmp_path / "model.onnx").path
-    (result,) = check_parity(clipped(10.0), file, runtimes=["onnxruntime[all]"]).results
+    file = export_onnx(clip_at(11.0), tmp_path / "model.onnx").path
+    (result,) = check_parity(clip_at(10.0), file, runtimes=["onnxruntime[all]"]).results
     assert {each.cause for each in result.findings} <= {"user's attribute", "other attribute", "unknown"}
 
 
