@@ -32,6 +32,7 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
     assert circle({name: own_imports(path) for name, path in modules().items()}) == []
 
 
+@pytest.mark.slow
 def test_the_files_and_folders_of_a_folder_import_in_one_direction() -> None:
     circles = {package: circle(siblings(package)) for package in packages()}
     assert {package: names for package, names in circles.items() if names} == {}

@@ -9,6 +9,7 @@ from benchmarks.guard import BASES, BOUNDS, OURS, is_linear
 from benchmarks.results import load
 
 
+@pytest.mark.quick_rows(3)
 @pytest.mark.parametrize("bound", BOUNDS, ids=[bound["case"] for bound in BOUNDS])
 def test_a_bound_can_fail(bound: dict[str, object]) -> None:
     values, _ = load()

@@ -26,7 +26,7 @@ def _outputs(image: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.quick_rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("export", "runtime"), [(export_onnx, "onnxruntime[all]"), (export_litert, "litert")], ids=["onnx", "litert"]
 )

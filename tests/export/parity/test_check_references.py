@@ -102,7 +102,7 @@ def test_files_of_several_borders_are_each_compared_through_their_own(model: Any
     assert len({case.name for case in report.cases}) == len(report.cases)
 
 
-@pytest.mark.quick_rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("border", "cause"),
     [

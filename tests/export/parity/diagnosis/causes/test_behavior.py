@@ -17,7 +17,7 @@ def _model(dtype: str, scale: float) -> keras.Model:
     return keras.Model(x, layers.Dense(2)(layers.GlobalAveragePooling2D()(layers.Rescaling(1 / 255)(cast))))
 
 
-@pytest.mark.quick_rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "scale", "line"),
     [("uint8", 1, "(0, 256)"), ("uint8", 255, "(0, 1.00392)"), ("uint16", 1, "(0, 65536)")],
