@@ -107,8 +107,14 @@ def count(rows: Mapping[str, Column]) -> int:
 
 
 def fingerprint(*parts: Any) -> str:
-    """Returns a hash of JSON values."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    """Returns a hash of JSON values. Numbers of NumPy count as those of Python."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=_python_number).encode()).hexdigest()
+
+
+def _python_number(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise DataError(f"The identity of a part must be JSON values. Received: {value!r:.80}.")
 
 
 def file_identity(path: Path) -> tuple[str, int, int]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.parity.data.open_data import open_source
-from keras_pe.export.parity.data.shards import read_rows, shards_of
+from keras_pe.export.parity.data.shards import fingerprint, read_rows, shards_of
 from keras_pe.export.parity.data.source import SHARD_ROWS, DataError, DataSource
 
 ROWS = SHARD_ROWS + 1000
@@ -196,3 +196,9 @@ def test_rows_in_memory_of_any_type_have_a_fingerprint(dtype: object) -> None:
     arrays = [np.zeros((3, 2)).astype(dtype), np.ones((3, 2)).astype(dtype)]
     found = [next(shards_of(open_source({"x": array}))).fingerprint for array in (*arrays, arrays[0])]
     assert found[0] == found[2] != found[1]
+
+
+def test_a_part_may_be_identified_by_numbers_of_numpy() -> None:
+    assert fingerprint([np.int64(5), np.float32(0.5)]) == fingerprint([5, 0.5])
+    with pytest.raises(DataError, match="JSON values"):
+        fingerprint([object()])
