@@ -17,7 +17,7 @@ from keras_pe.export.model.border import Border
 from keras_pe.export.model.signature.caller_arguments import by_name
 from keras_pe.export.parity.data.batching import Batching, Feed
 from keras_pe.export.parity.data.source import DataSource
-from keras_pe.export.parity.work.sequences import SequenceCalls
+from keras_pe.export.parity.work.sequence_calls import SequenceCalls
 from keras_pe.export.results import Allowance, Array, Finding, NameMatch, StoredWeights
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 

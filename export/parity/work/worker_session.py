@@ -31,7 +31,7 @@ from keras_pe.export.model.watch.keras_internals import python_code_allowed
 from keras_pe.export.parity.data.batching import Batch, run_whole_batches, whole_parts
 from keras_pe.export.parity.data.shards import count
 from keras_pe.export.parity.work.executors import Here
-from keras_pe.export.parity.work.sequences import SequenceCalls
+from keras_pe.export.parity.work.sequence_calls import SequenceCalls
 from keras_pe.export.parity.work.target_runner import Answer, TargetRunner, one_thread_environment
 from keras_pe.export.parity.work.worker_input import Job, OpenedModel, Target
 from keras_pe.export.runtimes.runtime import Array, Arrays

@@ -8,7 +8,7 @@ import pytest
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.state import State
 from keras_pe.export.model.sizes.dimensions import SizeRange
-from keras_pe.export.parity.work.sequences import SequenceCalls
+from keras_pe.export.parity.work.sequence_calls import SequenceCalls
 
 STATES = (State("s", "s_out", ("batch", 2), "float32", 0), State("n", "n_out", (), "int32", 5))
 
