@@ -121,7 +121,11 @@ class GraphView:
         return {"layer": self.layer(path), "file": file, "line": number}
 
     def _line(self, path: str) -> tuple[str, int] | None:
-        """Returns the file and the line of the user's code that added an operator, or called its function."""
+        """Returns the file and the line of the user's code that added an operator, or called its function.
+
+        The path may end with the number of an output, as in a LiteRT file.
+        """
+        path = path.partition(":")[0]
         while path:
             with contextlib.suppress(KeyError):
                 return users_line(self._graph.get_operation_by_name(path).traceback, TRACERS)

@@ -123,7 +123,7 @@ ENTRIES = {
     ),
     "noise": Entry(
         lambda: _apply(layers.Lambda(lambda x: x + keras.random.normal(ops.shape(x)), name="noise")),
-        refused="layer 'noise' draws random numbers",
+        refused="layer 'noise' .* draws random numbers",
     ),
     "fourier": Entry(lambda: _apply(layers.Lambda(lambda x: ops.fft2((x, x))[0], name="mix"))),
     "dynamic time": Entry(lambda: _apply(layers.TimeDistributed(layers.Dense(3)))),
