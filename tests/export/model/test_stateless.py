@@ -242,7 +242,7 @@ def test_random_numbers_stay_refused_and_the_refusal_of_state_names_the_argument
     with pytest.raises(ExportError, match="`state`='arguments'"):
         export_onnx(chain(Counting(name="counter")), tmp_path / "m.onnx")
     model = chain(Counting(name="counter"), Noisy(name="noisy"))
-    with pytest.raises(ExportError, match="'noisy' draws random numbers"):
+    with pytest.raises(ExportError, match=r"'noisy' .* draws random numbers"):
         export_onnx(model, tmp_path / "m.onnx", state="arguments")
 
 
