@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 import numpy as np
 
@@ -15,13 +16,28 @@ from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.results import Array, Chunks
 from keras_pe.export.runtimes.runtime import Arrays
 
-_CHUNKS = {"step by step": (1,) * 9, "chunks of uneven length": (4, 1, 7, 2)}
-_OF_CACHES = {
-    "prompt, then token by token": (13, *(1,) * 8),
-    "chunks of uneven length": (4, 1, 7, 2),
-    "prompts padded at the right": (6, *(1,) * 8),
-    "prompts padded at the left": (6, *(1,) * 8),
-}
+
+class _Padding(Enum):
+    """The padding of a prompt in the first call. Row K has 2 K columns of padding."""
+
+    NONE = "none"
+    LEFT = "left"
+    RIGHT = "right"
+
+
+_Plan = tuple[str, tuple[int, ...], _Padding]
+"""The name of a stream, the length of each call, and the padding."""
+
+_PLANS: tuple[_Plan, ...] = (
+    ("step by step", (1,) * 9, _Padding.NONE),
+    ("chunks of uneven length", (4, 1, 7, 2), _Padding.NONE),
+)
+_PLANS_OF_CACHES: tuple[_Plan, ...] = (
+    ("prompt, then token by token", (13, *(1,) * 8), _Padding.NONE),
+    ("chunks of uneven length", (4, 1, 7, 2), _Padding.NONE),
+    ("prompts padded at the right", (6, *(1,) * 8), _Padding.RIGHT),
+    ("prompts padded at the left", (6, *(1,) * 8), _Padding.LEFT),
+)
 _ROWS = 3
 _SEED = 0
 
@@ -68,7 +84,7 @@ def expected_streams(reference: Reference) -> Iterator[Stream]:
     cut, axes = sequence_axis(inputs)
     totals = {name for name, own in dimensions.items() if cut in own.parts}
     growing = {spec.name: axis for spec in inputs for axis, dim in enumerate(spec.shape) if dim in totals}
-    for name, wanted in (_OF_CACHES if growing else _CHUNKS).items():
+    for name, wanted, padding in _PLANS_OF_CACHES if growing else _PLANS:
         sizes = tuple(dimensions[cut].sizes.near(size) for size in wanted) if cut else wanted
         known = {dim: each.sizes.near(_ROWS) for dim, each in dimensions.items()}
         known |= dict.fromkeys([cut, *totals], sum(sizes)) if cut else {}
@@ -77,7 +93,7 @@ def expected_streams(reference: Reference) -> Iterator[Stream]:
             first = first_states(reference.states, arrays)
         except ValueError:  # the first rows differ, and this is not their number
             continue
-        arrays |= {each: _padding(arrays[each], name, sizes[0]) for each in growing}
+        arrays |= {each: _pad(arrays[each], padding, sizes[0]) for each in growing}
         case = Case(name, {**arrays, **first}, "the state goes from call to call", known)
         stream = Stream(Expectation(case, None), Chunks(sizes, axes, carried, growing))
         try:
@@ -100,15 +116,13 @@ def sequence_axis(inputs: Sequence[TensorInfo]) -> tuple[str | None, dict[str, i
     return cut, {spec.name: spec.shape.index(cut) for spec in inputs if cut in spec.shape} if cut else {}
 
 
-def _padding(mask: Array, stream: str, prompt: int) -> Array:
-    """Returns a mask of ones. Row K of a padded stream has 2 K columns of padding in its prompt."""
+def _pad(mask: Array, padding: _Padding, prompt: int) -> Array:
+    """Returns a mask of ones with zeros at the padding of a prompt."""
     found = np.ones_like(mask)
-    for row in range(len(found)):
+    for row in range(len(found) if padding is not _Padding.NONE else 0):
         count = min(2 * row, prompt - 1)
-        if stream.endswith("right"):
-            found[row, prompt - count : prompt] = 0
-        elif stream.endswith("left"):
-            found[row, :count] = 0
+        start = 0 if padding is _Padding.LEFT else prompt - count
+        found[row, start : start + count] = 0
     return found
 
 
