@@ -1,5 +1,6 @@
 """A LiteRT file: its signature, read as a flatbuffer. The interpreter trusts a file and may crash on it."""
 
+import functools
 import math
 import struct
 from collections.abc import Iterator, Sequence
@@ -128,6 +129,15 @@ def conditions(path: Path) -> dict[str, int]:
     return {graph.Tensors(number).Name().decode(): int(number) for number in found}
 
 
+@functools.cache
+def operator_kinds() -> dict[int, str]:
+    """Returns the names of LiteRT's operators, such as "CONV_2D", by their numbers."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    return {number: kind for kind, number in vars(schema.BuiltinOperator).items() if isinstance(number, int)}
+
+
+@functools.cache
 def element_types() -> dict[int, str]:
     """Returns the names of the element types by their numbers."""
     from ai_edge_litert import schema_py_generated as schema

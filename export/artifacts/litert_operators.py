@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from keras_pe.export.artifacts.litert_file import element_types
+from keras_pe.export.artifacts.litert_file import element_types, operator_kinds
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,7 @@ def read_operators(content: bytes) -> tuple[Operator, ...]:
     from ai_edge_litert import schema_py_generated as schema
 
     model, types = schema.ModelT.InitFromPackedBuf(content, 0), element_types()
-    kinds = {number: kind for kind, number in vars(schema.BuiltinOperator).items() if isinstance(number, int)}
-    codes = [kinds[max(code.builtinCode, code.deprecatedBuiltinCode)] for code in model.operatorCodes]
+    codes = [operator_kinds()[max(code.builtinCode, code.deprecatedBuiltinCode)] for code in model.operatorCodes]
     return tuple(operator for graph in model.subgraphs for operator in _operators(model, graph, codes, types))
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.export.artifacts.litert_file import element_types, operator_kinds
+
 Array = npt.NDArray[Any]
 
 
@@ -33,7 +35,7 @@ class Editor:
     def kind(self, operator: Any) -> str:
         """Returns the type of an operator, such as "CONV_2D"."""
         code = self._model.operatorCodes[operator.opcodeIndex]
-        return _kinds()[max(code.builtinCode, code.deprecatedBuiltinCode)]
+        return operator_kinds()[max(code.builtinCode, code.deprecatedBuiltinCode)]
 
     def custom_name(self, operator: Any) -> str:
         """Returns the name of a custom operator; an empty text for an operator of LiteRT."""
@@ -51,8 +53,6 @@ class Editor:
 
     def dtype(self, number: int) -> str:
         """Returns the element type of a tensor, such as "float32"."""
-        from keras_pe.export.artifacts.litert_file import element_types
-
         return element_types()[self._graph.tensors[number].type]
 
     def values(self, number: int) -> Array | None:
@@ -174,9 +174,3 @@ class Editor:
 
 
 _STORED = ("float32", "float16", "int8", "int16", "int32", "int64", "bool")
-
-
-def _kinds() -> dict[int, str]:
-    from ai_edge_litert import schema_py_generated as schema
-
-    return {number: kind for kind, number in vars(schema.BuiltinOperator).items() if isinstance(number, int)}
