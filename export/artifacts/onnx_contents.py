@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes, bodies, read_without_weights
+from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes, bodies, layer_of, read_without_weights
 
 Term = tuple[int, tuple[str, ...]]
 """A product: its factor, and its dynamic dimensions, with repetitions."""
@@ -72,7 +72,7 @@ def _contents(model: Any) -> tuple[LayerContents, ...]:
     stored = {tensor.name: tensor for graph in all_graphs(model.graph) for tensor in graph.initializer}
     found: dict[str, _Found] = {}
     for node in all_nodes(model.graph):
-        layer = found.setdefault(node.name.strip("/").rpartition("/")[0], _Found())
+        layer = found.setdefault(layer_of(node.name), _Found())
         layer.operators[node.op_type] += 1
         layer.terms += [counts[name] for name in node.output[:1] if name in counts]
         for tensor in [stored.pop(name) for name in dict.fromkeys(node.input) if name in stored]:

@@ -177,6 +177,11 @@ def all_nodes(graph: Any) -> Iterator[Any]:
             yield from all_nodes(body)
 
 
+def layer_of(name: str) -> str:
+    """Returns the path of the layer in the name of a node or tensor; empty if it has none."""
+    return name.strip("/").rpartition("/")[0]
+
+
 def needed_names(node: Any) -> Iterator[str]:
     """Returns the inputs of a node, also the ones that its bodies take from the surrounding graph."""
     yield from node.input

@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.artifacts.litert_file import read_scales
-from keras_pe.export.artifacts.onnx_model import all_graphs, read_without_weights
+from keras_pe.export.artifacts.onnx_model import all_graphs, layer_of, read_without_weights
 from keras_pe.export.artifacts.onnx_quantization import Array, Quantized, quantized_constants
 from keras_pe.export.results import QuantizedRole, QuantizedTensor
 
@@ -143,7 +143,7 @@ def _dtype_name(number: int) -> str:
 
 def _describe(name: str, role: QuantizedRole, dtype: str, scale: Array | None, zero: Array | None) -> QuantizedTensor:
     plain = plain_name(name)
-    layer = plain.rpartition("/")[0]
+    layer = layer_of(plain)
     if scale is None:
         return QuantizedTensor(layer, plain, role, dtype, 0, None, None, None)
     steps = np.abs(scale.astype(np.float64)).ravel()

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from keras_pe.export.artifacts.onnx_model import read_without_weights
+from keras_pe.export.artifacts.onnx_model import layer_of, read_without_weights
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,7 @@ def quantizable_layers(path: Path, operators: Collection[str]) -> tuple[Quantiza
     found: dict[str, list[tuple[str, str]]] = {}
     for node in read_without_weights(path).graph.node:
         if node.name and node.op_type in operators:
-            name = node.name.strip("/")
-            found.setdefault(name.rpartition("/")[0] or name, []).append((node.name, node.op_type))
+            found.setdefault(_layer_or_node(node), []).append((node.name, node.op_type))
     return tuple(
         QuantizableLayer(layer, tuple(name for name, _ in nodes), dict(Counter(operator for _, operator in nodes)))
         for layer, nodes in found.items()
@@ -47,8 +47,12 @@ def layers_left(path: Path, operators: Collection[str]) -> tuple[str, ...]:
     floats = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
     weights = {each.name for each in graph.initializer if len(each.dims) > 1 and each.data_type in floats}
     found = (
-        f"{node.name.strip('/').rpartition('/')[0] or node.name} ({node.op_type})"
+        f"{_layer_or_node(node)} ({node.op_type})"
         for node in graph.node
         if node.op_type not in operators and weights.intersection(node.input)
     )
     return tuple(dict.fromkeys(found))
+
+
+def _layer_or_node(node: Any) -> str:
+    return layer_of(node.name) or str(node.name).strip("/")

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from keras_pe.export.artifacts.onnx_model import weight_files
+from keras_pe.export.artifacts.onnx_model import layer_of, weight_files
 from keras_pe.export.artifacts.quantization import plain_name, value_limits
 from keras_pe.export.runtimes.integer_operators import FLOAT_SUFFIX, as_float_operators
 from keras_pe.export.runtimes.runtime import Array, Arrays
@@ -207,7 +207,7 @@ class FloatTwin:
         return RoundedTensor(
             key,
             name,
-            "" if before is None else path.rpartition("/")[0],
+            "" if before is None else layer_of(path),
             source,
             "" if before is None else before.op_type,
             "" if before is None else before.name,

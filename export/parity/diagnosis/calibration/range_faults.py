@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keras_pe.export.artifacts.onnx_model import layer_of
+from keras_pe.export.model.watch.layer_paths import is_within
 from keras_pe.export.parity.diagnosis.calibration.rounding_costs import RoundingCost, RoundingMeasurement
 from keras_pe.export.results import Array, Cause, Finding, OtherValue
 
@@ -37,7 +39,7 @@ class Context:
 
     def is_position(self, layer: str) -> bool:
         """Whether a layer computes positions, or is within one that does."""
-        return any(layer == each or layer.startswith(f"{each}/") for each in self.position_layers)
+        return any(is_within(layer, each) for each in self.position_layers)
 
 
 Fault = Callable[[RoundingCost, Context], Finding | None]
@@ -111,7 +113,7 @@ def shared_scale(cost: RoundingCost, context: Context) -> Finding | None:
     ndim, first = cost.cases[0].ndim, cost.given[0][large]
     is_signal = cost.tensor.operator == "Add" and first.ndim > 1 and (first.ndim < ndim or first.shape[0] == 1)
     is_signal = is_signal and cost.cases[0].shape[:1] != (1,)
-    is_position = is_signal or context.is_position(_layer_of(large)) or context.is_position(cost.tensor.layer)
+    is_position = is_signal or context.is_position(layer_of(large)) or context.is_position(cost.tensor.layer)
     text = (
         f"{_shown(large)} and {_shown(small)} have one scale, with steps of {cost.step:.2g}. The first is usually "
         f"{sizes[large]:.2g}. The second is usually {sizes[small]:.2g}, which is {sizes[small] / cost.step:.2g} steps."
@@ -283,12 +285,8 @@ def _largest_by_channel(cost: RoundingCost, axis: int) -> Array | None:
     return found
 
 
-def _layer_of(tensor: str) -> str:
-    return tensor.strip("/").rpartition("/")[0]
-
-
 def _shown(tensor: str) -> str:
-    return repr(_layer_of(tensor) or tensor)
+    return repr(layer_of(tensor) or tensor)
 
 
 def _finding(cause: Cause, text: str, cost: RoundingCost, **numbers: float) -> Finding:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_pe.export.artifacts.onnx_model import read_without_weights
+from keras_pe.export.artifacts.onnx_model import layer_of, read_without_weights
 from keras_pe.export.artifacts.onnx_quantization import quantized_constants
 from keras_pe.export.artifacts.quantization import plain_name
 from keras_pe.export.results import Array, Cause, Finding, OtherValue
@@ -68,11 +68,11 @@ def _small_channels(name: str, steps: Array, axis: int) -> Iterator[Finding]:
         f"most {largest[few].max():.0f} steps on a side, and the largest has {largest.max():.0f}."
     )
     values = (OtherValue("channels", None, len(few)), OtherValue("channel", None, int(few[0])))
-    yield Finding(Cause.CHANNELS_OF_ONE_SCALE, text, name.rpartition("/")[0] or None, parameters=values)
+    yield Finding(Cause.CHANNELS_OF_ONE_SCALE, text, layer_of(name) or None, parameters=values)
 
 
 def _coarse_bias(name: str, steps: Array, integers: Array) -> Iterator[Finding]:
-    layer = name.rpartition("/")[0] or None
+    layer = layer_of(name) or None
     cut = int((np.abs(integers.astype(np.float64)) >= _LARGEST_BIAS).sum())
     if integers.dtype == np.int32 and cut:
         text = f"{cut} of {integers.size} values of {name!r} are cut at the end of int32."
