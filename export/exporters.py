@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.errors import check_type, check_whole
@@ -220,7 +221,7 @@ def export_litert(
         ImportError: If a package is missing.
     """
     if target is not None and target not in TARGETS:
-        raise ValueError(f"`target` must be one of: {', '.join(TARGETS)}. Received: target={target!r}.")
+        raise ArgValueError("target", f"must be one of: {', '.join(TARGETS)}. Received: target={target!r}.")
     request = Request(
         model, filepath, input_signature, sizes, inputs, ranges, border, state, progress, fixes_all=target is not None
     )

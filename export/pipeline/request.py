@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from keras_pe.argument_errors import ArgTypeError
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.comparison.inputs.cases import GivenInputs, cast_case, read_cases
 from keras_pe.export.errors import check_type, first_line
 from keras_pe.export.model.border import Border, own_signature
@@ -163,9 +163,10 @@ def _all_sizes(model: Any, signature: Signature) -> list[FixedSize]:
     if unknown:
         example = ", ".join(f"{name!r}: {signature.sizes[name]}" for name in unknown)
         received = ", ".join(map(repr, unknown))
-        raise ValueError(
-            f"`sizes` must have one size for each dimension with a `target`. Received: no size, or several, for "
-            f"{received}. Pass such as `sizes={{{example}}}`."
+        raise ArgValueError(
+            "sizes",
+            f"must have one size for each dimension with a `target`. Received: no size, or several, for "
+            f"{received}. Pass such as `sizes={{{example}}}`.",
         )
     return [known[name] for name in signature.dimensions]
 
