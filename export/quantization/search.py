@@ -139,9 +139,9 @@ class Search:
     def run(self) -> Trial:
         """Returns the trial that reaches the goal with the fewest bytes, or the nearest trial if none reaches it."""
         if self._goal.kind == "size":
-            candidate = self._largest_within_size()
+            candidate = self._bisect(takes_longest=True)
             return self._confirm(candidate) if candidate else self._nearest()
-        candidate = self._shortest_prefix()
+        candidate = self._bisect(takes_longest=False)
         while candidate is not None:
             length = len(candidate.layers_in_float)
             # Once the held-out rows refute a file, the calibration rows are too kind to drop layers by.
@@ -169,24 +169,13 @@ class Search:
     def _prefix(self, length: int) -> Floats:
         return tuple(each.layer for each in self.order[:length])
 
-    def _shortest_prefix(self) -> Trial | None:
-        """Returns the trial of the shortest promising prefix, by bisection; None if no prefix is promising."""
+    def _bisect(self, *, takes_longest: bool) -> Trial | None:
+        """Returns the trial of the longest promising prefix, or of the shortest one; None if no prefix is promising."""
         low, high, found = -1, len(self.order), None
         while high - low > 1 and (trial := self._try(self._prefix(0 if low < 0 else (low + high) // 2))):
-            if self._is_promising(trial):
-                high, found = len(trial.layers_in_float), trial
-            else:
-                low = len(trial.layers_in_float)
-        return found
-
-    def _largest_within_size(self) -> Trial | None:
-        """Returns the trial of the longest prefix within the size, by bisection; None if every file is too large."""
-        low, high, found = -1, len(self.order), None
-        while high - low > 1 and (trial := self._try(self._prefix(0 if low < 0 else (low + high) // 2))):
-            if self._is_promising(trial):
-                low, found = len(trial.layers_in_float), trial
-            else:
-                high = len(trial.layers_in_float)
+            length, is_promising = len(trial.layers_in_float), self._is_promising(trial)
+            found = trial if is_promising else found
+            low, high = (length, high) if is_promising == takes_longest else (low, length)
         return found
 
     def _is_promising(self, trial: Trial) -> bool:

@@ -51,6 +51,7 @@ class Workbench:
         measurer: Measures a file.
         worker: The process of the quantizer.
         statistics: The measurements on the held-out rows, by the layers in float.
+        written: The layers in float of the file that was written last.
     """
 
     method: str
@@ -62,6 +63,7 @@ class Workbench:
     measurer: FileMeasurer
     worker: Worker
     statistics: dict[tuple[str, ...], RuntimeStatistics] = field(default_factory=dict)
+    written: tuple[str, ...] | None = None
 
     @property
     def cache(self) -> Path:
@@ -85,15 +87,18 @@ class Workbench:
         return excluding(self.method, [name for each in self.layers if each.path in floats for name in each.nodes])
 
     def write(self, floats: Sequence[str]) -> Path:
-        """Writes the file with some layers in float. The previous file is overwritten.
+        """Writes the file with some layers in float, unless it is the last one. Another file is overwritten.
 
         Raises:
             ValueError: If the quantizer refuses the file.
         """
         target = self.source.with_name("quantized.onnx")
-        target.unlink(missing_ok=True)
-        options = self.options(floats)
-        self._call(write_quantized, self.method, str(self.source), str(target), options, str(self.cache))
+        if self.written != tuple(floats):
+            self.written = None
+            target.unlink(missing_ok=True)
+            options = self.options(floats)
+            self._call(write_quantized, self.method, str(self.source), str(target), options, str(self.cache))
+            self.written = tuple(floats)
         return target
 
     def effects(self, tell: Tell) -> list[LayerEffect]:
