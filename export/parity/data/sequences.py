@@ -1,5 +1,6 @@
 """Joins the rows of a data set to sequences: consecutive rows with one value in a column are one sequence."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -83,7 +84,7 @@ def _runs(values: Column) -> Iterator[tuple[str, int]]:
 
 def _check_consecutive(names: Sequence[str], column: str, source: str) -> None:
     if len(set(names)) < len(names):
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        twice = next(name for name, times in Counter(names).items() if times > 1)
         raise DataError(
             f"The rows of a sequence must be consecutive in {source}. Received: {column} {twice!r} in several places. "
             f"Sort the rows by {column!r}, and then by time."
