@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from keras_pe.cli import main
+from keras_pe.cli.quantize import quantize
+from keras_pe.export.quantization.quantizers import QUANTIZERS
 from tests.export.quantization.samples import ROWS, write_classifier
 
 
@@ -39,3 +41,8 @@ def test_a_wrong_option_ends_with_2_and_its_name(options: tuple[str, ...], named
     done = CliRunner().invoke(main, ["quantize", model, model, "out.onnx", "--data", "rows.npz", *options])
     assert done.exit_code == 2
     assert named in done.output
+
+
+def test_the_command_offers_every_quantizer() -> None:
+    (method,) = (each for each in quantize.params if each.name == "method")
+    assert list(method.type.choices) == list(QUANTIZERS)
