@@ -15,7 +15,7 @@ from keras_pe.export.graph.trace import TRACERS
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import scope_name
 from keras_pe.export.model.watch.layer_paths import is_within, layer_paths
-from keras_pe.export.model.watch.operations import in_words, users_line
+from keras_pe.export.model.watch.operations import describe_line, users_line
 from keras_pe.export.model.watch.symbolic_trace import needed_nodes
 
 _RANDOM = re.compile(
@@ -113,7 +113,7 @@ class GraphView:
         """
         name, line = self.layer(path), self._line(path)
         owner = f"layer {name!r}" if name else f"model {self._model.name!r}"
-        return f"{owner} {in_words(*line)}" if line else owner
+        return f"{owner} {describe_line(*line)}" if line else owner
 
     def location(self, path: str) -> dict[str, Any]:
         """Returns the fields of an `ExportError` that name the location of an operator."""

@@ -22,7 +22,7 @@ from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import TracingError, first_line
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import replaced_operations
-from keras_pe.export.model.watch.operations import in_words, users_line
+from keras_pe.export.model.watch.operations import describe_line, users_line
 from keras_pe.export.model.watch.symbolic_trace import as_traceable, operators_before
 
 # The modules that call a model to trace it. Frames outside of them are not the model's.
@@ -52,7 +52,7 @@ def trace_convertible(
 def untraceable(format: Format, model: str, error: Exception) -> TracingError:
     """Returns the error for a model that Keras cannot trace."""
     line = users_line(traceback.extract_tb(error.__traceback__), TRACERS)
-    place, (file, number) = (f" {in_words(*line)}", line) if line else ("", (None, None))
+    place, (file, number) = (f" {describe_line(*line)}", line) if line else ("", (None, None))
     return TracingError(format, model, f"Keras cannot trace it: {first_line(error)}{place}.", file=file, line=number)
 
 

@@ -42,7 +42,7 @@ def with_streams(
     calls = _Calls(runner, run)
     is_sound = result.passed
     recorded = _recorded_states(result, reference) if streams else ()
-    for stream in map(partial(_in_precision_of, runner), streams):
+    for stream in map(partial(_match_precision, runner), streams):
         given = stream.expectation.case.inputs
         own = _other_values(recorded, reference.states, given)
         before, kept = calls.made, calls.last_states(reference.states, given)
@@ -61,7 +61,7 @@ def with_streams(
     return result
 
 
-def _in_precision_of(runner: Runner, stream: Stream) -> Stream:
+def _match_precision(runner: Runner, stream: Stream) -> Stream:
     """Returns a stream with the answers of the float32 rebuild only for a runtime that computes in float32."""
     expectation = stream.expectation
     if expectation.in_float32 is None or computes_in_float32(runner):

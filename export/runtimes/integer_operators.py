@@ -34,7 +34,7 @@ _KEPT = frozenset({
 """The attributes that the operators of floats have as well. An integer product has its factor in `alpha`."""
 
 
-def as_float_operators(model: onnx.ModelProto) -> onnx.ModelProto:
+def replace_integer_operators(model: onnx.ModelProto) -> onnx.ModelProto:
     """Returns a model in which tensors of integers are only rounded, passed on, and made floats again.
 
     The results of a product of integers with scales of each call are floats before their scale is applied.

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from keras_pe.export.artifacts.onnx_model import layer_of, weight_files
 from keras_pe.export.artifacts.quantization import plain_name, value_limits
-from keras_pe.export.runtimes.integer_operators import FLOAT_SUFFIX, as_float_operators
+from keras_pe.export.runtimes.integer_operators import FLOAT_SUFFIX, replace_integer_operators
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _PASSING = frozenset({
@@ -73,7 +73,7 @@ class FloatTwin:
 
         weight_files(path)  # refuses a file that names others outside its folder
         model = onnx.load(path)
-        model = as_float_operators(model)
+        model = replace_integer_operators(model)
         graph = model.graph
         self._constants = {each.name: each for each in graph.initializer}
         self._producers = {name: node for node in graph.node for name in node.output}

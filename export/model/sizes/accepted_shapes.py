@@ -11,7 +11,7 @@ from keras_pe.export.errors import UnknownSizesError, first_line
 from keras_pe.export.model.sizes.shape_inference import GraphShapes, SymbolicShapes
 from keras_pe.export.model.watch.known_values import Filling, KnownValues
 from keras_pe.export.model.watch.nested_arguments import FlatModel, PartialShape, StaticShape, leaves
-from keras_pe.export.model.watch.operations import in_words, users_line
+from keras_pe.export.model.watch.operations import describe_line, users_line
 from keras_pe.export.model.watch.recording import state_left_alone
 
 _POWERS = (4, 64, 4096)  # most models accept one of these sizes
@@ -56,7 +56,7 @@ class Oracle:
         """Returns the error for a model that refuses all sizes, with the model's own error and its line."""
         frames = traceback.extract_tb(self.cause.__traceback__ if self.cause else None)
         file, line = users_line(frames, ()) or (None, None)
-        place = f" {in_words(file, line)}" if file and line else ""
+        place = f" {describe_line(file, line)}" if file and line else ""
         reason = f"{first_line(self.cause)}{place}"
         return UnknownSizesError(reason, asks_for_a_value=self.asks_for_a_value, file=file, line=line)
 

@@ -47,7 +47,7 @@ class CodePlace:
     @property
     def location(self) -> str:
         """The function, file and line in words."""
-        return f"`{self.function}` {in_words(self.file, self.line)}"
+        return f"`{self.function}` {describe_line(self.file, self.line)}"
 
     @property
     def text(self) -> str:
@@ -171,7 +171,7 @@ def is_users_module(name: str) -> bool:
     return top not in _LIBRARIES and (top not in sys.stdlib_module_names or top == "__main__")
 
 
-def in_words(file: str, line: int) -> str:
+def describe_line(file: str, line: int) -> str:
     """Returns a location in a file, such as "(decoder.py, line 31)"."""
     return f"({PurePath(file).name}, line {line})"
 

@@ -120,12 +120,12 @@ def _read_part(read: _Read, name: str, locator: Any, most: int, columns: Sequenc
             found.append(_join_steps(held))
             held, size, start, length = [], 0, stop, next(wanted, None)
             if len(found) == most:
-                yield _as_rows(found)
+                yield _join_columns(found)
                 found = []
         held.append({key: column[start:] for key, column in piece.items()})
         size += rows - start
     if found:
-        yield _as_rows(found)
+        yield _join_columns(found)
 
 
 def _cut(pieces: Iterable[Any], columns: Sequence[str], name: str, begin: int, end: int) -> Iterator[Rows]:
@@ -148,7 +148,7 @@ def _read_here(source: DataSource, column: str, locator: Any, most: int, columns
         start = 0
         for name, length in _runs(rows[column]):
             if names and names[-1] != name and held:
-                yield _as_rows([_join_steps(held)])
+                yield _join_columns([_join_steps(held)])
                 held = []
             if not names or names[-1] != name:
                 names.append(name)
@@ -156,7 +156,7 @@ def _read_here(source: DataSource, column: str, locator: Any, most: int, columns
             start += length
         row += start
     if held:
-        yield _as_rows([_join_steps(held)])
+        yield _join_columns([_join_steps(held)])
     _check_consecutive(names, column, source.name)
 
 
@@ -172,5 +172,5 @@ def _concatenate(columns: Sequence[Column]) -> Array:
     return np.concatenate([row for column in columns for row in column])
 
 
-def _as_rows(sequences: Sequence[dict[str, Array]]) -> Rows:
+def _join_columns(sequences: Sequence[dict[str, Array]]) -> Rows:
     return {key: [each[key] for each in sequences] for key in sequences[0]}

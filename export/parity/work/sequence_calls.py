@@ -45,7 +45,7 @@ class SequenceCalls:
         steps = tuple(replace(spec, shape=(*spec.shape[:1], "steps", *spec.shape[1:])) for spec in inputs)
         return cls(steps, {spec.name: 1 for spec in inputs}, reference.states, None)
 
-    def in_calls(self, run: Run) -> Run:
+    def split_into_calls(self, run: Run) -> Run:
         """Returns a function of rows: it makes the calls of all rows, and returns the outputs with the rows first.
 
         A sequence begins with the initial state. The new state is returned as after the last call.

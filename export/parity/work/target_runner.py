@@ -129,7 +129,8 @@ class TargetRunner:
             part = self._cast_to_runtime_floats({name: array[rows] for name, array in inputs.items()})
             if self.calls is None:
                 return Answer(rows, run_whole_batches(self.worker.run, self.worker.inputs, part)), None
-            return Answer(rows, run_whole_batches(self.calls.in_calls(self.worker.run), self.calls.inputs, part)), None
+            run = self.calls.split_into_calls(self.worker.run)
+            return Answer(rows, run_whole_batches(run, self.calls.inputs, part)), None
         except RuntimeRefusedError as error:
             return None, error
         except (RuntimeDiedError, RuntimeHungError) as error:

@@ -103,7 +103,7 @@ class Session:
         """Returns the outputs of the reference's float64 rebuild, after earlier requests have finished."""
         run: Run = self.reference.truth
         if self.calls is not None:
-            run = self.calls.in_calls(partial(run_in_float64, self.reference))
+            run = self.calls.split_into_calls(partial(run_in_float64, self.reference))
         return self._caller.submit(run_whole_batches, run, self.inputs, inputs).result()
 
     def noise(self, samples: Sequence[Arrays], precision: str | None) -> Sequence[Mapping[str, Array]]:
@@ -130,7 +130,7 @@ class Session:
 
     def _run_all(self, batches: Sequence[Mapping[str, Array]], in_float32: bool) -> list[Arrays]:
         run: Run = self.reference.expect_in_float32 if in_float32 else self.reference.expect
-        run = run if self.calls is None else self.calls.in_calls(run)
+        run = run if self.calls is None else self.calls.split_into_calls(run)
         return [run_whole_batches(run, self.inputs, inputs) for inputs in batches]
 
 

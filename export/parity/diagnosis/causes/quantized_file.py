@@ -79,7 +79,7 @@ def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
         found = (*find_weight_faults(path), *found)
     explains_all = is_same and (bool(found) or _is_right(reference, expectations, floats))
     if explains_all:
-        found = (*found, _as_finding(measured, is_sound=not found))
+        found = (*found, _quantized_finding(measured, is_sound=not found))
     if found:
         yield RoundedFile(found, explains_all)
 
@@ -122,7 +122,7 @@ def _position_layers(reference: KerasReference) -> list[str]:
     ]
 
 
-def _as_finding(measured: RoundingMeasurement, *, is_sound: bool) -> Finding:
+def _quantized_finding(measured: RoundingMeasurement, *, is_sound: bool) -> Finding:
     """Returns the finding that a file is quantized, with the layers whose rounding costs most.
 
     Args:

@@ -35,7 +35,7 @@ def test_calls_of_a_row_give_the_whole_sequence_and_begin_anew_in_the_next_row(l
 
         for _ in range(2):
             made.clear()
-            found = calls.in_calls(run)({"x": x})
+            found = calls.split_into_calls(run)({"x": x})
             np.testing.assert_allclose(found["y"], np.cumsum(x, axis=1), rtol=1e-5, atol=1e-5)
             np.testing.assert_allclose(found["s_out"], x.sum(axis=1), rtol=1e-4, atol=1e-5)
             assert found.keys() == {"y", "s_out"}  # a state without rows has no value for each row
