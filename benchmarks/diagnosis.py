@@ -209,9 +209,14 @@ def render(results: Mapping[str, Mapping[str, Any]]) -> str:
         if each["verdict"] != "hit":
             target, where = each["expected"]
             expected = f"{target}, {where}" if where else target
-            found = "; ".join(f"{one['cause']} in {one['layer']}" for one in each["found"]) or "nothing"
+            found = "; ".join(map(_describe, each["found"])) or "nothing"
             lines.append(f"| `{key.replace('|', '/')}` | {expected} | {found} | {each['verdict']} |")
     return "\n".join(lines) + "\n"
+
+
+def _describe(finding: dict[str, Any]) -> str:
+    """Returns the cause of a finding, with its layer if it has one."""
+    return f"{finding['cause']} in {finding['layer']}" if finding["layer"] else str(finding["cause"])
 
 
 def main() -> None:
