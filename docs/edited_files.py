@@ -21,11 +21,16 @@ def _mixer(is_wrong: bool) -> keras.Model:
     return keras.Model(x, outputs, name="model")
 
 
-def _edit(change: Callable[[onnx.GraphProto], Any], build: Build | None = None) -> Callable[[Path], keras.Model]:
-    """Returns what exports a model and changes the graph of the file."""
+def edit_graph(
+    change: Callable[[onnx.GraphProto], Any],
+    build: Build | None = None,
+    prepare: Callable[[keras.Model], None] = lambda model: None,
+) -> Callable[[Path], keras.Model]:
+    """Returns a function that prepares a model, exports it, and changes the graph of the file."""
 
     def make(path: Path) -> keras.Model:
         model = seeded((build or _mixer)(False))
+        prepare(model)
         export_onnx(model, path)
         file = onnx.load(path)
         change(file.graph)
@@ -43,7 +48,7 @@ def _weight(name: str, change: Callable[[Any], Any], build: Build | None = None)
         values = np.ascontiguousarray(change(numpy_helper.to_array(tensor)), np.float32)
         tensor.CopyFrom(numpy_helper.from_array(values, name))
 
-    return _edit(change_graph, build)
+    return edit_graph(change_graph, build)
 
 
 def _insert(graph: onnx.GraphProto, layer: str, make: Callable[[str, str], list[onnx.NodeProto]]) -> None:
@@ -162,37 +167,40 @@ def _counter(path: Path) -> keras.Model:
 
 
 EDITED: Mapping[Cause, Example] = {
-    Cause.MISSING_OUTPUT: Example("An output was left out of the file.", _edit(lambda graph: graph.output.pop())),
-    Cause.EXTRA_OUTPUT: Example("A tensor inside has become an output.", _edit(_inner_output)),
-    Cause.RENAMED_OUTPUT: Example("Somebody gave an output another name.", _edit(_rename({"state": "out_1"}))),
+    Cause.MISSING_OUTPUT: Example("An output was left out of the file.", edit_graph(lambda graph: graph.output.pop())),
+    Cause.EXTRA_OUTPUT: Example("A tensor inside has become an output.", edit_graph(_inner_output)),
+    Cause.RENAMED_OUTPUT: Example("Somebody gave an output another name.", edit_graph(_rename({"state": "out_1"}))),
     Cause.SWAPPED_OUTPUTS: Example(
-        "Outputs were named by their order, which was another.", _edit(_rename({"state": "score", "score": "state"}))
+        "Outputs were named by their order, which was another.",
+        edit_graph(_rename({"state": "score", "score": "state"})),
     ),
-    Cause.OTHER_DTYPE: Example("A converter has put a cast before an output.", _edit(_cast)),
-    Cause.FALSE_DECLARATION: Example("An exporter has declared the length that it met.", _edit(_declare)),
+    Cause.OTHER_DTYPE: Example("A converter has put a cast before an output.", edit_graph(_cast)),
+    Cause.FALSE_DECLARATION: Example("An exporter has declared the length that it met.", edit_graph(_declare)),
     Cause.OTHER_SHAPE: Example(
         "A table has lost its last rows.",
         _weight("words/embeddings", lambda w: w[:40], pad_model),
     ),
-    Cause.NON_DETERMINISM: Example("Noise of the training is in the file.", _edit(lambda g: _insert(g, "mix", _noise))),
+    Cause.NON_DETERMINISM: Example(
+        "Noise of the training is in the file.", edit_graph(lambda g: _insert(g, "mix", _noise))
+    ),
     Cause.FROZEN_STATE: Example("A layer counts its calls; the file holds one count.", _counter),
     Cause.CHANGED_VALUES: Example("A row of a kernel was damaged.", _weight("mix/kernel", _one_row_off)),
     Cause.OFFSET_VALUES: Example("A number was added to a bias.", _weight("mix/bias", lambda w: w + 0.1)),
     Cause.CLIPPED_VALUES: Example("A kernel was cut at 0.3.", _weight("mix/kernel", lambda w: np.clip(w, -0.3, 0.3))),
     Cause.QUANTIZED_INT4: Example("A kernel was rounded to 15 steps.", _weight("mix/kernel", _rounded_to_int4)),
-    Cause.HALF_PRECISION: Example("One operator computes in float16.", _edit(lambda g: _insert(g, "mix", _half))),
+    Cause.HALF_PRECISION: Example("One operator computes in float16.", edit_graph(lambda g: _insert(g, "mix", _half))),
     Cause.TRANSPOSED_AXES: Example("A kernel stands as PyTorch keeps it.", _weight("mix/kernel", np.transpose)),
     Cause.REVERSED_VALUES: Example("A kernel runs backwards.", _weight("mix/kernel", lambda w: w[::-1])),
     Cause.REORDERED_VALUES: Example(
         "The columns of a kernel stand in another order.",
         _weight("mix/kernel", lambda w: w[:, [0, 4, 1, 5, 2, 6, 3, 7]]),
     ),
-    Cause.ANOTHER_WEIGHT: Example("Two kernels of one shape were mixed up.", _edit(_mixed_up)),
-    Cause.ADDED_TWICE: Example("A bias is added twice.", _edit(_added_twice)),
+    Cause.ANOTHER_WEIGHT: Example("Two kernels of one shape were mixed up.", edit_graph(_mixed_up)),
+    Cause.ADDED_TWICE: Example("A bias is added twice.", edit_graph(_added_twice)),
     Cause.OTHER_PLACES: Example(
         "The image is resized corner to corner.",
-        _edit(_corners, functional(_resize, 12, 12, 4)),
+        edit_graph(_corners, functional(_resize, 12, 12, 4)),
     ),
-    Cause.OPERATION_ADDED: Example("A layer's tanh is taken twice.", _edit(lambda g: _insert(g, "mix", _bent))),
-    Cause.WEAK_MASK: Example("The mask takes 1 from a score.", _edit(_weakly, mask_model(lambda mask: mask))),
+    Cause.OPERATION_ADDED: Example("A layer's tanh is taken twice.", edit_graph(lambda g: _insert(g, "mix", _bent))),
+    Cause.WEAK_MASK: Example("The mask takes 1 from a score.", edit_graph(_weakly, mask_model(lambda mask: mask))),
 }

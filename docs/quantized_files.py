@@ -7,12 +7,13 @@ from typing import Any
 import keras
 import numpy as np
 import onnx
-from fault_examples import Build, Example, functional, seeded
+from edited_files import edit_graph
+from fault_examples import Example, functional
 from keras import layers as L  # noqa: N812
 from onnx import helper, numpy_helper
 
 import keras_pe
-from keras_pe.export import Cause, export_onnx
+from keras_pe.export import Cause
 
 _LEVELS = 255
 
@@ -63,26 +64,19 @@ def _ends(dtype: str) -> tuple[int, int]:
     return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
 
-def _quantized_model(
-    build: Build, change: Callable[[onnx.GraphProto], Any], weight: Callable[[keras.Model], Any] = lambda model: None
-) -> Callable[[Path], keras.Model]:
-    """Returns what exports a model and rounds tensors of the file."""
-
-    def make(path: Path) -> keras.Model:
-        model = seeded(build(False))
-        weight(model)
-        export_onnx(model, path)
-        file = onnx.load(path)
-        change(file.graph)
-        onnx.save(file, path)
-        return model
-
-    return make
-
-
 def _rounded_layer(layers: Any, layer: str, low: float, high: float, *shape: int | None, dtype: str = "int8") -> Any:
     build = functional(layers, *(shape or (8,)))
-    return _quantized_model(build, lambda graph: round_tensor(graph, layer, low, high, dtype))
+    return edit_graph(lambda graph: round_tensor(graph, layer, low, high, dtype), build)
+
+
+def _weight_of_one_scale(name: str, channel: int, by: float) -> Callable[[Path], keras.Model]:
+    """Returns a function that exports a model with a weight in int8, of which one channel is scaled before."""
+
+    def change(graph: onnx.GraphProto) -> None:
+        round_tensor(graph, "x", -5, 5)
+        round_weight(graph, name)
+
+    return edit_graph(change, functional(_mix, 8), _scale(name, channel, by))
 
 
 def _mix(x: Any, is_wrong: bool) -> Any:
@@ -108,7 +102,7 @@ def _division(x: Any, is_wrong: bool) -> Any:
 
 
 def _scale(name: str, channel: int, by: float) -> Callable[[keras.Model], None]:
-    """Returns what multiplies one channel of a weight."""
+    """Returns a function that multiplies one channel of a weight."""
 
     def change(model: keras.Model) -> None:
         (variable,) = [each for each in model.variables if each.path == name]
@@ -124,8 +118,8 @@ QUANTIZED: Mapping[Cause, Example] = {
     Cause.DEAD_RANGE: Example("A range is many times wider than the values.", _rounded_layer(_mix, "mix", -200, 200)),
     Cause.OUTLIER_CHANNEL: Example(
         "One channel is large, and all share its scale.",
-        _quantized_model(
-            functional(_mix, 8), lambda graph: round_tensor(graph, "mix", -1500, 1500), _scale("mix/kernel", 3, 200)
+        edit_graph(
+            lambda graph: round_tensor(graph, "mix", -1500, 1500), functional(_mix, 8), _scale("mix/kernel", 3, 200)
         ),
     ),
     Cause.SHARED_SCALE: Example(
@@ -134,23 +128,13 @@ QUANTIZED: Mapping[Cause, Example] = {
     Cause.TINY_SCALE: Example("A scale is 4e-10.", _rounded_layer(_mix, "mix", -5e-8, 5e-8)),
     Cause.UNSIGNED_RANGE: Example("The integers have no sign.", _rounded_layer(_mix, "mix", 0, 8, dtype="uint8")),
     Cause.CHANNELS_OF_ONE_SCALE: Example(
-        "A kernel has a small channel, and one scale for all.",
-        _quantized_model(
-            functional(_mix, 8),
-            lambda graph: (round_tensor(graph, "x", -5, 5), round_weight(graph, "score/kernel")),
-            _scale("score/kernel", 1, 0.02),
-        ),
+        "A kernel has a small channel, and one scale for all.", _weight_of_one_scale("score/kernel", 1, 0.02)
     ),
     Cause.COARSE_POSITIONS: Example(
         "Positions and small words have one scale.", _rounded_layer(_words, "positions", -1.1, 1.1, None, 8)
     ),
     Cause.COARSE_BIAS: Example(
-        "One value of a bias is large, and all share its scale.",
-        _quantized_model(
-            functional(_mix, 8),
-            lambda graph: (round_tensor(graph, "x", -5, 5), round_weight(graph, "score/bias")),
-            _scale("score/bias", 1, 500),
-        ),
+        "One value of a bias is large, and all share its scale.", _weight_of_one_scale("score/bias", 1, 500)
     ),
     Cause.COARSE_SOFTMAX: Example(
         "Shares of 600 are less than a step.", _rounded_layer(_many, "shares", 0, 1, dtype="uint8")

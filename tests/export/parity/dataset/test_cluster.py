@@ -65,7 +65,9 @@ def statistics(files: Files, data: Path, **options: object) -> bytes:
     ],
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning")
-def test_threads_processes_and_ray_give_the_same_bytes(files: Files, pool: ProcessPool, tmp_path: Path, rows: int) -> None:
+def test_threads_processes_and_ray_give_the_same_bytes(
+    files: Files, pool: ProcessPool, tmp_path: Path, rows: int
+) -> None:
     data = save(tmp_path, rows)
     expected = statistics(files, data, workers=pool)
     assert statistics(files, data, workers=2) == expected
