@@ -168,7 +168,9 @@ def squared_change(outputs: Arrays, others: Arrays) -> float:
         own = array.astype(np.float64).reshape(-1, array.shape[-1] if array.ndim > 1 else 1)
         sizes = np.mean(own**2, axis=0)
         sizes = np.maximum(sizes, _LEAST_SIZE * sizes.mean())
-        change = (other.astype(np.float64).reshape(own.shape) - own) ** 2
+        wide = other.astype(np.float64).reshape(own.shape)
+        with np.errstate(invalid="ignore"):  # equal infinities have no difference
+            change = np.where(wide == own, 0.0, (wide - own) ** 2)
         relative = np.nan_to_num(change / np.where(sizes > 0, sizes, 1.0), nan=_BROKEN, posinf=_BROKEN)
         total += float(np.mean(np.minimum(relative, _BROKEN)))
     return total

@@ -8,7 +8,7 @@ import pytest
 
 from keras_pe.export import Cause
 from keras_pe.export.parity.diagnosis.calibration.range_faults import find_calibration_faults
-from keras_pe.export.parity.diagnosis.calibration.rounding_costs import measure_rounding
+from keras_pe.export.parity.diagnosis.calibration.rounding_costs import measure_rounding, squared_change
 from keras_pe.export.results import Array, Finding
 from tests.export.parity.diagnosis.calibration.integer_graphs import IntegerGraph
 
@@ -158,3 +158,8 @@ def test_a_row_that_changes_with_the_range_of_its_batch_is_found(tmp_path: Path,
     rows = ROWS[:6] * np.array([size, 1, 1, 1, 1, 1], np.float32)[:, None]
     found = find_calibration_faults(measure_rounding(path, [{"x": rows}]))
     assert [each.cause for each in found] == [Cause.DEPENDENCE_ON_BATCH] * is_fault
+
+
+def test_equal_infinities_are_no_change() -> None:
+    infinite = {"y": np.array([[np.inf, 1.0]], np.float32)}
+    assert squared_change(infinite, infinite) == 0
