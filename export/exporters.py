@@ -131,6 +131,9 @@ def export_decoder(
     """
     request = Request(model, Path(folder) / "model.onnx", state="cache", progress=progress)
     opened = request.load_model_file()
+    from keras_pe.export.model.decoder import check_language_model  # imports Keras
+
+    check_language_model(opened)
     tokens = checked_tokens(opened, end_tokens, start_token, padding_token, context_length)
     artifact = export_onnx(
         opened,

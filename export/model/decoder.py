@@ -150,32 +150,33 @@ def with_cache_as_arguments(model: Any) -> Decoder:
     Raises:
         ValueError: If the model is another one, or if calls with a cache differ from whole calls.
     """
-    if not _has_step(model):
-        inputs = model.input if isinstance(getattr(model, "input", None), Mapping) else {}
-        if set(inputs) != set(_INPUTS):
-            received = f"the inputs {', '.join(inputs)}" if inputs else "inputs that have no names"
-            raise ArgValueError(
-                "state",
-                "must not be 'cache' unless the model is a causal language model of keras-hub, with the inputs "
-                "token_ids and padding_mask, or has `step` and `cache_shapes`. "
-                f"Received: {model.name!r} with {received}.",
-            )
+    check_language_model(model)
     shapes = model.cache_shapes if _has_step(model) else _hub_shapes(model)
     if not shapes:
-        raise ArgValueError(
-            "state", f"must not be 'cache' for a model without known attention layers. Received: {model.name!r}."
-        )
+        raise ArgValueError("model", f"must have attention layers of keras-hub. Received: {model.name!r}.")
     decoder = Decoder(model, shapes, name=model.name)
     error, largest = _difference(decoder)
     tolerance = 0.1 if decoder.compute_is_short else 1e-3
     if not error <= tolerance * largest:
         raise ArgValueError(
-            "state",
-            f"must not be 'cache' for {model.name!r}: with a cache, its logits differ by {error:.2g} from those of "
-            f"whole calls, whose largest is {largest:.2g}. One of its layers depends on positions in an unknown way. "
-            "Write a model with `step` and `cache_shapes`.",
+            "model",
+            "must return the same logits with a cache as in whole calls. "
+            f"Received: {model.name!r}, whose logits differ by {error:.2g}; the largest is {largest:.2g}. One of its "
+            "layers depends on positions in an unknown way. Write a model with `step` and `cache_shapes`.",
         )
     return decoder
+
+
+def check_language_model(model: Any) -> None:
+    """Raises ValueError unless a model has the interface of a causal language model, see `with_cache_as_arguments`."""
+    inputs = model.input if isinstance(getattr(model, "input", None), Mapping) else {}
+    if not _has_step(model) and set(inputs) != set(_INPUTS):
+        received = f"the inputs {', '.join(inputs)}" if inputs else "inputs that have no names"
+        raise ArgValueError(
+            "model",
+            "must be a causal language model of keras-hub, with the inputs token_ids and padding_mask, or a model with "
+            f"`step` and `cache_shapes`. Received: {model.name!r} with {received}.",
+        )
 
 
 _TRIED = (5, 1, 1, 3, 2)  # the lengths of calls

@@ -8,6 +8,7 @@ from typing import Any
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.state import State
+from keras_pe.export.errors import check_whole
 
 GENAI_CONFIG = "genai_config.json"
 _TYPE = "decoder"  # the generic type: "gpt2" would expect one array for keys and values together
@@ -53,15 +54,15 @@ def checked_tokens(
             f"Received: end_tokens={ends!r} for {model.name!r}.",
         )
     own_length = getattr(getattr(model, "backbone", model), "max_sequence_length", None)
-    tokens = Tokens(
-        tuple(map(int, found)),
-        _first(start, getattr(tokenizer, "start_token_id", None), found[0]),
-        _first(padding, getattr(tokenizer, "pad_token_id", None), found[0]),
-        _first(length, own_length, _DEFAULT_LENGTH),
-    )
-    if min(*tokens.ends, tokens.start, tokens.padding, tokens.length - 1) < 0:
-        raise ArgValueError("end_tokens", f"must be whole numbers from 0, like other tokens. Received: {tokens}.")
-    return tokens
+    start = _first(start, getattr(tokenizer, "start_token_id", None), found[0])
+    padding = _first(padding, getattr(tokenizer, "pad_token_id", None), found[0])
+    length = _first(length, own_length, _DEFAULT_LENGTH)
+    for end in found:
+        check_whole("end_tokens", end, 0)
+    check_whole("start_token", start, 0)
+    check_whole("padding_token", padding, 0)
+    check_whole("context_length", length, 1)
+    return Tokens(tuple(map(int, found)), int(start), int(padding), int(length))
 
 
 def genai_config(model: Any, artifact: Artifact, tokens: Tokens) -> str:
@@ -108,7 +109,7 @@ _HEADS = ("num_query_heads", "num_attention_heads", "num_heads")
 
 
 def _first(*values: int | None) -> int:
-    return int(next(value for value in values if value is not None))
+    return next(value for value in values if value is not None)
 
 
 def _cache_size(states: Sequence[State]) -> tuple[int, int]:

@@ -1,7 +1,8 @@
 """`keras-pe export`: writes a saved Keras model in other formats."""
 
+import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -104,12 +105,11 @@ def export(
     places = {format: out if len(chosen) == 1 else out.with_name(out.name + format.suffix) for format in chosen}
     artifacts, errors, refused = list["Artifact"](), list[click.ClickException](), list["TargetLayer"]()
     prepare_keras(modules, unsafe)
-    shows_bar = not as_json and verbosity is Verbosity.NORMAL
-    with telling_stages(_timed_stages() if verbosity is Verbosity.VERBOSE else shows_bar) as stage:
+    with telling_stages(stage_printer(as_json, verbosity)) as stage:
         stage("load")
-        loaded = _load(model)
+        loaded = load(model)
         with tried():
-            given = {"sizes": sizes, "border": border_of(border, _load)}
+            given = {"sizes": sizes, "border": border_of(border, load)}
         for format, place in places.items():
             try:
                 artifacts.append(_export(format, loaded, place, opset, external_data, target, stage, given))
@@ -118,13 +118,7 @@ def export(
                 errors.append(error)
             except click.ClickException as error:
                 errors.append(error)
-    if as_json:
-        click.echo(json.dumps([artifact_json(artifact, explain) for artifact in artifacts], indent=2))
-    elif verbosity is Verbosity.QUIET:
-        for artifact in artifacts:
-            click.echo(artifact.path)
-    elif artifacts:
-        show_artifacts(artifacts, explain)
+    print_artifacts(artifacts, explain, as_json, verbosity)
     if refused and explain and not as_json:
         show_target_layers(refused)
     if errors:
@@ -132,6 +126,22 @@ def export(
         for other in others:
             other.show()
         raise last
+
+
+def print_artifacts(artifacts: "Sequence[Artifact]", explain: bool, as_json: bool, verbosity: Verbosity) -> None:
+    """Prints the written files: as JSON, as paths, or as a table."""
+    if as_json:
+        click.echo(json.dumps([artifact_json(artifact, explain) for artifact in artifacts], indent=2))
+    elif verbosity is Verbosity.QUIET:
+        for artifact in artifacts:
+            click.echo(artifact.path)
+    elif artifacts:
+        show_artifacts(artifacts, explain)
+
+
+def stage_printer(as_json: bool, verbosity: Verbosity) -> Callable[[str], None] | bool:
+    """Returns the argument `progress` of an export: a function that prints times, or whether to show a bar."""
+    return _timed_stages() if verbosity is Verbosity.VERBOSE else not as_json and verbosity is Verbosity.NORMAL
 
 
 def _timed_stages() -> Callable[[str], None]:
@@ -162,7 +172,12 @@ def _format_of(out: Path) -> "Format":
     )
 
 
-def _load(path: Path) -> Any:
+def load(path: Path) -> Any:
+    """Returns the model of a file.
+
+    Raises:
+        CouldNotBeTriedError: If Keras cannot load the file.
+    """
     from keras_pe.export.model.saved_file import load_model
 
     with tried():
@@ -197,9 +212,18 @@ def _export(
         options |= {"external_data_threshold": 0} if external_data else {}
     if format == "litert":
         options["target"] = target
+    with exporting():
+        return exporters[format](model, place, progress=lambda name: stage(f"{format}: {name}"), **given, **options)
+
+
+@contextlib.contextmanager
+def exporting() -> Iterator[None]:
+    """Runs an exporter for a command: a refusal ends with code 1, an export that could not run with 2."""
+    from keras_pe import export
+
     try:
         with tried():
-            return exporters[format](model, place, progress=lambda name: stage(f"{format}: {name}"), **given, **options)
+            yield
     except export.UnsupportedError as error:
         raise RefusedError(in_options(str(error)), error.layers) from error
     except export.ExportError as error:

@@ -11,6 +11,7 @@ from keras_pe.cli.check import check
 from keras_pe.cli.demo import demo
 from keras_pe.cli.doctor import doctor
 from keras_pe.cli.export import export
+from keras_pe.cli.export_decoder import export_decoder
 from keras_pe.cli.identify import identify
 from keras_pe.cli.inspect import inspect
 from keras_pe.cli.plot import plot
@@ -29,6 +30,7 @@ main.add_command(check)
 main.add_command(demo)
 main.add_command(doctor)
 main.add_command(export)
+main.add_command(export_decoder)
 main.add_command(identify)
 main.add_command(inspect)
 main.add_command(plot)

@@ -12,6 +12,7 @@ from keras_pe.export.artifacts.artifact import Artifact, Format, TensorInfo
 from keras_pe.export.artifacts.state import State, states_to_json
 from keras_pe.export.onnx.genai_config import checked_tokens, genai_config
 from tests.export.decoders import VOCABULARY, language_model
+from tests.raised import about
 
 
 def test_the_configuration_has_the_tokens_and_the_names_of_the_cache() -> None:
@@ -37,8 +38,11 @@ def test_the_configuration_has_the_tokens_and_the_names_of_the_cache() -> None:
 def test_a_model_without_a_tokenizer_needs_its_end_tokens() -> None:
     model = SimpleNamespace(name="model")
     for ends in (None, [], [-1]):
-        with pytest.raises(ValueError, match="end_tokens"):
+        with pytest.raises(ValueError, check=about("end_tokens")):
             checked_tokens(model, ends, None, None, None)
+    for name, given in [("start_token", (-1, 0, 1)), ("padding_token", (0, -1, 1)), ("context_length", (0, 0, 0))]:
+        with pytest.raises(ValueError, check=about(name)):
+            checked_tokens(model, [0], *given)
 
 
 @pytest.mark.slow
