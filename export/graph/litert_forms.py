@@ -1,7 +1,4 @@
-"""Loops, slices, rolls, signs, contractions and integer products in forms that LiteRT can run.
-
-Keras' recurrent layers, scans and maps write their rows into tensor arrays. LiteRT supports tensor arrays only for a
-fixed batch, so the rows are written into a tensor here.
+"""Slices, rolls, signs, infinities, contractions and integer products in forms that LiteRT can run.
 
 LiteRT treats a slice that ends at 0, such as `x[..., :0]`, as a slice to the end. LiteRT lacks slices that add axes,
 such as `x[..., None]`, and also roll and bitwise operations on floats. Its softplus overflows. LiteRT lacks int8
@@ -16,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.graph.litert_complex import complex_form
-from keras_pe.export.graph.litert_recurrences import MOST_STEPS, fused_lstms
+from keras_pe.export.graph.litert_loops import InTensors, map_rows, recurrence
+from keras_pe.export.graph.litert_recurrences import fused_lstms
 from keras_pe.export.graph.litert_resizing import resize_form
 from keras_pe.export.graph.litert_windows import (
     convolution_with_strides_and_gaps,
@@ -29,14 +27,12 @@ from keras_pe.export.graph.tensorflow_internals import (
     replaced_operators,
     replaced_slices,
     replaced_softplus,
-    with_row,
 )
-from keras_pe.export.graph.trace import InArrays, convertible_control_flow
+from keras_pe.export.graph.trace import convertible_control_flow
 from keras_pe.export.model.watch.keras_internals import replaced_operations, replaced_recurrence
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 
 _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
-_IN_PLACE = ("float32", "int32", "int64", "bool")  # LiteRT updates a row in place for these dtypes
 
 
 @contextlib.contextmanager
@@ -54,14 +50,14 @@ def litert_forms(layers: Sequence[Any] = (), recurrences: str = "loops") -> Iter
     with (
         convertible_control_flow(InTensors()),
         replaced_operations(
-            core={"map": _map},
+            core={"map": map_rows},
             nn={
                 "conv": integer_convolution,
                 "_depthwise_conv_stride_dilation_decomposition": convolution_with_strides_and_gaps,
             },
             numpy={"signbit": _signbit},
         ),
-        replaced_recurrence(partial(_rnn, is_unrolled=recurrences == "unrolled")),
+        replaced_recurrence(partial(recurrence, is_unrolled=recurrences == "unrolled")),
         fused_lstms(layers if recurrences == "fused" else ()),
         replaced_slices(_slice),
         replaced_softplus(_softplus),
@@ -115,113 +111,6 @@ def _infinity(value: Any) -> float:
         return -_infinity(value.op.inputs[0])
     number = tf.get_static_value(value) if tf.is_tensor(value) else value
     return float(number) if number is not None and np.ndim(number) == 0 and np.isinf(number) else 0.0
-
-
-class InTensors(InArrays):
-    """Collects the rows of a loop in a tensor."""
-
-    def start(self, count: Any, row: Any) -> Any:
-        import tensorflow as tf
-
-        rows = tf.zeros(tf.concat([[count], tf.shape(row)], 0), row.dtype)
-        return tf.ensure_shape(rows, [count if isinstance(count, int) else None, *row.shape])
-
-    def write(self, rows: Any, place: Any, row: Any) -> Any:
-        import tensorflow as tf
-
-        if rows.dtype.name in _IN_PLACE and row.shape.rank is not None:
-            return tf.ensure_shape(with_row(rows, place, row), rows.shape)
-        return tf.tensor_scatter_nd_update(rows, [[place]], row[None])
-
-    def stack(self, rows: Any) -> Any:
-        return rows
-
-
-def _map(_: Callable[..., Any], f: Callable[[Any], Any], xs: Any) -> Any:
-    """Replaces `keras.ops.map`."""
-    import keras
-    import tensorflow as tf
-
-    rows = keras.tree.map_structure(tf.convert_to_tensor, xs)
-    first = keras.tree.flatten(rows)[0]
-    count = tf.shape(first)[0] if first.shape[0] is None else first.shape[0]
-
-    def row(place: Any) -> Any:
-        return f(keras.tree.map_structure(lambda x: tf.gather(x, place), rows))
-
-    def body(place: Any, returned: Sequence[Any]) -> tuple[Any, list[Any]]:
-        return place + 1, [
-            InTensors().write(x, place, y) for x, y in zip(returned, keras.tree.flatten(row(place)), strict=True)
-        ]
-
-    like = row(0)
-    start = [InTensors().start(count, y) for y in keras.tree.flatten(like)]
-    _, returned = tf.while_loop(lambda place, _: place < count, body, (0, start))
-    return keras.tree.pack_sequence_as(like, returned)
-
-
-def _rnn(
-    usual: Callable[..., Any],
-    step_function: Callable[..., Any],
-    inputs: Any,
-    initial_states: Any,
-    *,
-    go_backwards: bool = False,
-    mask: Any = None,
-    unroll: bool = False,
-    input_length: int | None = None,
-    zero_output_for_mask: bool = False,
-    return_all_outputs: bool = True,
-    is_unrolled: bool = False,
-) -> tuple[Any, Any, Any]:
-    """Replaces Keras' recurrence: returns the last output, all outputs and the final states."""
-    import keras
-    import tensorflow as tf
-
-    steps = keras.tree.flatten(inputs)[0].shape[1]
-    if unroll or (is_unrolled and steps is not None and steps <= MOST_STEPS):
-        options = {"go_backwards": go_backwards, "mask": mask, "zero_output_for_mask": zero_output_for_mask}
-        options |= {"unroll": True, "input_length": input_length, "return_all_outputs": return_all_outputs}
-        result: tuple[Any, Any, Any] = usual(step_function, inputs, initial_states, **options)
-        return result
-    rows = keras.tree.map_structure(_steps_first, inputs)
-    masks = None if mask is None else _steps_first(tf.cast(mask, "bool"))
-    count = tf.shape(keras.tree.flatten(rows)[0])[0] if input_length is None else input_length
-
-    def step(place: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
-        row = keras.tree.map_structure(lambda x: tf.gather(x, place), rows)
-        output, after = step_function(row, tuple(keras.tree.pack_sequence_as(initial_states, list(states))))
-        return output, [tf.ensure_shape(y, x.shape) for y, x in zip(keras.tree.flatten(after), states, strict=True)]
-
-    def body(time: Any, returned: Any, last: Any, states: Sequence[Any]) -> Any:
-        place = count - 1 - time if go_backwards else time
-        output, after = step(place, states)
-        if masks is not None:
-            is_kept = tf.gather(masks, place)
-            output = _where(is_kept, output, tf.zeros_like(output) if zero_output_for_mask else last)
-            after = [_where(is_kept, y, x) for y, x in zip(after, states, strict=True)]
-        return time + 1, InTensors().write(returned, time, output) if return_all_outputs else returned, output, after
-
-    states = [tf.convert_to_tensor(x) for x in keras.tree.flatten(initial_states)]
-    last = tf.zeros_like(step(0, states)[0])
-    returned = InTensors().start(count, last) if return_all_outputs else last[:, None]
-    _, returned, last, states = tf.while_loop(lambda time, *_: time < count, body, (0, returned, last, states))
-    returned = _steps_first(returned) if return_all_outputs else last[:, None]
-    return last, returned, keras.tree.pack_sequence_as(initial_states, states)
-
-
-def _steps_first(tensor: Any) -> Any:
-    """Swaps the batch axis and the step axis."""
-    import tensorflow as tf
-
-    return tf.transpose(tensor, [1, 0, *range(2, len(tensor.shape))])
-
-
-def _where(is_kept: Any, then: Any, otherwise: Any) -> Any:
-    """Returns the rows of `then` if the mask is True, and otherwise those of `otherwise`."""
-    import tensorflow as tf
-
-    return tf.where(tf.reshape(is_kept, [-1, *[1] * (len(then.shape) - 1)]), then, otherwise)
 
 
 def _signbit(_: Callable[..., Any], x: Any) -> Any:

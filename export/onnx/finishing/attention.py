@@ -24,9 +24,10 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     stand_for,
 )
 from keras_pe.export.onnx.finishing.graph_edits import replace as replace_value
+from keras_pe.export.onnx.finishing.operator_sizes import Size
 from keras_pe.export.onnx.finishing.products import Product, order_of, split_scale
 from keras_pe.export.onnx.finishing.rules import NoMatchError, rule
-from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes, Size
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.handlers import opsets
 
 

@@ -23,7 +23,8 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     replace,
     set_inputs,
 )
-from keras_pe.export.onnx.finishing.symbolic_sizes import BROADCASTING, KnownSizes
+from keras_pe.export.onnx.finishing.operator_kinds import BROADCASTING
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
 _MOST = 4096  # entries: a larger constant takes more space in a file than its operators
 _NO_BOUND = 10**9  # the least number that tf2onnx writes for the end of an axis of any size

@@ -26,9 +26,10 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     stand_for,
     transpose_constant,
 )
-from keras_pe.export.onnx.finishing.symbolic_sizes import BROADCASTING, ELEMENTWISE, REDUCTIONS, KnownSizes, Sizes
+from keras_pe.export.onnx.finishing.operator_kinds import ALIKE, REDUCTIONS
+from keras_pe.export.onnx.finishing.operator_sizes import Sizes
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
-_ALIKE = (*BROADCASTING, *ELEMENTWISE)
 _ORDERS = ([0, 3, 1, 2], [0, 4, 1, 2, 3], [1, 0, 2])  # the orders of images, of volumes and of sequences
 
 
@@ -122,7 +123,7 @@ class _Images:
             return False
         if node.op_type == "Slice" and (len(node.inputs) < 4 or array(node.inputs[3]) is None):
             return False
-        return node.op_type in ("Concat", "Pad", "Slice", *_ALIKE) and self.is_one(node.outputs[0])
+        return node.op_type in ("Concat", "Pad", "Slice", *ALIKE) and self.is_one(node.outputs[0])
 
     def reduction_axes(self, node: Node) -> list[int]:
         """Returns the axes that a reduction of an image is over; an empty list if they are unknown."""

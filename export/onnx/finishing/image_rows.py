@@ -23,9 +23,9 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     sizes_constant,
     stand_for,
 )
-from keras_pe.export.onnx.finishing.symbolic_sizes import BROADCASTING, ELEMENTWISE, KnownSizes
+from keras_pe.export.onnx.finishing.operator_kinds import ALIKE
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
-_ALIKE = (*BROADCASTING, *ELEMENTWISE)
 _WINDOWED = ("AveragePool", "Conv", "ConvTranspose", "MaxPool")
 _Squeezed = tuple[ir.Value, tuple[int, ...]]
 """The tensor before a Squeeze, and the axes."""
@@ -80,7 +80,7 @@ def _copy_before_squeeze(
     Returns:
         The result of the copy, and the axes to squeeze; None if the node stays.
     """
-    if node.op_type not in (*_ALIKE, "Concat", "Pad", "Transpose") or len(node.inputs) > 3 or len(node.outputs) > 1:
+    if node.op_type not in (*ALIKE, "Concat", "Pad", "Transpose") or len(node.inputs) > 3 or len(node.outputs) > 1:
         return None
     tensors = [value for value in node.inputs if value is not None and array(value) is None]
     found = {squeezed[value][1] if value in squeezed else () for value in tensors}

@@ -39,7 +39,8 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     remove,
     replace,
 )
-from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes, Sizes
+from keras_pe.export.onnx.finishing.operator_sizes import Sizes
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _COMPUTED: dict[str, Callable[..., Any]] = {

@@ -28,7 +28,9 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     sizes_constant,
     stand_for,
 )
-from keras_pe.export.onnx.finishing.symbolic_sizes import BROADCASTING, ELEMENTWISE, REDUCTIONS, KnownSizes, Sizes
+from keras_pe.export.onnx.finishing.operator_kinds import ALIKE, REDUCTIONS
+from keras_pe.export.onnx.finishing.operator_sizes import Sizes
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
 _RESHAPING = ("Reshape", "Squeeze", "Unsqueeze")
 _SHAPING = ("Expand", *_RESHAPING)
@@ -84,7 +86,7 @@ def _multiply_unflattened(product: Node, sizes: KnownSizes) -> None:
 def _is_row_wise(node: Node, rows: ir.Value, sizes: KnownSizes) -> bool:
     """Whether a node computes the same for each row, with numbers or a vector, for any number of axes of rows."""
     others = [sizes.shape(value) for value in node.inputs if value is not rows]
-    is_elementwise = node.op_type in (*BROADCASTING, *ELEMENTWISE)
+    is_elementwise = node.op_type in ALIKE
     return is_elementwise and all(shape is not None and len(shape) < 2 for shape in others)
 
 

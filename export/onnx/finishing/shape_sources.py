@@ -24,7 +24,8 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     set_inputs,
     sizes_constant,
 )
-from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes, Sizes
+from keras_pe.export.onnx.finishing.operator_sizes import Sizes
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
 _REARRANGING = ("Cast", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze")  # they only move sizes
 

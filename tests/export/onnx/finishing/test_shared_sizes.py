@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from keras_pe.export.onnx.finishing import symbolic_sizes
+from keras_pe.export.onnx.finishing.operator_sizes import SHAPE_RULES, VECTOR_RULES
 from keras_pe.export.onnx.finishing.shape_sources import read_single_sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from tests.export.onnx.exported import keras_results, open_session
@@ -155,14 +155,14 @@ def _sizes_of(node: onnx.NodeProto, **stored: Any) -> tuple[KnownSizes, ir.Value
 
 
 @pytest.mark.parametrize("error", [IndexError, KeyError, TypeError, ValueError])
-@pytest.mark.parametrize("rule", ["_RULES", "_vector"])
+@pytest.mark.parametrize("rules", [SHAPE_RULES, VECTOR_RULES], ids=["shapes", "vectors"])
 def test_an_error_of_a_rule_reaches_the_caller(
-    error: type[Exception], rule: str, monkeypatch: pytest.MonkeyPatch
+    error: type[Exception], rules: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: Any) -> None:
         raise error("typo")
 
-    monkeypatch.setattr(symbolic_sizes, rule, {"Relu": fail} if rule == "_RULES" else fail)
+    monkeypatch.setitem(rules, "Relu", fail)
     with pytest.raises(error, match="typo"):
         _sizes_of(helper.make_node("Relu", ["x"], ["y"]))
 
