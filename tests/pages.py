@@ -14,7 +14,7 @@ _BLOCK = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[+-]\d+)?")
-_NEEDS = re.compile(r"\A---\n(?:.*\n)*?needs: (\S+)\n", re.MULTILINE)
+_NEEDS = re.compile(r"\A---\n(?:.*\n)*?needs-(runtime|package): (\S+)\n", re.MULTILINE)
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 
@@ -32,10 +32,10 @@ def blocks(text: str, language: str = "") -> list[Block]:
     return [block for block in found if language in ("", block.language)]
 
 
-def needs(page: Path) -> str | None:
-    """Returns the runtime outside this Python without which a page's code does not run; None for most pages."""
+def needs(page: Path) -> tuple[str, str] | None:
+    """Returns what a page's code needs to run, "runtime" or "package" and its name; None for most pages."""
     match = _NEEDS.match(page.read_text("utf-8"))
-    return match[1] if match else None
+    return (match[1], match[2]) if match else None
 
 
 def words(text: str) -> list[str]:

@@ -12,7 +12,7 @@ import yaml
 
 from keras_pe.export import assert_parity
 from keras_pe.export.runtimes.external.hosts import find_package
-from tests.export.runtimes.external.present import need
+from tests.export.runtimes.external.present import need, need_package
 from tests.page_commands import run_command, run_line
 from tests.pages import PAGES, blocks, needs, words
 from tests.source_tree import ROOT
@@ -72,8 +72,9 @@ def node(code: str, folder: Path) -> None:
 def test_the_code_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if runtime := needs(page):
-        need(runtime)
+    if needed := needs(page):
+        kind, name = needed
+        (need if kind == "runtime" else need_package)(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     names: dict[str, Any] = {"__name__": "page"}

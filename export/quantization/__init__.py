@@ -1,1 +1,1 @@
-"""Runs the quantizers of ONNX Runtime, checks each file on rows of a data set, and writes it with its plan."""
+"""Runs the quantizers of other packages, checks each file on rows of a data set, and writes it with its plan."""

@@ -1,12 +1,36 @@
-"""The layers of an ONNX file for a quantizer: the nodes of each layer, by the path in their names."""
+"""The layers of an ONNX or LiteRT file for a quantizer: the nodes of each layer, by the path in their names."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.artifacts.litert_operators import Operator, read_operators
 from keras_pe.export.artifacts.onnx_model import layer_of, read_without_weights
+from keras_pe.export.model.watch.layer_paths import matched_paths
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a file.
+
+    Attributes:
+        name: The name in options of a quantizer; empty if no option can name the node.
+        layer: The names that lead to the layer, joined by "/". A node between layers is a layer with its own name.
+        operator: The type.
+        results: The names of its results.
+        has_matrix: Whether the file stores a matrix of floats that the node takes.
+        is_in_body: Whether the node is in the body of a loop or a branch.
+    """
+
+    name: str
+    layer: str
+    operator: str
+    results: tuple[str, ...] = ()
+    has_matrix: bool = False
+    is_in_body: bool = False
 
 
 @dataclass(frozen=True)
@@ -14,45 +38,87 @@ class QuantizableLayer:
     """The nodes of one layer that a quantizer takes.
 
     Attributes:
-        path: The names that lead to the layer, joined by "/". A node between layers is a layer with its own name.
-        nodes: The names of the nodes.
-        operators: How often the layer has each operator.
+        path: The names that lead to the layer, joined by "/".
+        nodes: The nodes.
     """
 
     path: str
-    nodes: tuple[str, ...]
-    operators: Mapping[str, int]
+    nodes: tuple[Node, ...]
+
+    @property
+    def operators(self) -> Mapping[str, int]:
+        """How often the layer has each operator."""
+        return dict(Counter(node.operator for node in self.nodes))
 
 
-def quantizable_layers(path: Path, operators: Collection[str]) -> tuple[QuantizableLayer, ...]:
-    """Returns the layers of an ONNX file with a node of these operators, in the order of their nodes.
+def read_nodes(path: Path, format: Format, layers: Iterable[str]) -> tuple[Node, ...]:
+    """Returns the nodes of a file in their order.
 
-    Nodes without a name are left out, since no option of a quantizer can name them.
+    Args:
+        path: The file.
+        format: Its format, ONNX or LiteRT.
+        layers: The paths of the model's layers, if they are known.
     """
-    found: dict[str, list[tuple[str, str]]] = {}
-    for node in read_without_weights(path).graph.node:
-        if node.name and node.op_type in operators:
-            found.setdefault(_layer_or_node(node), []).append((node.name, node.op_type))
-    return tuple(
-        QuantizableLayer(layer, tuple(name for name, _ in nodes), dict(Counter(operator for _, operator in nodes)))
-        for layer, nodes in found.items()
-    )
+    return tuple(_onnx_nodes(path) if format is Format.ONNX else _litert_nodes(path, layers))
 
 
-def layers_left(path: Path, operators: Collection[str]) -> tuple[str, ...]:
-    """Returns the nodes with a matrix of floats that no quantizer of these operators takes, as "layer (operator)"."""
+def quantizable_layers(nodes: Iterable[Node]) -> tuple[QuantizableLayer, ...]:
+    """Returns the layers of some nodes, in the order of their first nodes. Nodes without a name are left out."""
+    found: dict[str, list[Node]] = {}
+    for node in nodes:
+        if node.name:
+            found.setdefault(node.layer, []).append(node)
+    return tuple(QuantizableLayer(layer, tuple(own)) for layer, own in found.items())
+
+
+def describe_left(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """Returns the nodes with a matrix of floats, each as "layer (operator)"."""
+    return tuple(dict.fromkeys(f"{node.layer} ({node.operator})" for node in nodes if node.has_matrix))
+
+
+def _onnx_nodes(path: Path) -> Iterator[Node]:
     from onnx import TensorProto
 
     graph = read_without_weights(path).graph
     floats = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
-    weights = {each.name for each in graph.initializer if len(each.dims) > 1 and each.data_type in floats}
-    found = (
-        f"{_layer_or_node(node)} ({node.op_type})"
-        for node in graph.node
-        if node.op_type not in operators and weights.intersection(node.input)
-    )
-    return tuple(dict.fromkeys(found))
+    matrices = {each.name for each in graph.initializer if len(each.dims) > 1 and each.data_type in floats}
+    for node in graph.node:
+        layer = layer_of(node.name) or str(node.name).strip("/")
+        yield Node(node.name, layer, node.op_type, tuple(node.output), not matrices.isdisjoint(node.input))
 
 
-def _layer_or_node(node: Any) -> str:
-    return layer_of(node.name) or str(node.name).strip("/")
+def _litert_nodes(path: Path, layers: Iterable[str]) -> Iterator[Node]:
+    operators = read_operators(path.read_bytes())
+    producers = {tensor.name: operator for operator in operators for tensor in operator.outputs}
+    paths = [_traced_path(operator, producers) for operator in operators]
+    roots = {each.partition("/")[0] for each in paths}
+    if len(roots) == 1:  # the name of the model
+        paths = [each.partition("/")[2] for each in paths]
+    known = matched_paths(dict.fromkeys(prefix for each in paths for prefix in _prefixes(each)), layers)
+    for operator, each in zip(operators, paths, strict=True):
+        own = next((known[prefix] for prefix in _prefixes(each) if prefix in known), layer_of(each) or each)
+        stored = (tensor for tensor in operator.inputs if tensor.is_stored and tensor.dtype.startswith("float"))
+        yield Node(
+            name=operator.scope,
+            layer=own,
+            operator=operator.kind,
+            results=tuple(tensor.name for tensor in operator.outputs),
+            has_matrix=any(len(tensor.shape) > 1 for tensor in stored),
+            is_in_body=operator.is_in_body,
+        )
+
+
+def _traced_path(operator: Operator, producers: Mapping[str, Operator]) -> str:
+    """Returns the path of an operator. The result of the file has no path, and the operator before has the layer."""
+    seen: list[Any] = []
+    while "/" not in operator.path and operator not in seen:
+        seen.append(operator)
+        before = (producers.get(tensor.name) for tensor in operator.inputs)
+        operator = next((each for each in before if each is not None), operator)
+    return operator.path
+
+
+def _prefixes(path: str) -> list[str]:
+    """Returns a path and the paths that lead to it, the longest first."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]

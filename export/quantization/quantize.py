@@ -28,17 +28,19 @@ from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.processes.process import TemporaryFolder
 from keras_pe.export.progress import TIMEOUT, Stopwatch, Tell, check_seconds, date, telling
 from keras_pe.export.publishing.staging import check_destination, publish_file, staging
-from keras_pe.export.quantization.layers import layers_left
+from keras_pe.export.quantization.layers import describe_left
 from keras_pe.export.quantization.plan import plan_path
 from keras_pe.export.quantization.quantization_report import QuantizationReport
-from keras_pe.export.quantization.quantizers import QUANTIZERS
+from keras_pe.export.quantization.quantizers import METHODS, QUANTIZERS
 from keras_pe.export.quantization.results import Goal, Kind, Trial
 from keras_pe.export.quantization.search import MOST_TRIALS, Search, rank
 from keras_pe.export.quantization.workbench import Workbench, check_rows, opened_workbench
 from keras_pe.export.results import Allowance
 from keras_pe.protocols import Model
 
-_RUNTIME = "onnxruntime[all]"
+_RUNTIMES = {Format.ONNX: "onnxruntime[all]", Format.LITERT: "litert"}
+_PACKAGES = {Format.ONNX: ("onnx", "onnxruntime"), Format.LITERT: ("ai_edge_litert", "ai_edge_quantizer")}
+_EXTRAS = {Format.ONNX: "export", Format.LITERT: "quantize"}
 
 
 @foreign_code()
@@ -62,7 +64,9 @@ def quantize(
     timeout: float = TIMEOUT,
     progress: Tell | bool | None = None,
 ) -> QuantizationReport:
-    """Quantizes an ONNX file with ONNX Runtime's quantizers until one goal holds, and writes the file with its plan.
+    """Quantizes an ONNX or LiteRT file until one goal holds, and writes the file with its plan.
+
+    ONNX Runtime's quantizers write ONNX files. The package `ai-edge-quantizer` writes LiteRT files.
 
     The rows of the data are divided by a hash of their numbers. The quantizer is calibrated on one part. The other part
     proves the file. The first file has every layer quantized. Then layers return to float, in the order of their own
@@ -70,7 +74,7 @@ def quantize(
 
     Args:
         model: The reference: a built `keras.Model`, the path of a `.keras` or `.h5` file, or an artifact.
-        artifact: The ONNX file in float32 that was exported from the model.
+        artifact: The ONNX or LiteRT file in float32 that was exported from the model.
         filepath: The path of the quantized file. Its plan is written to `<filepath>.plan.json`. A previous file stays
             until the new file is whole.
         data: As in `check_dataset`.
@@ -81,7 +85,8 @@ def quantize(
         size: The goal: the largest share of the bytes of `artifact`. The layers that matter most stay in float.
         method: The quantizer. "static" writes int8 weights and values, with scales from the calibration rows. "dynamic"
             writes int8 weights and values, with scales from each call. "int8-weights" and "int4-weights" round weights
-            alone, in blocks of 32 with a common scale. "float16" halves each number.
+            alone: in ONNX with a scale for each block of 32, in LiteRT with a scale for each channel. "float16" halves
+            each number; in LiteRT each weight.
         batching: As in `check_dataset`.
         acceptance: The outputs that decide.
         calibration_share: The share of the rows that calibrate, between 0 and 1.
@@ -99,7 +104,7 @@ def quantize(
         ValueError: If an argument is not valid, or the quantizer refuses the file.
         DataError: If the data cannot be read, does not fit the model, or has too few rows to prove the goal.
         TypeError: If the type of `data` is not supported.
-        ImportError: If ONNX Runtime, or a package that reads the data, is not installed.
+        ImportError: If the quantizer, or a package that reads the data, is not installed.
         FileNotFoundError: If a file is missing.
         FileExistsError, NotADirectoryError: If `filepath` is taken, or not in a folder.
         OSError: If a file cannot be written.
@@ -109,19 +114,21 @@ def quantize(
     goal = _goal(decisions, error, size)
     _check_arguments(method, calibration_share, trials)
     check_seconds(timeout, timeout)
-    require("quantize", "onnx", "onnxruntime")
-    destination = check_destination(filepath, Format.ONNX)
+    described = _float_file(artifact)
+    require("quantize", *_PACKAGES[described.format], extra=_EXTRAS[described.format])
+    destination = check_destination(filepath, described.format)
+    if destination == described.path.absolute():
+        raise ArgValueError("filepath", f"must be another file than `artifact`, which stays. Received: {filepath}.")
     source = open_source(data)
     if isinstance(batching, Batching) and batching.sequence is not None:
         source = join_sequences(source, batching.sequence)
-    described = _float_file(artifact, destination)
     with ExitStack() as stack:
         tell = stack.enter_context(telling(progress))
         tell(0, None, "loading the model")
         home = stack.enter_context(TemporaryFolder()).path.absolute()
         job = Job(
             reference=stack.enter_context(opened_model(model, home, in_process=True)),
-            targets=open_artifacts(described, _RUNTIME).targets,
+            targets=open_artifacts(described, _RUNTIMES[described.format]).targets,
             source=without_parts(source),
             batching=batching or Batching(),
             acceptance=acceptance or Acceptance(),
@@ -144,7 +151,6 @@ def quantize(
         is_written = found.holds or write_nearest
         if is_written:
             _publish(bench, best, found, destination)
-        left = layers_left(bench.source, bench.operators)
         float_score = bench.measurer.measure(bench.source, bench.rows.held_out).score
     watch.stage("quantization")
     return QuantizationReport(
@@ -163,7 +169,7 @@ def quantize(
         statistics=bench.statistics[found.layers_in_float],
         float_seconds=seconds[0],
         quantized_seconds=seconds[1],
-        left=left,
+        left=describe_left(bench.left),
         options=bench.options(found.layers_in_float),
         data=source.name,
         versions=versions_of([calibration.version, *(each.version for each in calibration.targets.values())]),
@@ -196,9 +202,9 @@ def _goal(decisions: float | None, error: float | None, size: float | None) -> G
 
 def _check_arguments(method: str, calibration_share: float, trials: int) -> None:
     """Raises ValueError or TypeError for an argument that is not valid."""
-    if method not in QUANTIZERS:
-        hint = did_you_mean(method, QUANTIZERS)
-        raise ArgValueError("method", f"must be one of: {', '.join(QUANTIZERS)}. Received: method={method!r}.{hint}")
+    if method not in METHODS:
+        hint = did_you_mean(method, METHODS)
+        raise ArgValueError("method", f"must be one of: {', '.join(METHODS)}. Received: method={method!r}.{hint}")
     if not (isinstance(calibration_share, Real) and 0 < calibration_share < 1):
         raise ArgValueError(
             "calibration_share", f"must be between 0 and 1. Received: calibration_share={calibration_share!r}."
@@ -206,24 +212,22 @@ def _check_arguments(method: str, calibration_share: float, trials: int) -> None
     check_whole("trials", trials, 1, MOST_TRIALS)
 
 
-def _float_file(artifact: Source, destination: Path) -> Artifact:
+def _float_file(artifact: Source) -> Artifact:
     """Returns the description of the float file.
 
     Raises:
-        ValueError: If it is not an ONNX file, or it is the destination.
+        ValueError: If it is not an ONNX or LiteRT file.
     """
     path = Path(artifact.path if isinstance(artifact, Artifact) else artifact)
     if not path.exists():
         raise FileNotFoundError(f"No such file: {path}.")
     described = read_artifact(path)
-    if described.format is not Format.ONNX:
+    if described.format not in QUANTIZERS:
         raise ArgValueError(
             "artifact",
-            f"must be an ONNX file. Received: {path}, a {described.format.label} artifact. Export the model with "
-            "export_onnx.",
+            f"must be an ONNX or LiteRT file. Received: {path}, a {described.format.label} artifact. Export the model "
+            "with export_onnx or export_litert.",
         )
-    if destination == path.absolute():
-        raise ArgValueError("filepath", f"must be another file than `artifact`, which stays. Received: {path}.")
     return described
 
 

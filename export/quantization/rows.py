@@ -13,7 +13,7 @@ from keras_pe.export.parity.work.shard import shard_batches
 from keras_pe.export.parity.work.worker_input import Calibration, Job
 from keras_pe.export.parity.work.worker_session import Session
 from keras_pe.export.progress import Tell
-from keras_pe.export.quantization.quantizers import read_feed, write_feed
+from keras_pe.export.quantization.feeds import read_feed, write_feed
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays

@@ -1,24 +1,31 @@
-"""Times two ONNX files in turns, so that other work on the machine affects both."""
+"""Times files in turns, so that other work on the machine affects all."""
 
+import pkgutil
+from collections.abc import Mapping
 from statistics import median
 from time import perf_counter
+from typing import Any
 
-from keras_pe.export.quantization.quantizers import read_feed
+from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.quantization.feeds import read_feed
+
+ONE_THREAD: Mapping[Format, Mapping[str, int]] = {Format.ONNX: {"threads": 1}, Format.LITERT: {}}
+"""The options of a runtime that computes with one thread. LiteRT does so by default."""
 
 _ROUNDS = 15
 _LEAST_SECONDS = 0.002
 
 
-def time_in_turns(paths: tuple[str, ...], feed: str) -> tuple[float, ...]:
-    """Returns the median time of one batch in each ONNX file, with one thread. It runs in a subprocess.
+def time_in_turns(factory: str, options: Mapping[str, Any], paths: tuple[str, ...], feed: str) -> tuple[float, ...]:
+    """Returns the median time of one batch in each file, in a subprocess.
 
     Args:
+        factory: The class of the runtime, as "package.module:Class".
+        options: The options of the runtime.
         paths: The files.
         feed: The file with the inputs of a batch.
     """
-    from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
-
-    opened = [OnnxRuntime(path, threads=1) for path in paths]
+    opened = [pkgutil.resolve_name(factory)(path, **options) for path in paths]
     inputs = read_feed(feed)
     repeats = []
     for each in opened:

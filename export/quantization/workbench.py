@@ -4,33 +4,36 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from keras_pe.argument_errors import ArgValueError
-from keras_pe.export.artifacts.artifact import Artifact
+from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.artifacts.read_artifact import artifact_files, hash_files
 from keras_pe.export.dependencies import installed_version
 from keras_pe.export.errors import RuntimeFailedError
+from keras_pe.export.model.watch.layer_paths import layer_paths
 from keras_pe.export.parity.data.shards import shards_of
 from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from keras_pe.export.parity.work.worker_input import Calibration, Job
 from keras_pe.export.parity.work.worker_session import session_of
 from keras_pe.export.progress import Tell
-from keras_pe.export.quantization.layers import QuantizableLayer, quantizable_layers
-from keras_pe.export.quantization.measurement import FileMeasurer
-from keras_pe.export.quantization.plan import Plan, excluding
-from keras_pe.export.quantization.quantizers import (
-    QUANTIZERS,
-    calibrate_ranges,
-    quantized_operators,
-    write_quantized,
+from keras_pe.export.quantization.layers import (
+    Node,
+    QuantizableLayer,
+    quantizable_layers,
+    read_nodes,
 )
+from keras_pe.export.quantization.measurement import FileMeasurer
+from keras_pe.export.quantization.plan import Plan
+from keras_pe.export.quantization.quantizer import Quantizer
+from keras_pe.export.quantization.quantizers import QUANTIZERS, calibrate, quantized_operators, write_quantized
 from keras_pe.export.quantization.results import Goal, LayerEffect, Score, Trial
 from keras_pe.export.quantization.rows import SplitRows, store_rows
 from keras_pe.export.quantization.search import least_rows
-from keras_pe.export.quantization.timing import time_in_turns
+from keras_pe.export.quantization.timing import ONE_THREAD, time_in_turns
 from keras_pe.export.runtimes.runner import Worker
 
 _DAY = 86_400.0  # seconds that a quantizer may take
@@ -42,11 +45,12 @@ class Workbench:
     """The files of one quantization, in a temporary folder.
 
     Attributes:
-        method: The quantizer.
+        format: The format of the files.
+        method: The name of the quantizer.
         source: The float file, in the folder.
         float_bytes: The size of the float file with its weights.
-        operators: The operators that the quantizer takes.
-        layers: The layers that the quantizer takes.
+        taken: The nodes that the quantizer takes.
+        left: The nodes that it does not take.
         rows: The rows.
         measurer: Measures a file.
         worker: The process of the quantizer.
@@ -54,16 +58,27 @@ class Workbench:
         written: The layers in float of the file that was written last.
     """
 
+    format: Format
     method: str
     source: Path
     float_bytes: int
-    operators: Sequence[str]
-    layers: Sequence[QuantizableLayer]
+    taken: Sequence[Node]
+    left: Sequence[Node]
     rows: SplitRows
     measurer: FileMeasurer
     worker: Worker
     statistics: dict[tuple[str, ...], RuntimeStatistics] = field(default_factory=dict)
     written: tuple[str, ...] | None = None
+
+    @cached_property
+    def layers(self) -> tuple[QuantizableLayer, ...]:
+        """The layers that the quantizer takes."""
+        return quantizable_layers(self.taken)
+
+    @property
+    def quantizer(self) -> Quantizer:
+        """The quantizer."""
+        return QUANTIZERS[self.format][self.method]
 
     @property
     def cache(self) -> Path:
@@ -76,15 +91,15 @@ class Workbench:
         Raises:
             ValueError: If the quantizer refuses the file.
         """
-        if QUANTIZERS[self.method].needs_calibration:
+        if self.quantizer.calibrate is not None:
             feeds = [str(path) for path in self.rows.feeds]
-            self._call(
-                calibrate_ranges, str(self.source), str(self.cache), feeds, str(self.source.with_name("all.onnx"))
-            )
+            self._call(calibrate, str(self.source), str(self.cache), feeds)
 
     def options(self, floats: Sequence[str]) -> Mapping[str, Any]:
         """Returns the options of the quantizer with some layers in float."""
-        return excluding(self.method, [name for each in self.layers if each.path in floats for name in each.nodes])
+        names = [node.name for each in self.layers if each.path in floats for node in each.nodes]
+        bodies = [] if self.quantizer.takes_bodies else [node.name for node in self.left if node.is_in_body]
+        return self.quantizer.leave_in_float(self.quantizer.options, [*names, *bodies])
 
     def write(self, floats: Sequence[str]) -> Path:
         """Writes the file with some layers in float, unless it is the last one. Another file is overwritten.
@@ -92,12 +107,11 @@ class Workbench:
         Raises:
             ValueError: If the quantizer refuses the file.
         """
-        target = self.source.with_name("quantized.onnx")
+        target = self.source.with_name(f"quantized{self.format.suffix}")
         if self.written != tuple(floats):
             self.written = None
             target.unlink(missing_ok=True)
-            options = self.options(floats)
-            self._call(write_quantized, self.method, str(self.source), str(target), options, str(self.cache))
+            self._call(write_quantized, str(self.source), str(target), self.options(floats), str(self.cache))
             self.written = tuple(floats)
         return target
 
@@ -137,21 +151,26 @@ class Workbench:
 
     def seconds(self, file: Path) -> tuple[float, float]:
         """Returns the time of one batch in the float file and in another file, in turns."""
-        first, second = self.worker.call(time_in_turns, (str(self.source), str(file)), str(self.rows.feeds[0]))
+        spec = self.worker.spec
+        options = {**spec.options, **ONE_THREAD[self.format]}
+        files = str(self.source), str(file)
+        first, second = self.worker.call(time_in_turns, spec.factory, options, files, str(self.rows.feeds[0]))
         return first, second
 
     def plan(self, floats: Sequence[str], file: Path) -> Plan:
         """Returns the plan of a file with some layers in float."""
         cache = json.loads(self.cache.read_text()) if self.cache.exists() else None
         (source, *_), (result,) = hash_files(self.source).values(), hash_files(file).values()
-        function = QUANTIZERS[self.method].function
-        return Plan(function, self.options(floats), installed_version("onnxruntime") or "", source, result, cache)
+        function = self.quantizer.function
+        package = function.partition(".")[0].replace("_", "-")
+        version = f"{package} {installed_version(package)}"
+        return Plan(function, self.options(floats), version, source, result, cache)
 
     def _call(self, function: Any, *arguments: Any) -> None:
         try:
-            self.worker.call(function, *arguments)
+            self.worker.call(function, self.format, self.method, *arguments)
         except RuntimeFailedError as error:
-            function_name = QUANTIZERS[self.method].function.rpartition(".")[2]
+            function_name = self.quantizer.function.rpartition(".")[2]
             raise ArgValueError(
                 "artifact", f"must be a file that {function_name} takes. Received: a file that it refuses ({error})."
             ) from error
@@ -194,13 +213,21 @@ def opened_workbench(
     with session_of(job) as session, closing(Worker(target.spec, _DAY)) as worker:
         measurer = FileMeasurer(session, job, calibrated, session.targets[target.key].worker, source.name)
         measurer.load(target.path)
-        operators = worker.call(quantized_operators, method)
+        operators = worker.call(quantized_operators, artifact.format, method)
+        model = session.reference.model
+        nodes = read_nodes(artifact.path, artifact.format, [path for path, _ in layer_paths(model)] if model else [])
+        takes_bodies = QUANTIZERS[artifact.format][method].takes_bodies
+        taken, left = list[Node](), list[Node]()
+        for node in nodes:
+            is_taken = node.operator in operators and (takes_bodies or not node.is_in_body)
+            (taken if is_taken else left).append(node)
         yield Workbench(
+            format=artifact.format,
             method=method,
             source=folder / artifact.path.name,
             float_bytes=artifact.nbytes,
-            operators=operators,
-            layers=quantizable_layers(artifact.path, operators),
+            taken=taken,
+            left=left,
             rows=store_rows(
                 session, job, calibration, shards_of(source), measurer.worker, home, calibration_share, tell
             ),

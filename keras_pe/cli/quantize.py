@@ -77,7 +77,7 @@ def quantize(
     verbosity: Verbosity,
     **given: Any,
 ) -> int:
-    """Quantize ARTIFACT, an ONNX file that was exported from MODEL, to OUT.
+    """Quantize ARTIFACT, an ONNX or LiteRT file that was exported from MODEL, to OUT.
 
     MODEL is a .keras or .h5 file, or another artifact. The command returns the layers that harm the goal most to float,
     until the goal holds on rows outside the calibration. OUT.plan.json has the options of the quantizer. Exits with 0

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from keras_pe.cli import main
 from keras_pe.cli.quantize import quantize
-from keras_pe.export.quantization.quantizers import QUANTIZERS
+from keras_pe.export.quantization.quantizers import METHODS
 from tests.export.quantization.samples import ROWS, write_classifier
 
 
@@ -45,4 +45,4 @@ def test_a_wrong_option_ends_with_2_and_its_name(options: tuple[str, ...], named
 
 def test_the_command_offers_every_quantizer() -> None:
     (method,) = (each for each in quantize.params if each.name == "method")
-    assert list(method.type.choices) == list(QUANTIZERS)
+    assert list(method.type.choices) == list(METHODS)

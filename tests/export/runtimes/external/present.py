@@ -1,5 +1,6 @@
 """Skips what a machine lacks, but not where CI has installed everything."""
 
+import importlib.util
 import os
 from typing import NoReturn
 
@@ -15,6 +16,12 @@ def need(name: str) -> RuntimeSpec:
     if (missing := spec.missing) is not None:
         leave_out(f"{name} needs {missing}")
     return spec
+
+
+def need_package(name: str) -> None:
+    """Skips the test without a package, by its name in imports."""
+    if importlib.util.find_spec(name) is None:
+        leave_out(f"{name} is not installed")
 
 
 def older_python() -> str:

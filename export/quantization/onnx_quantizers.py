@@ -1,0 +1,132 @@
+"""The quantizers of ONNX Runtime."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from keras_pe.export.quantization.feeds import read_feed
+from keras_pe.export.quantization.quantizer import Options, Quantizer
+from keras_pe.export.runtimes.runtime import Arrays
+
+_STATIC: Options = {"per_channel": True}
+"""One scale for each channel of a weight. All else is the default of `quantize_static`: int8, QDQ and MinMax."""
+
+
+class _StoredFeeds:
+    """A reader of calibration batches in `.npz` files, one at a time."""
+
+    def __init__(self, files: Iterable[str]) -> None:
+        """Stores the paths."""
+        self._files = iter(files)
+
+    def __iter__(self) -> Iterator[Arrays]:
+        """Yields the batches."""
+        return iter(self.get_next, None)
+
+    def get_next(self) -> Arrays | None:
+        """Returns the inputs of the next batch by name; None after the last batch."""
+        file = next(self._files, None)
+        return None if file is None else read_feed(file)
+
+
+def _calibrate(source: str, cache: str, feeds: Sequence[str]) -> None:
+    from onnxruntime.quantization import quantize_static
+
+    scratch = str(Path(cache).with_suffix(".onnx"))
+    quantize_static(source, scratch, _StoredFeeds(feeds), calibration_cache_path=cache, **_STATIC)
+
+
+def _write_static(source: str, target: str, options: Options, cache: str) -> None:
+    from onnxruntime.quantization import quantize_static
+
+    quantize_static(source, target, None, calibration_cache_path=cache, **options)
+
+
+def _write_dynamic(source: str, target: str, options: Options, cache: str) -> None:
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    weights = QuantType.from_string(options["weight_type"])
+    quantize_dynamic(source, target, **{**options, "weight_type": weights})
+
+
+def _write_blocks(source: str, target: str, options: Options, cache: str) -> None:
+    import onnx
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+
+    quantizer = MatMulNBitsQuantizer(onnx.load(source), **options)
+    quantizer.process()
+    quantizer.model.save_model_to_file(target, False)
+
+
+def _write_float16(source: str, target: str, options: Options, cache: str) -> None:
+    import onnx
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+    from onnxruntime.transformers.onnx_model import OnnxModel
+
+    converted = OnnxModel(convert_float_to_float16(onnx.load(source), **options))
+    converted.topological_sort()  # the converter appends its casts at the end, which ONNX does not allow
+    onnx.save(converted.model, target)
+
+
+def _static_operators() -> Iterable[str]:
+    from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
+
+    return {*QDQRegistry, *QLinearOpsRegistry}
+
+
+def _dynamic_operators() -> Iterable[str]:
+    from onnxruntime.quantization.registry import IntegerOpsRegistry
+
+    return tuple(IntegerOpsRegistry)
+
+
+def _float16_operators() -> Iterable[str]:
+    from onnx import defs
+    from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST
+
+    return {schema.name for schema in defs.get_all_schemas()} - {*DEFAULT_OP_BLOCK_LIST}
+
+
+def _exclude(options: Options, names: Sequence[str]) -> Options:
+    return {**options, "nodes_to_exclude": sorted(names)}
+
+
+def _block(options: Options, names: Sequence[str]) -> Options:
+    return {**options, "node_block_list": sorted(names)}
+
+
+def _weights(bits: int) -> Quantizer:
+    return Quantizer(
+        function="onnxruntime.quantization.matmul_nbits_quantizer.MatMulNBitsQuantizer",
+        options={"bits": bits, "block_size": 32, "is_symmetric": True},
+        leave_in_float=_exclude,
+        write=_write_blocks,
+        operators=lambda: ("MatMul",),
+    )
+
+
+ONNX_QUANTIZERS: Mapping[str, Quantizer] = {
+    "static": Quantizer(
+        function="onnxruntime.quantization.quantize_static",
+        options=_STATIC,
+        leave_in_float=_exclude,
+        write=_write_static,
+        operators=_static_operators,
+        calibrate=_calibrate,
+    ),
+    "dynamic": Quantizer(
+        function="onnxruntime.quantization.quantize_dynamic",
+        options={"weight_type": "QUInt8"},  # ONNX Runtime has no kernel of ConvInteger for int8 weights
+        leave_in_float=_exclude,
+        write=_write_dynamic,
+        operators=_dynamic_operators,
+    ),
+    "int8-weights": _weights(8),
+    "int4-weights": _weights(4),
+    "float16": Quantizer(
+        function="onnxruntime.transformers.float16.convert_float_to_float16",
+        options={"keep_io_types": True},
+        leave_in_float=_block,
+        write=_write_float16,
+        operators=_float16_operators,
+    ),
+}

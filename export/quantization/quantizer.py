@@ -1,0 +1,31 @@
+"""A quantizer as data: how to call it, and what it takes."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Quantizer:
+    """A function of another package that writes quantized files.
+
+    Attributes:
+        function: The import path of the function.
+        options: The keyword arguments of a file in which everything is quantized, as JSON values.
+        leave_in_float: Returns options that also leave the nodes with some names in float.
+        write: Writes a file. Its arguments are the float file, the destination, the options and the calibration cache.
+        operators: Returns the operators that the quantizer takes.
+        calibrate: Adds the ranges of the values in some batches to the calibration cache. Its arguments are the float
+            file, the calibration cache and the files of the batches. None if the quantizer reads no rows.
+        takes_bodies: Whether the quantizer takes nodes in the bodies of loops and branches.
+    """
+
+    function: str
+    options: Options
+    leave_in_float: Callable[[Options, Sequence[str]], Options]
+    write: Callable[[str, str, Options, str], None]
+    operators: Callable[[], Iterable[str]]
+    calibrate: Callable[[str, str, Sequence[str]], None] | None = None
+    takes_bodies: bool = True
