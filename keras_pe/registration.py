@@ -8,13 +8,17 @@ import importlib
 import itertools
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+else:  # `importlib.abc` takes half of the time of `import keras_pe`.
+    Loader = object
 
 
-class _KerasFinder(MetaPathFinder):
+class _KerasFinder:
     """Finds Keras as Python would have without it, with a loader that imports the layers afterwards.
 
     The finder is never removed, for three reasons. A query such as `importlib.util.find_spec("keras")` does not import.

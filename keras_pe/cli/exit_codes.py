@@ -77,6 +77,8 @@ class Command(click.Command):
         try:
             with at_interrupt(interrupt), exiting_with(CouldNotBeTriedError.exit_code):
                 code = super().invoke(context)
+                if interrupt.came:  # Code that was called caught the exception.
+                    raise KeyboardInterrupt
         except BaseException as error:
             if interrupt.came:
                 click.echo("Interrupted.", err=True)

@@ -86,6 +86,9 @@ def run(command: Callable[[], int]) -> NoReturn:
     written, for example on a full disk, the code is 2. A reader that closes a pipe, such as `head`, is not a failure.
     """
     with at_interrupt(ending()):
+        if getattr(sys, "last_type", None) is KeyboardInterrupt:
+            # Python itself prints an interrupt that comes while it looks at the script's path, and goes on.
+            signal.raise_signal(signal.SIGINT)
         output, errors = streams = _open_streams()
         sys.stdout, sys.stderr = (_as_text(*pair) for pair in zip(streams, (sys.stdout, sys.stderr), strict=True))
         texts = sys.stdout, sys.stderr  # other code may replace or close them

@@ -1,5 +1,6 @@
 """The exit code of a command is its own: its verdict, 2 for what could not be tried, 130 after Ctrl-C."""
 
+import contextlib
 import signal
 
 import click
@@ -40,6 +41,13 @@ def swallowed() -> int:
         signal.raise_signal(signal.SIGINT)
     except BaseException as error:
         raise ImportError("partially initialized module") from error
+    return 0
+
+
+@command
+def finished() -> int:
+    with contextlib.suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
     return 0
 
 
@@ -99,7 +107,7 @@ def test_other_code_cannot_choose_the_exit_code(name: str) -> None:
     assert "Traceback" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["interruption", "swallowed"])
+@pytest.mark.parametrize("name", ["interruption", "swallowed", "finished"])
 def test_an_interruption_ends_as_a_shell_expects_of_ctrl_c(name: str) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
     done = CliRunner().invoke(group, [name])

@@ -72,6 +72,18 @@ def test_ctrl_c_while_the_command_line_is_imported_is_130_without_a_traceback(tm
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
 
 
+def test_ctrl_c_that_python_swallows_before_the_script_starts_is_130(tmp_path: Path) -> None:
+    script = tmp_path / "keras-pe"
+    script.write_text("from keras_pe.__main__ import main\nmain()")
+    hook = f"import sys\ndef interrupt(path):\n    if path == {str(script)!r}:\n        raise KeyboardInterrupt\n"
+    (tmp_path / "sitecustomize.py").write_text(f"{hook}    raise ImportError\nsys.path_hooks.insert(0, interrupt)")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT), *filter(None, sys.path)])}
+    command, own = [sys.executable, script, "--help"], {"preexec_fn": notice_interrupts, "env": environment}
+    done = subprocess.run(command, capture_output=True, text=True, **own)  # type: ignore[call-overload]
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.endswith("Interrupted.\n")
+
+
 def test_ctrl_c_while_keras_is_imported_is_130_whatever_becomes_of_the_exception(tmp_path: Path) -> None:
     (tmp_path / "keras.py").write_text(INTERRUPTS)
     code = "from keras_pe.cli import start_keras, standard_streams; standard_streams.run(start_keras.start_keras)"
