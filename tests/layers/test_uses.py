@@ -86,7 +86,7 @@ def test_a_graph_fails_past_the_reach_of_a_configured_start(rows: int) -> None:
             graph(zeros(1, longer, 8))
 
 
-@pytest.mark.quick_rows(3)
+@pytest.mark.quick_rows(1)
 @on_tensorflow
 @pytest.mark.parametrize(
     ("make", "given", "reach"),

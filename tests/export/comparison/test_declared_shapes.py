@@ -25,7 +25,7 @@ def _causes(model: keras.Model, path: Path, **options: object) -> list[Cause]:
     return [finding.cause for finding in result.findings]
 
 
-@pytest.mark.quick_rows(2)
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("is_foreign", [False, True], ids=["own", "foreign"])
 @pytest.mark.parametrize("size", [64, "length", "batch", "y_axis_1"])
 def test_a_declared_size_that_does_not_come_back_is_a_cause(

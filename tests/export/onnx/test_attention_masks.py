@@ -60,6 +60,7 @@ def _operators_of(layer, heads, folder, opset):
     return collections.Counter(node.op_type for node in onnx.load(path).graph.node)
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("is_masked", [True, False])
 def test_attention_that_a_layer_spells_out_is_one_operator_from_the_set_that_has_it(is_masked, tmp_path):
     layer = Grouped(is_masked=is_masked)

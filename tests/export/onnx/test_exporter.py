@@ -206,7 +206,6 @@ def test_two_exports_are_the_same_bytes(tmp_path: Path, artifact: Any) -> None:
 _EXPORT = """
 import sys, keras, keras_pe
 from keras_pe.export import export_onnx
-from tests.raised import about
 export_onnx(keras.saving.load_model(sys.argv[1]), sys.argv[2])
 """
 

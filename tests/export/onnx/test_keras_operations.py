@@ -250,6 +250,7 @@ def test_a_normalization_in_half_precision_is_one_operator_that_computes_in_floa
     assert producers[power.input[0]].op_type == "Cast"
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("activation", ["relu6", "hard_silu"])
 def test_a_convolutional_network_is_transposed_at_its_ends_alone(activation, tmp_path):
     squeeze = [L.GlobalAveragePooling2D(keepdims=True), L.Conv2D(4, 1, activation=activation)]

@@ -181,7 +181,7 @@ def test_a_data_set_in_this_process_raises_what_a_caller_catches(
         check_dataset(model, model_file, rows, workers=0)
 
 
-@pytest.mark.quick_rows(3)
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize(
     ("way", "when"),
     [

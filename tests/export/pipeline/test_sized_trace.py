@@ -108,6 +108,7 @@ def trace_signature(model: keras.Model, signature: Signature, *, may_fix: bool =
 ANY = (None, 4)
 
 
+@pytest.mark.quick_rows(3)
 @pytest.mark.parametrize(
     ("make", "shapes"),
     [

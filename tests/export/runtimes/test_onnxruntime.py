@@ -12,7 +12,7 @@ from keras_pe.export import check_parity
 from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
 
 
-@pytest.mark.quick_rows(2)
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("taken", ["bfloat16", "float"])
 @pytest.mark.parametrize("returned", ["bfloat16", "float"])
 def test_bfloat16_goes_in_and_out(taken: str, returned: str, tmp_path: Path) -> None:

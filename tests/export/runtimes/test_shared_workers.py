@@ -73,6 +73,7 @@ def test_each_runtime_has_a_process_of_its_own() -> None:
         assert ask(second, "modules")["process"] == told["process"]
 
 
+@pytest.mark.slow
 def test_an_export_beside_another_has_a_process_of_its_own() -> None:
     with onnxruntime_process() as first, onnxruntime_process() as second:
         assert second is not first

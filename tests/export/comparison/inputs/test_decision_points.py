@@ -104,7 +104,7 @@ def test_values_lie_on_both_sides_of_a_border_behind_weights(function: Callable[
     assert -1e-3 < off[off < 0].max() < 0
 
 
-@pytest.mark.quick_rows(2)
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize(
     ("function", "border"),
     [

@@ -70,6 +70,7 @@ def test_an_embedding_deep_in_a_subclassed_model_is_found():
     assert list(reference.roles.values()) == [Role("ids", 0, 30)]
 
 
+@pytest.mark.quick_rows(3)
 @pytest.mark.parametrize(
     ("function", "role"),
     [

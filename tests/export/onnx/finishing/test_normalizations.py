@@ -87,7 +87,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.quick_rows(2)
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize(("shape", "build", "operators"), OTHERS.values(), ids=OTHERS.keys())
 def test_a_linear_operator_absorbs_the_normalization_after_it(
     shape: tuple[int, ...], build: Callable[[], list[Any]], operators: list[str], tmp_path: Path
@@ -140,7 +140,7 @@ NOT_FOLDED = {
 }
 
 
-@pytest.mark.quick_rows(2)
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("build", NOT_FOLDED.values(), ids=NOT_FOLDED.keys())
 def test_a_normalization_of_images_that_stays_is_the_operator_for_it(
     build: Callable[[], keras.Model], tmp_path: Path
@@ -172,7 +172,7 @@ PRODUCTS = {
 }
 
 
-@pytest.mark.quick_rows(2)
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("build", PRODUCTS.values(), ids=PRODUCTS.keys())
 def test_another_normalization_is_a_product_and_a_sum(build: Callable[[], keras.Model], tmp_path: Path) -> None:
     keras.utils.set_random_seed(0)

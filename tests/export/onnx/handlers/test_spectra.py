@@ -76,6 +76,7 @@ def test_a_transform_of_planes_agrees_at_sizes_never_traced(tmp_path: Path) -> N
     _agrees(_each(PLANES), [(None, 6, None)] * 2, [(2, 6, 7), (3, 6, 5), (1, 6, 90)], tmp_path)
 
 
+@pytest.mark.quick_rows(1)
 # By matrix up to 2047, by the operator from 1024 (complex) or 2048 (real), by chirp from 1025 (complex) or 2049 (real).
 @pytest.mark.slow_rows(4)
 @pytest.mark.parametrize(

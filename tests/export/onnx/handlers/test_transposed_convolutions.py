@@ -96,6 +96,7 @@ def test_the_layer_before_a_convolution_does_not_matter(shape: tuple[int | None,
     assert_agrees(make_model([layer], shape, layers.Dense(2)), tmp_path, [(2, 7, 8)])
 
 
+@pytest.mark.quick_rows(1)
 # In the default run each number of axes once.
 @pytest.mark.parametrize(
     ("rank", "opset"),

@@ -93,6 +93,7 @@ def _model(plant):
     return keras.Model(x, keras.layers.Dense(3, name="y")(plant(x)))
 
 
+@pytest.mark.quick_rows(5)
 @pytest.mark.parametrize("plant", PLANTED)
 def test_a_captured_table_is_found_once_however_a_layer_holds_it(plant):
     (found,) = [array for _, array in captured_arrays(_model(PLANTED[plant]))]

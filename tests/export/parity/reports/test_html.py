@@ -57,7 +57,7 @@ def page(request):
     return rendered(request.param)
 
 
-@pytest.mark.quick_rows(2)
+@pytest.mark.quick_rows(1)
 def test_the_page_loads_nothing(page):
     parsed, text = page
     for tag, attributes in parsed.elements:

@@ -280,7 +280,7 @@ def _check(plant: Plant, cause: str, *values: Any) -> None:
     assert OtherValue(*values) in finding.parameters, finding.parameters
 
 
-@pytest.mark.quick_rows(2)
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("name", QUICK)
 def test_another_argument_of_a_position_layer_is_named_with_both_values(name: str) -> None:
     _check(*QUICK[name])
