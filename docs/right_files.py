@@ -15,9 +15,10 @@ import numpy as np
 from edited_files import EDITED
 from fault_examples import Example, functional, seeded
 from keras import layers as L  # noqa: N812
+from mistaken_delegates import mistaken_delegate
 from mistaken_runtimes import Crashing, Hanging, Listing, Misoptimizing, Older
 
-from keras_pe.export import Cause, check_parity, export_onnx
+from keras_pe.export import Cause, check_parity, export_litert, export_onnx
 from keras_pe.export.records import ParityReport
 from keras_pe.export.runtimes import RuntimeSpec
 from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
@@ -33,6 +34,13 @@ def faulty_runtime(runtime: type[OnnxRuntime]) -> RuntimeSpec:
 def _sound(path: Path) -> keras.Model:
     model = seeded(functional(lambda x, is_wrong: L.Dense(8, "tanh", name="mix")(x), 8)(False))
     export_onnx(model, path)
+    return model
+
+
+def _for_phones(path: Path) -> keras.Model:
+    model = seeded(functional(lambda x, is_wrong: L.Dense(16, "tanh", name="mix")(x), 8)(False))
+    # A format follows from the content of a file, and an exporter refuses the name of another format.
+    export_litert(model, path.with_suffix(".tflite")).path.rename(path)
     return model
 
 
@@ -101,6 +109,19 @@ NOT_OF_FILES: Mapping[Cause, Example] = {
         "An optimization of the runtime adds one.",
         _sound,
         partial(check_parity, runtimes=faulty_runtime(Misoptimizing)),
+    ),
+    Cause.COMPUTED_IN_16_BITS: Example(
+        "A GPU computes in float16.", _for_phones, partial(check_parity, runtimes=mistaken_delegate(dtype="float16"))
+    ),
+    Cause.ZERO_VECTOR: Example(
+        "A GPU returns zeros for matrix products.",
+        _for_phones,
+        partial(check_parity, runtimes=mistaken_delegate(kinds=["FULLY_CONNECTED"], factor=0.0)),
+    ),
+    Cause.WRONG_OPERATOR: Example(
+        "A GPU computes a tanh that is 10 % too large.",
+        _for_phones,
+        partial(check_parity, runtimes=mistaken_delegate(kinds=["TANH"], factor=1.1)),
     ),
     Cause.KERAS_ITSELF: Example("Keras adds a bias for two heads along the length where that is two as well.", _heads),
     Cause.OTHER_RELEASE: Example(

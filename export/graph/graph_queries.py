@@ -139,12 +139,7 @@ class GraphView:
 
     def layer_path(self, path: str) -> str:
         """Returns the path of the innermost layer around an operator, without the model's name."""
-        found = ""
-        for scope in path.split("/")[:-1]:
-            inner = f"{found}/{scope}" if found else scope
-            known = (each for each in (re.sub(r"_\d+$", "", inner), inner) if each in self._scopes)
-            found = next(known, found)
-        return self._scopes.get(found, "")
+        return find_layer(path, self._scopes)
 
     def computing_operators(self, layer: str) -> tuple[str, ...]:
         """Returns the distinct types of the operators that compute numbers in a layer, which is named by its path."""
@@ -159,12 +154,32 @@ class GraphView:
     @cached_property
     def _scopes(self) -> dict[str, str]:
         """The paths of the layers by the paths of their scopes."""
-        return {"/".join(map(scope_name, path.split("/"))): path for path in self.layers}
+        return layer_scopes(self.layers)
 
     @cached_property
     def _layer_names(self) -> dict[str, str]:
         """The names of the layers by the names of their scopes."""
         return {scope_name(layer.name): layer.name for layer in self._layers}
+
+
+def layer_scopes(layers: Iterable[str]) -> dict[str, str]:
+    """Returns the paths of layers by the paths of their scopes."""
+    return {"/".join(map(scope_name, path.split("/"))): path for path in layers}
+
+
+def find_layer(path: str, scopes: Mapping[str, str]) -> str:
+    """Returns the path of the innermost layer around an operator, without the model's name; empty if there is none.
+
+    Args:
+        path: The path of the operator in the traced graph.
+        scopes: The result of `layer_scopes` for the layers of the model.
+    """
+    found = ""
+    for scope in path.split("/")[:-1]:
+        inner = f"{found}/{scope}" if found else scope
+        known = (each for each in (re.sub(r"_\d+$", "", inner), inner) if each in scopes)
+        found = next(known, found)
+    return scopes.get(found, "")
 
 
 def _layer_name(scope: str, names: Mapping[str, str]) -> str | None:

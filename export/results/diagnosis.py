@@ -55,6 +55,9 @@ class Cause(StrEnum):
     CAST_OUT_OF_RANGE = "cast out of range"
     # Faults outside the artifact.
     GRAPH_OPTIMIZATION = "graph optimization"
+    COMPUTED_IN_16_BITS = "computed in 16 bits"
+    ZERO_VECTOR = "zero vector from a delegate"
+    WRONG_OPERATOR = "wrong operator of a delegate"
     KERAS_ITSELF = "Keras differs from itself"
     OTHER_RELEASE = "another release"
     SERVED_FILE = "the file that is served"

@@ -10,6 +10,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+from keras_pe.export.runtimes.litert_inner_tensors import computed_tensors, make_input, pack
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _HELD = 4  # interpreters, each for some tensors that are replaced
@@ -28,12 +29,7 @@ class InspectedLiteRT:
 
     def __init__(self, path: Path, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> None:
         self._content, self._inputs, self._outputs = path.read_bytes(), inputs, outputs
-        graph = self._model().subgraphs[0]
-        computed = [number for operator in graph.operators for number in operator.outputs]
-        self._computed = dict[str, int]()
-        for number in computed:
-            name = (graph.tensors[number].name or b"").decode()
-            self._computed[f"{name};{number}" if name in self._computed else name] = number
+        self._computed = computed_tensors(self._model().subgraphs[0])
         self._interpreter = lru_cache(maxsize=_HELD)(self._make_interpreter)
 
     def __call__(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
@@ -56,17 +52,13 @@ class InspectedLiteRT:
 
     def _make_interpreter(self, replaced: tuple[int, ...]) -> Interpreter:
         """Returns an interpreter that takes some of the tensors as inputs."""
-        import flatbuffers
-
         content = self._content
         if replaced:
             model = self._model()
             graph = model.subgraphs[0]
             for number in replaced:
-                _make_input(graph, number)
-            builder = flatbuffers.Builder(len(content))
-            builder.Finish(model.Pack(builder), b"TFL3")
-            content = bytes(builder.Output())
+                make_input(graph, number)
+            content = pack(model)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # keeping the tensors takes more memory
             return Interpreter(
@@ -74,17 +66,6 @@ class InspectedLiteRT:
                 experimental_preserve_all_tensors=True,
                 experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
             )
-
-
-def _make_input(graph: Any, number: int) -> None:
-    """Makes a computed tensor an input of a graph; its producer then writes to an unused tensor."""
-    tensor = graph.tensors[number]
-    unread = schema.TensorT()
-    unread.__dict__.update({**vars(tensor), "name": (tensor.name or b"") + b"/computed"})
-    graph.tensors.append(unread)
-    for operator in graph.operators:
-        operator.outputs = [len(graph.tensors) - 1 if each == number else each for each in operator.outputs]
-    graph.inputs = [*graph.inputs, number]
 
 
 def _read(interpreter: Interpreter, number: int) -> Array | None:

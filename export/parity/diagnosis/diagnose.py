@@ -15,6 +15,7 @@ from keras_pe.export.model.watch.layer_paths import is_within, layer_paths
 from keras_pe.export.model.watch.operations import is_users_module
 from keras_pe.export.parity.diagnosis.causes import behavior, caches, layer_causes, states, values
 from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime, compiled_otherwise, graph_optimization
+from keras_pe.export.parity.diagnosis.causes.delegates import faulty_delegate
 from keras_pe.export.parity.diagnosis.causes.quantized_file import may_round_tensors, rounded_file
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
@@ -40,6 +41,7 @@ _OUTSIDE: tuple[Detector, ...] = (
 _FIRST: tuple[tuple[Detector, ...], ...] = (
     (behavior.non_determinism,),
     (behavior.cast_out_of_range,),
+    (faulty_delegate,),  # before the detectors that blame the file
     (states.state_at_fault,),  # before the detectors of outputs, which find an exchange of two states as well
     (caches.cache_at_fault,),
     (values.swapped_outputs, values.passed_through),
