@@ -3,6 +3,7 @@
 from keras_pe.export.artifacts.artifact import Artifact as Artifact
 from keras_pe.export.artifacts.artifact import TensorInfo as TensorInfo
 from keras_pe.export.artifacts.onnx_contents import LayerContents as LayerContents
+from keras_pe.export.artifacts.rewrite import Rewrite as Rewrite
 from keras_pe.export.model.signature.signature import Signature as Signature
 from keras_pe.export.parity.dataset.data_report import DatasetReport as DatasetReport
 from keras_pe.export.parity.parity_report import ParityReport as ParityReport

@@ -15,6 +15,7 @@ from keras_pe.argument_errors import ArgValueError
 from keras_pe.display import Shown, shown_bytes
 from keras_pe.export.artifacts.onnx_contents import LayerContents, read_contents
 from keras_pe.export.artifacts.onnx_model import is_onnx
+from keras_pe.export.artifacts.rewrite import Rewrite
 from keras_pe.export.artifacts.state import State, states_from_json
 
 LAYERS_KEY = "keras_pe.layers"
@@ -118,6 +119,8 @@ class Artifact(Shown):
         opset_version: The ONNX operator set, None for other formats.
         notes: Sentences on what differs from the model as it was, such as a float32 rebuild of a half-precision model.
         metadata: Texts in the artifact itself: versions, the encodings' configurations, the map of names.
+        rewrites: The operations of an ONNX file that one operator replaces or could replace, with the line of the
+            user's code. The file does not store them: an artifact from `read_artifact` has none.
     """
 
     format: Format
@@ -129,6 +132,7 @@ class Artifact(Shown):
     opset_version: int | None = None
     notes: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
+    rewrites: tuple[Rewrite, ...] = field(default=(), compare=False)
 
     @property
     def contents(self) -> tuple[LayerContents, ...]:

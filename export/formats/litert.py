@@ -14,7 +14,7 @@ from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.artifacts.target_layers import TARGET_KEY, target_to_json
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError, UnsupportedError, join_sentences
-from keras_pe.export.formats.litert_devices import device_notes, refuse_operators, target_layers
+from keras_pe.export.formats.litert_devices import device_notes, refuse_operators, rewritten_operators, target_layers
 from keras_pe.export.formats.litert_rewrites import rewritten
 from keras_pe.export.formats.litert_targets import DATE, TARGETS
 from keras_pe.export.graph.graph_queries import GraphView, refuse_state_and_randomness
@@ -93,12 +93,13 @@ def _convert(endpoint: Endpoint, name: str, target: str | None, file: Path, proc
     if target is None:
         return Converted(partial(_write, content), device_notes(read_operators(content), endpoint.view))
     device = TARGETS[target]
-    content = rewritten(content, device.operators, endpoint.paths)
+    converted, content = content, rewritten(content, device.operators, endpoint.paths)
     operators = read_operators(content)
+    rewrites = rewritten_operators(read_operators(converted), operators, endpoint.view)
     refuse_operators(operators, device, endpoint.view, name)
     layers = target_layers(operators, device, endpoint.view)
     note = f"Every operator is in the lists for the {device.device} of {DATE}."
-    return Converted(partial(_write, content), (note,), {TARGET_KEY: target_to_json(target, layers)})
+    return Converted(partial(_write, content), (note,), {TARGET_KEY: target_to_json(target, layers)}, rewrites)
 
 
 def convert_saved_model(folder: str, file: str) -> None:

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.litert_operators import Operator, Tensor
+from keras_pe.export.artifacts.rewrite import Rewrite
 from keras_pe.export.artifacts.target_layers import TargetLayer
 from keras_pe.export.errors import UnsupportedError, join_sentences
 from keras_pe.export.formats.litert_targets import INTEGERS, MOST_AXES, RULES, Target
 from keras_pe.export.graph.graph_queries import GraphView
+from keras_pe.export.model.watch.operations import describe_line
 
 _LOOPS = ("WHILE",)
 _SHOWN = 3  # operators of each kind that a note names
@@ -90,8 +92,22 @@ def target_layers(operators: Iterable[Operator], target: Target, view: GraphView
         counts.setdefault(view.layer_path(operator.path), Counter())[operator.kind] += 1
     for refusal in find_refusals(operators, target):
         kinds = reasons.setdefault(view.layer_path(refusal.operator.path), {})
-        kinds.setdefault(refusal.operator.kind, refusal.reason)
+        found = view.location(refusal.operator.path)
+        line = f" {describe_line(found['file'], found['line'])}" if found["file"] else ""
+        kinds.setdefault(refusal.operator.kind, f"{refusal.reason}{line}")
     return tuple(TargetLayer(layer, dict(found), reasons.get(layer, {})) for layer, found in counts.items())
+
+
+def rewritten_operators(before: Iterable[Operator], after: Iterable[Operator], view: GraphView) -> tuple[Rewrite, ...]:
+    """Returns the operators of a user's code that a file has before the rewrites for a target, and lacks after them."""
+    kept = {(each.kind, each.path) for each in after}
+    changed = [each for each in before if (each.kind, each.path) not in kept]
+    found = [(each, view.location(each.path)) for each in changed]
+    return tuple(
+        Rewrite(view.layer_path(each.path), each.kind, "", place["file"], place["line"])
+        for each, place in found
+        if place["file"]
+    )
 
 
 def refuse_operators(operators: Sequence[Operator], target: Target, view: GraphView, model: str) -> None:

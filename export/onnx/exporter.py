@@ -83,8 +83,8 @@ def _convert(
 ) -> Converted:
     from keras_pe.export.onnx.finishing.passes import assemble
 
-    proto, weights = assemble(convert(found, opset, model), found, unfused)
-    return Converted(partial(_write, proto, weights, threshold))
+    proto, weights, rewrites = assemble(convert(found, opset, model), found, unfused)
+    return Converted(partial(_write, proto, weights, threshold), rewrites=tuple(dict.fromkeys(rewrites)))
 
 
 def _write(proto: Any, weights: Sequence[Weight], threshold: int, file: Path, artifact: Artifact) -> list[Path]:

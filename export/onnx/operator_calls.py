@@ -1,33 +1,36 @@
 """Calls of ONNX operators in a traced TensorFlow graph, and the reasons why layers are exported without such a call."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
+
+from keras_pe.export.artifacts.rewrite import Rewrite
+from keras_pe.export.graph.trace import TRACERS
+from keras_pe.export.model.watch.operations import users_line
 
 
 class Unfused:
-    """The reasons why layers stay several operators, recorded during a trace."""
+    """The layers that stay several operators, recorded during a trace."""
 
     def __init__(self) -> None:
-        self._noted: list[tuple[str, str, str]] = []
+        self._noted: list[Rewrite] = []
 
     def note(self, operator: str, reason: str) -> None:
         """Records that the currently traced layer becomes several operators instead of one."""
         import tensorflow as tf
 
-        self._noted.append((f"{tf.get_current_name_scope()}/", operator, reason))
+        file, line = users_line(traceback.extract_stack(), TRACERS) or (None, None)
+        self._noted.append(Rewrite(f"{tf.get_current_name_scope()}/", operator, reason, file, line))
 
-    def to_json(self, path_of: Callable[[str], str], found: Mapping[str, Mapping[str, str]]) -> str | None:
-        """Returns the reasons by layer and operator as metadata of a file; None without reasons.
+    def rewrites(self, path_of: Callable[[str], str]) -> list[Rewrite]:
+        """Returns the records.
 
         Args:
             path_of: Returns the path of the layer of a TensorFlow scope.
-            found: The reasons that the rules report for the graph.
         """
-        reasons = {path: dict(each) for path, each in found.items()}
-        for scope, operator, reason in self._noted:
-            reasons.setdefault(path_of(scope), {})[operator] = reason
-        return json.dumps(reasons, sort_keys=True) if reasons else None
+        return [replace(each, layer=path_of(each.layer)) for each in self._noted]
 
 
 def call_operator(operator: str, inputs: Sequence[Any], shapes: Sequence[Any], attributes: dict[str, Any]) -> list[Any]:

@@ -113,7 +113,7 @@ def _export_here(target: TargetFormat, explain: Explain, request: Request) -> Ar
                 publish_folder(file, destination)
             else:
                 publish_file(file, companions, destination)
-    return read_artifact(destination)
+    return replace(read_artifact(destination), rewrites=converted.rewrites)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import Artifact, Format
+from keras_pe.export.artifacts.rewrite import Rewrite
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.graph.graph_queries import GraphView
 from keras_pe.export.model.signature.signature import Signature
@@ -25,11 +26,13 @@ class Converted:
         write: Writes the file.
         notes: Sentences on the operators of the file.
         metadata: Further metadata of the artifact.
+        rewrites: The operations that one operator replaces, or could not replace.
     """
 
     write: Write
     notes: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
+    rewrites: tuple[Rewrite, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from keras_pe.display import shown_bytes
 if TYPE_CHECKING:
     from keras_pe.export.artifacts.artifact import Artifact
     from keras_pe.export.artifacts.onnx_contents import LayerContents, Term
+    from keras_pe.export.artifacts.rewrite import Rewrite
     from keras_pe.export.artifacts.target_layers import TargetLayer
 
 
@@ -20,6 +21,8 @@ def artifact_json(artifact: "Artifact", explain: bool) -> dict[str, Any]:
     from keras_pe.export.artifacts.target_layers import read_target_layers
 
     description = asdict(artifact) | {"path": str(artifact.path)}
+    if not explain:
+        del description["rewrites"]
     if explain and artifact.format == "onnx":
         description["contents"] = [asdict(layer) for layer in artifact.contents]
     if explain and (layers := read_target_layers(artifact.metadata)):
@@ -48,9 +51,13 @@ def show_artifacts(artifacts: "Sequence[Artifact]", explain: bool) -> None:
         seconds = [f"{artifact.seconds:.1f} s"] if was_exported else []
         opset, size = str(artifact.opset_version or ""), shown_bytes(artifact.nbytes)
         add_row(files, (artifact.format, opset, size, *seconds, str(artifact.path)))
-    explained = [contents_table(artifact.contents) for artifact in artifacts if explain and artifact.format == "onnx"]
-    by_target = [read_target_layers(artifact.metadata) for artifact in artifacts] if explain else []
-    explained += [target_table(layers) for layers in by_target if layers]
+    explained = [
+        contents_table(artifact.contents, artifact.rewrites)
+        for artifact in artifacts
+        if explain and artifact.format == "onnx"
+    ]
+    by_target = [(read_target_layers(each.metadata), each.rewrites) for each in artifacts] if explain else []
+    explained += [target_table(layers, rewrites) for layers, rewrites in by_target if layers]
     tensors_by_file = [read_quantization(artifact) for artifact in artifacts] if explain else []
     explained += [text_table(*COLUMNS, rows=quantization_rows(found)) for found in tensors_by_file if found]
     console = whole_console()
@@ -64,13 +71,14 @@ def show_target_layers(layers: "Sequence[TargetLayer]") -> None:
     whole_console().print(target_table(layers))
 
 
-def target_table(layers: "Sequence[TargetLayer]") -> Any:
-    """Returns a table with a row for each layer: its operators, and the rules that they break."""
-    table = text_table("layer", "operators", "on the device")
+def target_table(layers: "Sequence[TargetLayer]", rewrites: "Sequence[Rewrite]" = ()) -> Any:
+    """Returns a table with a row for each layer: its operators, the rules that they break, the rewritten operators."""
+    table = text_table("layer", "operators", "on the device", *(["rewritten"] if rewrites else []))
     for each in layers:
+        changed = [_list_rewritten(each.layer, rewrites)] if rewrites else []
         because = "; ".join(f"{operator}: {reason}" for operator, reason in each.reasons.items())
         row = (each.layer or "between layers", _list_counts(each.operators))
-        add_row(table, (*row, f"falls back, because {because}" if because else "takes it"))
+        add_row(table, (*row, f"falls back, because {because}" if because else "takes it", *changed))
     return table
 
 
@@ -86,23 +94,53 @@ def show_metadata(artifact: "Artifact") -> None:
         whole_console().print(text_table("metadata", "", rows=rows))
 
 
-def contents_table(contents: "Sequence[LayerContents]") -> Any:
-    """Returns the table, which rich prints. Why something stays several operators is a column where anything does."""
+def contents_table(contents: "Sequence[LayerContents]", rewrites: "Sequence[Rewrite]" = ()) -> Any:
+    """Returns the table, which rich prints.
+
+    The column "unfused" has the operations that stay several operators, and the column "fused" those of a user's code
+    that became one operator. A column without any content is left out.
+    """
     from keras_pe.export.artifacts.onnx_contents import add_terms
 
-    is_any_unfused = any(each.unfused for each in contents)
-    header = "layer", "operators", "parameters", "size", "multiplications", *(["unfused"] if is_any_unfused else [])
-    table = text_table(*header)
-    for each in contents:
-        reasons = "; ".join(f"{operator}: {reason}" for operator, reason in each.unfused.items())
+    unfused = [_explain_unfused(each, rewrites) for each in contents]
+    fused = [_list_rewritten(each.layer, rewrites) for each in contents]
+    columns = {name: cells for name, cells in (("unfused", unfused), ("fused", fused)) if any(cells)}
+    table = text_table("layer", "operators", "parameters", "size", "multiplications", *columns)
+    for each, *texts in zip(contents, *columns.values(), strict=True):
         numbers = _cells(each.operators, each.parameters, each.nbytes, each.multiplications)
-        add_row(table, (each.layer or "between layers", *numbers, *([reasons] if is_any_unfused else [])))
+        add_row(table, (each.layer or "between layers", *numbers, *texts))
     table.add_section()
     operators = sum((Counter(each.operators) for each in contents), Counter())
     terms = [x for each in contents for x in ([None] if each.multiplications is None else each.multiplications)]
     counts = (sum(each.parameters for each in contents), sum(each.nbytes for each in contents))
     add_row(table, ("all", *_cells(operators, *counts, add_terms(terms))))
     return table
+
+
+def _explain_unfused(contents: "LayerContents", rewrites: "Sequence[Rewrite]") -> str:
+    """Returns why operations of a layer stay several operators, with the lines of a user's code."""
+    placed = {key: lines for key, lines in _find_lines(contents.layer, rewrites).items() if key[1]}
+    operators = {operator for operator, _ in placed}
+    elsewhere = {key: "" for key in contents.unfused.items() if key[0] not in operators}
+    return "; ".join(f"{operator}: {reason}{lines}" for (operator, reason), lines in (elsewhere | placed).items())
+
+
+def _list_rewritten(layer: str, rewrites: "Sequence[Rewrite]") -> str:
+    """Returns the operators of a layer that replace operations of a user's code or are rewritten, with the lines."""
+    found = _find_lines(layer, rewrites).items()
+    return "; ".join(f"{operator}{lines}" for (operator, reason), lines in found if not reason)
+
+
+def _find_lines(layer: str, rewrites: "Sequence[Rewrite]") -> dict[tuple[str, str], str]:
+    """Returns the lines of a user's code in a layer, by the operator and the reason."""
+    from keras_pe.export.model.watch.operations import describe_line
+
+    found: dict[tuple[str, str], str] = {}
+    for each in rewrites:
+        if each.layer == layer and each.file is not None and each.line is not None:
+            place, before = describe_line(each.file, each.line), found.get((each.operator, each.reason), "")
+            found[each.operator, each.reason] = before if place in before else f"{before} {place}"
+    return found
 
 
 def _cells(

@@ -13,7 +13,7 @@ from typing import Any
 import onnx_ir as ir
 
 from keras_pe.export.model.watch.nested_arguments import UniqueNames
-from keras_pe.export.onnx.finishing.graph_edits import LAYER, SENTENCE, Node, graphs, remove, replace
+from keras_pe.export.onnx.finishing.graph_edits import LAYER, SENTENCE, TRACED, Node, graphs, remove, replace
 
 
 def order_needed(graph: ir.Graph) -> None:
@@ -114,7 +114,7 @@ _COUNTERS = re.compile(r"^\w+_(true|false|body|cond)_\d+_|__\d+|:\d+$")
 
 
 def place_in_layers(graph: ir.Graph, path_of: Callable[[str], str], outer: str = "") -> None:
-    """Adds the path of its layer to the metadata of each node. Nodes in a body have at least the path of the body.
+    """Adds its layer and TensorFlow operator to the metadata of each node. Nodes in a body have at least its layer.
 
     Args:
         graph: The graph of tf2onnx.
@@ -127,7 +127,7 @@ def place_in_layers(graph: ir.Graph, path_of: Callable[[str], str], outer: str =
     for node in graph:
         name = _COUNTERS.sub("", str(first_result(node).name))
         path = path_of(name) or outer
-        node.meta[LAYER] = path
+        node.meta[LAYER], node.meta[TRACED] = path, name
         sentence = failing.search(name)
         node.meta[SENTENCE] = f"{FAILURE_SCOPE}/{sentence[1]}" if sentence else ""
         for body in bodies(node):

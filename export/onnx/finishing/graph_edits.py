@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 Node = Any
 """An `onnx_ir.Node`. `Any`, because every input has the type `Value | None` for mypy."""
-SAME_AS, WEIGHT, LAYER, SENTENCE = "same as", "weight", "layer", "sentence"
+SAME_AS, WEIGHT, LAYER, SENTENCE, TRACED = "same as", "weight", "layer", "sentence", "traced"
 """Keys of metadata. A value has the value that replaces it, and its Keras weight. A node has the path of its layer, and
 a sentence in its name, which a runtime then has in its errors."""
 
@@ -88,7 +88,7 @@ def transpose_constant(graph: ir.Graph, value: ir.Value, order: Sequence[int]) -
 
 def insert(place: Node, operator: str, inputs: Sequence[ir.Value | None], **attributes: Any) -> ir.Value:
     """Inserts a node of the same layer before another node, and returns its result."""
-    return _insert(place, operator, inputs, attributes, place.meta.get(LAYER, ""))
+    return _insert(place, operator, inputs, attributes, place)
 
 
 def copy(node: Node, inputs: Sequence[ir.Value | None], before: Node | None = None, **attributes: Any) -> ir.Value:
@@ -98,16 +98,16 @@ def copy(node: Node, inputs: Sequence[ir.Value | None], before: Node | None = No
         The result of the copy.
     """
     attributes = {**{name: each.value for name, each in node.attributes.items()}, **attributes}
-    result = _insert(before or node, node.op_type, inputs, attributes, node.meta.get(LAYER, ""))
+    result = _insert(before or node, node.op_type, inputs, attributes, node)
     result.type = node.outputs[0].type
     return result
 
 
 def _insert(
-    place: Node, operator: str, inputs: Sequence[ir.Value | None], attributes: dict[str, Any], layer: str
+    place: Node, operator: str, inputs: Sequence[ir.Value | None], attributes: dict[str, Any], like: Node
 ) -> ir.Value:
     node = ir.node(operator, inputs, attributes)
-    node.meta[LAYER] = layer
+    node.meta.update({key: like.meta.get(key, "") for key in (LAYER, TRACED)})
     place.prepend(node)
     if operator in _TYPE_PRESERVING and inputs[0] is not None:
         node.outputs[0].type = inputs[0].type

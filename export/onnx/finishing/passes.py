@@ -1,7 +1,7 @@
 """The ordered passes that make the graph of a file from tf2onnx' graph, and the metadata of the file."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,8 @@ from onnx_ir.passes import common
 
 from keras_pe.export.artifacts.artifact import LAYERS_KEY, TensorInfo
 from keras_pe.export.artifacts.onnx_contents import UNFUSED_KEY
+from keras_pe.export.artifacts.rewrite import Rewrite
+from keras_pe.export.graph.graph_queries import GraphView
 from keras_pe.export.graph.trace_function import Trace, Weight
 from keras_pe.export.model.stored_weights import FOLDED_KEY, LAYOUTS_KEY, foldings_to_json, layouts_to_json
 from keras_pe.export.onnx.finishing import contractions, operator_rewrites
@@ -22,7 +24,7 @@ from keras_pe.export.onnx.finishing.image_axes import compute_channels_first
 from keras_pe.export.onnx.finishing.image_rows import run_1d_as_2d
 from keras_pe.export.onnx.finishing.normalizations import fold_normalizations, store_normalizations
 from keras_pe.export.onnx.finishing.reshapes import merge_reshapes, remove_needless_reshapes, write_shapes
-from keras_pe.export.onnx.finishing.rules import Reasons, Rule
+from keras_pe.export.onnx.finishing.rules import Outcome, Rule
 from keras_pe.export.onnx.finishing.shape_sources import read_single_sizes, share_sizes, take_zero_sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.weight_layouts import multiply_unsigned, name_weights, store_as_read
@@ -39,13 +41,13 @@ class Graph:
         model: The ONNX model, whose weights are inputs.
         layers: The layers of the Keras model, by path.
         foldings: The path of each folded normalization, by the path of the layer that contains it in the file.
-        reasons: The reasons why rules do not apply.
+        outcomes: The patterns that rules replaced, or found and left.
     """
 
     model: ir.Model
     layers: Mapping[str, Any]
     foldings: dict[str, str] = field(default_factory=dict)
-    reasons: Reasons = field(default_factory=dict)
+    outcomes: list[Outcome] = field(default_factory=list)
 
     @property
     def graph(self) -> ir.Graph:
@@ -120,14 +122,14 @@ def run_passes(each: Graph) -> None:
     order_needed(each.graph)
     for run in PASSES:
         if isinstance(run, Rule):
-            run.apply(each.graph, each.sizes, each.reasons)
+            each.outcomes += run.apply(each.graph, each.sizes)
         else:
             run(each)
         drop_unneeded(each.graph)
 
 
-def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weight]]:
-    """Returns the model with the inputs and outputs of the signature, and the weights in the order of use."""
+def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weight], list[Rewrite]]:
+    """Returns the model with the inputs and outputs of the signature, the weights in the order of use, the rewrites."""
     from onnx import shape_inference
 
     signature = trace.signature
@@ -140,8 +142,10 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     each = Graph(model, trace.view.layers)
     run_passes(each)
     texts = {LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, traced), sort_keys=True)}
-    if reasons := unfused.to_json(trace.view.layer_path, each.reasons):
-        texts[UNFUSED_KEY] = reasons
+    rewrites = [_find_rewrite(outcome, trace.view, returned) for outcome in each.outcomes]
+    rewrites += unfused.rewrites(trace.view.layer_path)
+    if reasons := _reasons(rewrites):
+        texts[UNFUSED_KEY] = json.dumps(reasons, sort_keys=True)
     used = {value: value.meta[WEIGHT] for value in _read(graph) if WEIGHT in value.meta}
     if layouts := {str(value.name): weight.layout for value, weight in used.items() if weight.layout is not None}:
         texts[LAYOUTS_KEY] = layouts_to_json(layouts)
@@ -150,7 +154,31 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     graph.inputs[:] = [value for value in graph.inputs if WEIGHT not in value.meta]
     written = _to_proto(model)
     set_metadata(written, texts)
-    return written, list(used.values())
+    return written, list(used.values()), rewrites
+
+
+def _find_rewrite(outcome: Outcome, view: GraphView, returned: Mapping[str, str]) -> Rewrite:
+    """Returns the record of an outcome, with the line of the user's code.
+
+    Args:
+        outcome: The outcome of a rule.
+        view: The traced graph.
+        returned: The tensor of each output of the model.
+    """
+    found = view.location(returned.get(outcome.traced, outcome.traced))
+    return Rewrite(outcome.layer, outcome.operator, outcome.reason, found["file"], found["line"])
+
+
+def _reasons(rewrites: Iterable[Rewrite]) -> dict[str, dict[str, str]]:
+    """Returns the reasons why operations stay, by layer and operator."""
+    reasons: dict[str, dict[str, list[str]]] = {}
+    for each in rewrites:
+        if each.reason:
+            reasons.setdefault(each.layer, {}).setdefault(each.operator, []).append(each.reason)
+    return {
+        layer: {operator: "; ".join(dict.fromkeys(all)) for operator, all in found.items()}
+        for layer, found in reasons.items()
+    }
 
 
 def _declare(graph: ir.Graph, trace: Trace) -> None:

@@ -9,11 +9,25 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from keras_pe.export.onnx.finishing.graph_edits import LAYER, Node, all_nodes
+from keras_pe.export.onnx.finishing.graph_edits import LAYER, SAME_AS, TRACED, Node, all_nodes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
-Reasons = dict[str, dict[str, str]]
-"""The reasons why patterns stay, by the path of the layer and the operator that would replace them."""
+
+@dataclass(frozen=True)
+class Outcome:
+    """A pattern that a rule replaced, or found and left.
+
+    Attributes:
+        layer: The path of the layer.
+        operator: The operator of the rule.
+        reason: The reason why the pattern stays; empty if the operator replaces it.
+        traced: The TensorFlow operator that the pattern ends with.
+    """
+
+    layer: str
+    operator: str
+    reason: str
+    traced: str
 
 
 class NoMatchError(Exception):
@@ -35,15 +49,26 @@ class Rule:
     last: tuple[str, ...]
     rewrite: Callable[[Node, KnownSizes], None]
 
-    def apply(self, graph: ir.Graph, sizes: KnownSizes, reasons: Reasons | None = None) -> None:
-        """Replaces the pattern in a graph and in the graphs inside its nodes, and adds the reasons why some stay."""
+    def apply(self, graph: ir.Graph, sizes: KnownSizes) -> list[Outcome]:
+        """Replaces the pattern in a graph and in the graphs inside its nodes, and returns the outcomes."""
+        outcomes = list[Outcome]()
         for node in all_nodes(graph, *self.last):
+            if node.graph is None:  # an earlier replacement removed the node
+                continue
+            reason, before = "", _replacements(node)
             try:
-                if node.graph is not None:  # an earlier replacement may have removed the node
-                    self.rewrite(node, sizes)
-            except NoMatchError as reason:
-                if reasons is not None:
-                    reasons.setdefault(node.meta.get(LAYER, ""), {})[self.operator] = str(reason)
+                self.rewrite(node, sizes)
+            except NoMatchError as obstacle:
+                reason = str(obstacle)
+            if reason or _replacements(node) != before:
+                layer, traced = (str(node.meta.get(key, "")) for key in (LAYER, TRACED))
+                outcomes.append(Outcome(layer, self.operator, reason, traced))
+        return outcomes
+
+
+def _replacements(node: Node) -> list[ir.Value | None]:
+    """Returns the value that replaces each result of a node; None for a result that stays."""
+    return [result.meta.get(SAME_AS) for result in node.outputs]
 
 
 def rule(operator: str, *last: str) -> Callable[[Callable[[Node, KnownSizes], None]], Rule]:
