@@ -32,7 +32,7 @@ def export_onnx(
     inputs: GivenInputs | Sequence[GivenInputs] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
     border: Border | None = None,
-    state: Literal["arguments", "cache"] | None = None,
+    state: Literal["arguments", "cache", "shared_cache"] | None = None,
     opset_version: int = opsets.DEFAULT,
     external_data_threshold: int = SELF_CONTAINED,
     half_precision: bool = False,
@@ -62,7 +62,8 @@ def export_onnx(
         state: "arguments" makes each variable that a call assigns an input and an output, such as `lstm_state_h` and
             `lstm_state_h_out`. `Artifact.initial_state` returns the values before the first call. The batch becomes
             free if the rows are independent. By default a model with state has no ONNX or LiteRT form. "cache" makes
-            the keys and values of a causal language model inputs and outputs, see `export_decoder`.
+            the keys and values of a causal language model inputs and outputs, see `export_decoder`; "shared_cache" does
+            so with arrays that do not grow.
         opset_version: The ONNX operator set, 15 to 25.
         external_data_threshold: The bytes of weights above which the weights are written to a second file, named
             `<file>.<hash of its content>.data`. Up to this size, one file contains everything.
@@ -85,8 +86,17 @@ def export_onnx(
     check_whole("opset_version", opset_version, opsets.EXPORTED[0], opsets.EXPORTED[-1])
     check_whole("external_data_threshold", external_data_threshold, 0)
     check_type("half_precision", half_precision, bool)
+    if state == "shared_cache" and opset_version < opsets.SCATTER_VERSION:
+        rule = f"must be at least {opsets.SCATTER_VERSION} for a shared cache, whose rows TensorScatter writes."
+        raise ArgValueError("opset_version", f"{rule} Received: opset_version={opset_version!r}.")
     request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, state, progress)
     return export(onnx_format(opset_version, external_data_threshold, half_precision), request, explain)
+
+
+_CACHE_FORMS: dict[str, tuple[Literal["cache", "shared_cache"], int]] = {
+    "growing": ("cache", opsets.DEFAULT),
+    "shared": ("shared_cache", opsets.SCATTER_VERSION),
+}
 
 
 def export_decoder(
@@ -97,7 +107,8 @@ def export_decoder(
     start_token: int | None = None,
     padding_token: int | None = None,
     context_length: int | None = None,
-    opset_version: int = opsets.DEFAULT,
+    cache: Literal["growing", "shared"] = "growing",
+    opset_version: int | None = None,
     half_precision: bool = False,
     progress: Callable[[str], None] | bool | None = None,
 ) -> Artifact:
@@ -109,8 +120,13 @@ def export_decoder(
     values as `present.N.key` and `present.N.value`. The mask is 0 at padding, and positions follow from it. The
     weights are in one file beside the graph.
 
+    A growing cache runs everywhere, and each call copies it. A shared cache, `[batch, heads, max_length, channels]`,
+    has rows for every token of a text. A call writes its own rows: bind each `past_key_values` and its `present` to one
+    array, and the cache is in memory once.
+
     A decoder is published after calls with a cache have returned the logits of the uncached model, in Keras and in ONNX
-    Runtime. `export_onnx(model, filepath, state="cache")` writes the same graph without the configuration.
+    Runtime. `export_onnx(model, filepath, state="cache")` or `state="shared_cache"` writes the same graph without the
+    configuration.
 
     Args:
         model: A causal language model of keras-hub, as a model or a path, see `export_onnx`; or a model with `step` and
@@ -120,7 +136,9 @@ def export_decoder(
         start_token: The token before a text. By default the tokenizer's, or else the first end token.
         padding_token: The token of padding. By default the tokenizer's, or else the first end token.
         context_length: The largest number of tokens of a prompt and its continuation. By default the model's own.
-        opset_version, half_precision, progress: See `export_onnx`.
+        cache: Whether the arrays of keys and values grow from call to call, or are shared by all calls.
+        opset_version: See `export_onnx`. By default 18, or 24 for a shared cache, which needs it.
+        half_precision, progress: See `export_onnx`.
 
     Returns:
         The written artifact. `Artifact.initial_state` returns the empty cache; `keras_pe.export.generate` runs it.
@@ -129,7 +147,10 @@ def export_decoder(
         ExportError, FileExistsError, ImportError, TypeError: See `export_onnx`.
         ValueError: If an argument is wrong, the model has an unknown form, or no end token is known.
     """
-    request = Request(model, Path(folder) / "model.onnx", state="cache", progress=progress)
+    if cache not in _CACHE_FORMS:
+        raise ArgValueError("cache", f"must be one of: {', '.join(_CACHE_FORMS)}. Received: cache={cache!r}.")
+    state, opset = _CACHE_FORMS[cache]
+    request = Request(model, Path(folder) / "model.onnx", state=state, progress=progress)
     opened = request.load_model_file()
     from keras_pe.export.model.decoder import check_language_model  # imports Keras
 
@@ -138,8 +159,8 @@ def export_decoder(
     artifact = export_onnx(
         opened,
         request.filepath,
-        state="cache",
-        opset_version=opset_version,
+        state=state,
+        opset_version=opset if opset_version is None else opset_version,
         external_data_threshold=0,
         half_precision=half_precision,
         progress=progress,

@@ -58,32 +58,80 @@ def generate(
     for name, value, holds, rule in rules:
         if not holds:
             raise ArgValueError(name, f"must be {rule}. Received: {name}={value!r}.")
-    require("generate", "onnxruntime", extra="export")
-    import onnxruntime
-
     artifact = artifact if isinstance(artifact, Artifact) else read_artifact(artifact)
     if "attention_mask" not in {spec.name for spec in artifact.inputs} or not artifact.states:
         raise ArgValueError(
             "artifact", f"must be the file of a decoder, see export_decoder. Received: {artifact.path}."
         )
-    session = onnxruntime.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
-    names = [each.name for each in session.get_outputs()]
     tokens, mask = _pad(prompt)
-    past: dict[str, Any] = artifact.initial_state(len(tokens))
+    decoder = OnnxDecoder(artifact, len(tokens), tokens.shape[1] + count)
     last, rows = mask.sum(axis=1) - 1, np.arange(len(tokens))
     draws = None if top_k is None and top_p is None and seed is None else np.random.default_rng(seed)
     new: list[Tokens] = []
     while True:
-        results = session.run(None, {"input_ids": tokens, "attention_mask": mask, **past})
-        outputs = dict(zip(names, results, strict=True))
-        logits = outputs["logits"][rows, last].astype(np.float64)
+        logits = decoder.step(tokens, mask)[rows, last].astype(np.float64)
         new.append(logits.argmax(-1) if draws is None else _draw(draws, logits / temperature, top_k, top_p))
         added = np.stack(new, axis=1)
         if len(new) == count or (end is not None and (added == end).any(axis=1).all()):
             return [_cut(row, end) for row in added]
-        past = {state.input: outputs[state.output] for state in artifact.states}
         tokens, last = new[-1][:, None], np.zeros_like(last)
         mask = np.concatenate([mask, np.ones_like(tokens)], axis=1)
+
+
+class OnnxDecoder:
+    """The file of a decoder in a session of ONNX Runtime that keeps the keys and values of earlier calls.
+
+    The cache stays in the runtime's memory. A shared cache is the input and the output of each call, so that a call
+    writes its own rows alone.
+
+    Attributes:
+        cache: The keys and values, as ONNX Runtime's values by the name of the input.
+    """
+
+    def __init__(self, artifact: Artifact, batch: int, length: int) -> None:
+        """Opens the file.
+
+        Args:
+            artifact: The artifact.
+            batch: The number of rows.
+            length: The largest number of tokens of a row, with its padding.
+
+        Raises:
+            ImportError: If ONNX Runtime is missing.
+        """
+        require("generate", "onnxruntime", extra="export")
+        import onnxruntime
+
+        self._states = artifact.states
+        self._session = onnxruntime.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
+        start = artifact.initial_state(batch, length).items()
+        self.cache = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in start}
+
+    def step(self, tokens: Tokens, mask: Tokens) -> npt.NDArray[Any]:
+        """Returns the logits of the next tokens, `[batch, length, vocabulary]`, and keeps their keys and values.
+
+        Args:
+            tokens: The tokens, `[batch, length]`.
+            mask: 1 for a token and 0 for padding, of the earlier tokens too, `[batch, total]`.
+        """
+        binding = self._session.io_binding()
+        binding.bind_cpu_input("input_ids", tokens)
+        binding.bind_cpu_input("attention_mask", mask)
+        for state in self._states:
+            past = self.cache[state.input]
+            binding.bind_ortvalue_input(state.input, past)
+            if state.is_shared:
+                binding.bind_ortvalue_output(state.output, past)
+            else:
+                binding.bind_output(state.output)
+        binding.bind_output("logits")
+        self._session.run_with_iobinding(binding)
+        *present, logits = binding.get_outputs()
+        if not any(
+            state.is_shared for state in self._states
+        ):  # a shared cache is in the arrays that `cache` keeps alive
+            self.cache = dict(zip(self.cache, present, strict=True))
+        return np.asarray(logits.numpy())
 
 
 def _pad(prompt: Any) -> tuple[Tokens, Tokens]:

@@ -165,23 +165,25 @@ class Artifact(Shown):
         except ValueError as error:
             raise ValueError(f"{self.path} {error}") from error
 
-    def initial_state(self, batch: int = 1) -> dict[str, npt.NDArray[Any]]:
+    def initial_state(self, batch: int = 1, length: int | None = None) -> dict[str, npt.NDArray[Any]]:
         """Returns the value of each state before the first call, by the name of its input.
 
         An output with the name of the input and `_out` has the value for the next call.
 
         Args:
             batch: The number of rows, if the batch is free.
+            length: The length of a shared cache: the largest number of tokens of a text. Other states ignore it.
 
         Returns:
             Arrays of the shapes and dtypes in `states`; an empty dict for an artifact without state.
 
         Raises:
-            ValueError: If `batch` is below 1, or the rows of the initial state differ and are not `batch` rows.
+            ValueError: If `batch` is below 1, or if the rows of the initial state differ and are not `batch` rows. Also
+                if a shared cache has no `length`.
         """
         if isinstance(batch, bool) or not isinstance(batch, Integral) or batch < 1:
             raise ArgValueError("batch", f"must be a whole number from 1. Received: batch={batch!r}.")
-        return {state.input: state.start(int(batch)) for state in self.states}
+        return {state.input: state.start(int(batch), length) for state in self.states}
 
     def _one_line(self) -> str:
         inputs, outputs = ("; ".join(map(str, each)) for each in (self.inputs, self.outputs))

@@ -24,7 +24,8 @@ class State:
         input: The name of the input with the value before a call.
         output: The name of the output with the value after a call, which is the input of the next call.
         shape: The shape before the first call. The first entry is a name if every row of the batch has a state of its
-            own, for any batch. A size of 0 grows from call to call, as the cache of a decoder does.
+            own, for any batch. A size of 0 grows from call to call, as the cache of a decoder does. A later name is the
+            length of a shared cache, which holds every token of a text.
         dtype: NumPy's name of the element type.
         initial: The value before the first call: one number for all elements, or nested lists of one row or of all.
         is_recurrent: Whether the variable belongs to a recurrent layer, whose `reset_state` makes it zero.
@@ -37,13 +38,29 @@ class State:
     initial: Any
     is_recurrent: bool = False
 
-    def start(self, batch: int) -> npt.NDArray[Any]:
+    @property
+    def is_shared(self) -> bool:
+        """Whether a call writes into the array of the call before, which has rows for all tokens of a text."""
+        return any(isinstance(size, str) for size in self.shape[1:])
+
+    def start(self, batch: int, length: int | None = None) -> npt.NDArray[Any]:
         """Returns the value before the first call.
 
+        Args:
+            batch: The number of rows, if the batch is free.
+            length: The length of a shared cache.
+
         Raises:
-            ValueError: If the rows of the initial state differ, and their number is not `batch`.
+            ValueError: If the rows of the initial state differ, and their number is not `batch`, or if a shared cache
+                has no length.
         """
-        shape = tuple(batch if isinstance(size, str) else size for size in self.shape)
+        if length is None and self.is_shared:
+            raise ArgValueError(
+                "length",
+                f"must be the largest number of tokens of a text: {self.input!r} does not grow. Received: None.",
+            )
+        free = [batch, *[length or 0] * len(self.shape)]
+        shape = tuple(free[axis] if isinstance(size, str) else size for axis, size in enumerate(self.shape))
         value = np.asarray(self.initial, self.dtype)
         if value.ndim == len(shape) and value.shape != shape:
             raise ArgValueError(

@@ -39,6 +39,7 @@ _PLANS_OF_CACHES: tuple[_Plan, ...] = (
     ("prompts padded at the left", (6, *(1,) * 8), _Padding.LEFT),
 )
 _ROWS = 3
+_SPARE = 2  # the rows of a shared cache that stay unused
 _SEED = 0
 
 Run = Callable[[Mapping[str, Array]], Arrays]
@@ -90,7 +91,7 @@ def expected_streams(reference: Reference) -> Iterator[Stream]:
         known |= dict.fromkeys([cut, *totals], sum(sizes)) if cut else {}
         try:
             arrays = draw_case(inputs, reference.roles, known, _SEED)
-            first = first_states(reference.states, arrays)
+            first = first_states(reference.states, arrays, sum(sizes) + _SPARE)
         except ValueError:  # the first rows differ, and this is not their number
             continue
         arrays |= {each: _pad(arrays[each], padding, sizes[0]) for each in growing}
@@ -140,15 +141,20 @@ def _uncached_logits(reference: Reference, case: Case, outputs: Arrays) -> Array
     return {"logits": logits}
 
 
-def first_states(states: Sequence[State], inputs: Mapping[str, Array]) -> dict[str, Array]:
+def first_states(states: Sequence[State], inputs: Mapping[str, Array], length: int | None = None) -> dict[str, Array]:
     """Returns the states before the first call, by input, for some inputs of the model.
+
+    Args:
+        states: The states.
+        inputs: Inputs of the model, which have the batch.
+        length: The length of a shared cache.
 
     Raises:
         ValueError: If the rows of an initial state differ, and their number is not that of the inputs.
     """
     batch = next((len(array) for array in inputs.values() if array.ndim), 1)
     fresh = [replace(each, initial=0) if each.is_recurrent else each for each in states]
-    return {each.input: each.start(batch) for each in fresh}
+    return {each.input: each.start(batch, length) for each in fresh}
 
 
 def run_in_float64(reference: Reference, given: Mapping[str, Array]) -> Arrays:

@@ -23,7 +23,8 @@ from keras_pe.signal.layouts import is_integer
 
 LAYOUTS = ("channels_first", "channels_last")
 DECISIONS = ("argmax", "softmax", "sigmoid")
-STATES = ("arguments", "cache")
+_CACHES = {"cache": False, "shared_cache": True}  # whether the cache is shared, see `Decoder`
+STATES = ("arguments", *_CACHES)
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class Border:
             values are called `<name>_values`.
         state: "arguments" makes every variable that a call of the model assigns an input `<layer>_<variable>` and an
             output `<layer>_<variable>_out`. "cache" makes the keys and values of a causal language model inputs and
-            outputs, and excludes all other fields. By default the artifact has no state.
+            outputs, and excludes all other fields; "shared_cache" does so with arrays that do not grow. By default the
+            artifact has no state.
 
     Raises:
         TypeError: If a field is of another type.
@@ -72,9 +74,9 @@ class Border:
         if self.state not in (None, *STATES):
             known = " or ".join(map(repr, STATES))
             raise ArgValueError("state", f"must be {known}, or left out. Received: state={self.state!r:.80}")
-        if self.state == "cache" and any(getattr(self, each.name) for each in fields(self) if each.name != "state"):
+        if self.state in _CACHES and any(getattr(self, each.name) for each in fields(self) if each.name != "state"):
             raise ArgValueError(
-                "state", f"must be the only field of an adapter if it is 'cache'. Received: {self!r:.200}"
+                "state", f"must be the only field of an adapter if it is {self.state!r}. Received: {self!r:.200}"
             )
         for name, layout in self.layout.items():
             if layout not in LAYOUTS:
@@ -126,10 +128,10 @@ class Border:
         """
         import keras
 
-        if self.state == "cache":
+        if self.state in _CACHES:
             from keras_pe.export.model.decoder import with_cache_as_arguments
 
-            return with_cache_as_arguments(model), {}
+            return with_cache_as_arguments(model, is_shared=_CACHES[self.state]), {}
         met: dict[tuple[str, str], Any] = {}
         arguments, names = _arguments(model, input_signature, examples)
         _check_names("inputs", self.inputs.values(), names)

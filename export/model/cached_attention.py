@@ -4,6 +4,7 @@ The uncached call defines the numbers of a model. Within it, each attention laye
 before its own. Masks and positions follow from the attention mask of all columns.
 """
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ class Columns:
         is_token: Whether a column is a token rather than padding, `[batch, total]`.
         count: The number of tokens of the call, a scalar tensor or an integer.
         past: The earlier keys and values of each layer in turn, `[batch, heads, length, channels]`.
+        is_shared: Whether `past` has rows for later columns too, and the call writes its own rows into it. Otherwise
+            the rows of `past` are the earlier columns.
         present: The keys and values of all columns, which the call fills in the same order.
     """
 
@@ -34,15 +37,16 @@ class Columns:
     is_token: Any
     count: Any
     past: Sequence[Any]
+    is_shared: bool = False
     present: list[Any] = field(default_factory=list)
 
     @classmethod
-    def from_mask(cls, attention_mask: Any, count: Any, past: Sequence[Any]) -> Self:
+    def from_mask(cls, attention_mask: Any, count: Any, past: Sequence[Any], *, is_shared: bool = False) -> Self:
         """Returns the columns of an attention mask, integers `[batch, total]`: 1 for a token, 0 for padding."""
         from keras import ops
 
         mask = ops.cast(attention_mask, "int32")
-        return cls(ops.maximum(ops.cumsum(mask, axis=1) - 1, 0), mask > 0, count, past)
+        return cls(ops.maximum(ops.cumsum(mask, axis=1) - 1, 0), mask > 0, count, past, is_shared)
 
     @property
     def start(self) -> Any:
@@ -74,23 +78,48 @@ class Columns:
         columns = ops.arange(ops.shape(self.positions)[1], dtype="int32")
         return ops.logical_or(seen, columns[None, None, :] == columns[self.start :][None, :, None])
 
-    def extend(self, own: Any, heads: int | None = None) -> Any:
+    @property
+    def earlier(self) -> list[Any]:
+        """The keys and values of the earlier columns, `[batch, heads, start, channels]`."""
+        return [each[:, :, : self.start] if self.is_shared else each for each in self.past]
+
+    def extend(self, own: Any) -> Any:
         """Returns the keys or the values of all columns, `[batch, total, heads, channels]`, and keeps them.
 
         Args:
             own: The keys or the values of the tokens of the call, `[batch, count, heads, channels]`. A layer's keys
                 come before its values.
-            heads: The number of different heads, if the layer repeats each of them for several heads of queries.
         """
         from keras import ops
 
-        groups = own.shape[2] // (heads or own.shape[2])
-        rows = ops.transpose(own[:, :, ::groups] if groups > 1 else own, (0, 2, 1, 3))
-        if self.past:
-            rows = ops.concatenate([self.past[len(self.present)], rows], axis=2)
-        self.present.append(rows)
-        both = ops.transpose(rows, (0, 2, 1, 3))
-        return ops.repeat(both, groups, axis=2) if groups > 1 else both
+        return ops.transpose(self._keep(ops.transpose(own, (0, 2, 1, 3))), (0, 2, 1, 3))
+
+    def _keep(self, rows: Any) -> Any:
+        """Returns the rows of all columns, `[batch, heads, total, channels]`, and keeps them for the next call."""
+        from keras import ops
+
+        place, total = len(self.present), ops.shape(self.positions)[1]
+        if not self.past:
+            self.present.append(rows)
+        elif self.is_shared:
+            self.present.append(write_rows(self.past[place], rows, self.start))
+        else:
+            self.present.append(ops.concatenate([self.past[place], rows], axis=2))
+        return self.present[-1][:, :, :total] if self.is_shared else self.present[-1]
+
+    def keep_own_rows(self, present: Sequence[Any]) -> None:
+        """Keeps the keys and values that a `step` returned, `[batch, heads, total, channels]`."""
+        self.present.extend(
+            write_rows(buffer, each[:, :, self.start :], self.start) if self.is_shared else each
+            for buffer, each in zip(self.past, present, strict=True)
+        )
+
+
+def write_rows(buffer: Any, rows: Any, start: Any) -> Any:
+    """Returns a buffer, `[batch, heads, length, channels]`, with rows from one start on. Exporters replace it."""
+    from keras import ops
+
+    return ops.slice_update(buffer, (0, 0, start, 0), rows)
 
 
 def attends_to(layers: Iterable[Any], columns: Columns) -> AbstractContextManager[None]:
@@ -108,12 +137,13 @@ def _replacements(layer: Any, columns: Columns) -> list[tuple[Any, str, Callable
     """Returns the functions of one layer that depend on positions or on other columns, each with its replacement."""
     found: list[tuple[Any, str, Callable[..., Any]]] = []
     window = getattr(layer, "sliding_window", None)
+    groups = 1  # the heads of queries that share one head of keys within `_compute_attention`
 
     def mask(usual: Any, *_: Any, **__: Any) -> Any:
         return columns.visible(window)
 
     def mask_window(usual: Any, attention_mask: Any, *_: Any, **__: Any) -> Any:
-        return columns.visible(layer.sliding_window_size)
+        return _repeat_rows(columns.visible(layer.sliding_window_size), groups)
 
     def embed_positions(usual: Any, inputs: Any, *_: Any, **__: Any) -> Any:
         return usual(inputs, positions=columns.own_positions)
@@ -129,13 +159,20 @@ def _replacements(layer: Any, columns: Columns) -> list[tuple[Any, str, Callable
         return _angles(usual, inputs, columns)
 
     def attend(usual: Any, *given: Any, **keywords: Any) -> Any:
+        nonlocal groups
+        called = inspect.signature(usual).bind(*given, **keywords)
+        query, key, value, mask = list(called.signature.parameters)[:4]
+        arguments = called.arguments
         heads = getattr(layer, "num_key_value_heads", None) or getattr(layer, "_num_key_value_heads", None)
-        for name in ("key", "value"):
-            if name in keywords:
-                keywords[name] = columns.extend(keywords[name], heads)
-        if len(given) > 2:
-            given = (given[0], columns.extend(given[1], heads), columns.extend(given[2], heads), *given[3:])
-        return usual(*given, **keywords)
+        groups = arguments[key].shape[2] // (heads or arguments[key].shape[2])
+        arguments |= {name: columns.extend(arguments[name][:, :, ::groups]) for name in (key, value)}
+        if groups == 1:
+            return usual(*called.args, **called.kwargs)
+        # Queries of one head of keys become rows of one head, since repeated keys would be a copy of the cache.
+        arguments[query] = _split_groups(arguments[query], groups)
+        if arguments.get(mask) is not None:
+            arguments[mask] = _repeat_rows(arguments[mask], groups)
+        return _join_groups(usual(*called.args, **called.kwargs), groups)
 
     def project(usual: Any, *given: Any, **keywords: Any) -> Any:
         return columns.extend(usual(*given, **keywords))
@@ -152,6 +189,31 @@ def _replacements(layer: Any, columns: Columns) -> list[tuple[Any, str, Callable
         parts = [getattr(layer, own, None) or getattr(layer, f"_{own}", None) for own in ("key_dense", "value_dense")]
         found += [(part, "call", project) for part in parts if part is not None and all(parts)]
     return found
+
+
+def _split_groups(queries: Any, groups: int) -> Any:
+    """Returns queries `[batch, length, heads * groups, channels]` as `[batch, length * groups, heads, channels]`."""
+    from keras import ops
+
+    batch, length, heads, channels = ops.shape(queries)
+    split = ops.reshape(queries, (batch, length, heads // groups, groups, channels))
+    return ops.reshape(ops.transpose(split, (0, 1, 3, 2, 4)), (batch, length * groups, heads // groups, channels))
+
+
+def _join_groups(results: Any, groups: int) -> Any:
+    """Returns results `[batch, length * groups, heads, channels]` as `[batch, length, heads * groups, channels]`."""
+    from keras import ops
+
+    batch, rows, heads, channels = ops.shape(results)
+    split = ops.reshape(results, (batch, rows // groups, groups, heads, channels))
+    return ops.reshape(ops.transpose(split, (0, 1, 3, 2, 4)), (batch, rows // groups, heads * groups, channels))
+
+
+def _repeat_rows(mask: Any, groups: int) -> Any:
+    """Returns a mask `[batch, length, total]` with each row once for each query of a group."""
+    from keras import ops
+
+    return ops.repeat(mask, groups, axis=1) if groups > 1 else mask
 
 
 def _angles(usual: Any, inputs: Any, columns: Columns) -> tuple[Any, Any]:

@@ -17,6 +17,7 @@ from keras_pe.export.model.watch.keras_internals import all_layers, compute_outp
 from keras_pe.export.model.watch.known_values import KnownValues
 
 BATCH, LENGTH, PAST, TOTAL = "batch_size", "sequence_length", "past_sequence_length", "total_sequence_length"
+BUFFER, SPARE = "max_sequence_length", "spare_sequence_length"
 _INPUTS = ("token_ids", "padding_mask")
 
 
@@ -28,16 +29,24 @@ class Decoder(keras.Model):  # type: ignore[misc]  # Keras has no types
         model: A built model, see `with_cache_as_arguments`.
         cache_shapes: The heads and channels of each array in the cache: keys and values of each layer in turn.
         vocabulary_size: The number of logits of each token.
+        is_shared: Whether a call writes its keys and values into the arrays of earlier ones, which have rows for all
+            tokens of a text. Otherwise it returns longer arrays.
     """
 
     make_columns = staticmethod(Columns.from_mask)
 
     def __init__(
-        self, model: Any, cache_shapes: Sequence[Sequence[int]], vocabulary_size: int | None = None, **kwargs: Any
+        self,
+        model: Any,
+        cache_shapes: Sequence[Sequence[int]],
+        vocabulary_size: int | None = None,
+        is_shared: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.model = model
         self.cache_shapes = [(int(heads), int(channels)) for heads, channels in cache_shapes]
+        self.is_shared = is_shared
         self.built = True
         self.vocabulary_size = self._count_logits() if vocabulary_size is None else vocabulary_size
 
@@ -47,9 +56,11 @@ class Decoder(keras.Model):  # type: ignore[misc]  # Keras has no types
         Args:
             input_ids: The tokens, integers `[batch, length]`.
             attention_mask: Integers `[batch, past + length]`: 1 for a token, 0 for padding.
-            past: The keys and values of the tokens before, each `[batch, heads, past, channels]`.
+            past: The keys and values of the tokens before, each `[batch, heads, past, channels]`; with more rows in a
+                shared cache.
         """
-        columns = self.make_columns(attention_mask, keras.ops.shape(input_ids)[1], past)
+        count = keras.ops.shape(input_ids)[1]
+        columns = self.make_columns(attention_mask, count, past, is_shared=self.is_shared)
         return _step(self.model, keras.ops.cast(input_ids, "int32"), columns)
 
     def call_uncached(self, tokens: Any) -> Any:
@@ -68,8 +79,9 @@ class Decoder(keras.Model):  # type: ignore[misc]  # Keras has no types
 
     @property
     def exchanged(self) -> tuple[State, ...]:
-        """The inputs and outputs of the cache, which begins without rows."""
-        shapes = ((Kind.BATCH.value, heads, 0, channels) for heads, channels in self.cache_shapes)
+        """The inputs and outputs of the cache, which begins without rows unless its length is fixed."""
+        length = BUFFER if self.is_shared else 0
+        shapes = ((Kind.BATCH.value, heads, length, channels) for heads, channels in self.cache_shapes)
         pairs = zip(self.cache_names, shapes, strict=True)
         return tuple(State(*names, shape, self.cache_dtype, 0.0) for names, shape in pairs)
 
@@ -79,7 +91,7 @@ class Decoder(keras.Model):  # type: ignore[misc]  # Keras has no types
         pairs = list(zip(self.cache_names, self.cache_shapes, strict=True))
         old, new = (
             [TensorInfo(names[place], (BATCH, heads, length, size), self.cache_dtype) for names, (heads, size) in pairs]
-            for place, length in enumerate((PAST, TOTAL))
+            for place, length in enumerate((BUFFER, BUFFER) if self.is_shared else (PAST, TOTAL))
         )
         inputs = (
             TensorInfo("input_ids", (BATCH, LENGTH), "int64"),
@@ -93,12 +105,17 @@ class Decoder(keras.Model):  # type: ignore[misc]  # Keras has no types
             Dimension(Kind.LENGTH, PAST, sizes),
             Dimension(Kind.LENGTH, TOTAL, SizeRange(2), parts=(PAST, LENGTH)),
         ]
+        if self.is_shared:
+            dimensions += [
+                Dimension(Kind.LENGTH, SPARE),
+                Dimension(Kind.LENGTH, BUFFER, SizeRange(3), parts=(PAST, LENGTH, SPARE)),
+            ]
         return Signature(
             (*inputs, *old),
             (logits, *new),
             ("input_ids", "attention_mask", [spec.name for spec in old]),
             ("logits", [spec.name for spec in new]),
-            {BATCH: 2, LENGTH: 3, PAST: 5, TOTAL: 8},
+            {BATCH: 2, LENGTH: 3, PAST: 5, TOTAL: 8, **({SPARE: 4, BUFFER: 12} if self.is_shared else {})},
             {each.name: each for each in dimensions},
             values=KnownValues(ranges={"input_ids": (0, self.vocabulary_size), "attention_mask": (0, 2)}),
         )
@@ -130,7 +147,8 @@ class Decoder(keras.Model):  # type: ignore[misc]  # Keras has no types
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         model = keras.saving.serialize_keras_object(self.model)
-        own = {"cache_shapes": self.cache_shapes, "vocabulary_size": self.vocabulary_size}
+        names = ("cache_shapes", "vocabulary_size", "is_shared")
+        own = {name: getattr(self, name) for name in names}
         return {"name": self.name, "model": model, **own}
 
     @classmethod
@@ -140,12 +158,13 @@ class Decoder(keras.Model):  # type: ignore[misc]  # Keras has no types
         return cls(**{**config, "model": model})
 
 
-def with_cache_as_arguments(model: Any) -> Decoder:
+def with_cache_as_arguments(model: Any, *, is_shared: bool = False) -> Decoder:
     """Returns a decoder after a comparison of its calls with whole calls of the model, on a few tokens.
 
     Args:
         model: A built causal language model of keras-hub; or a model whose `call` takes tokens, `[batch, length]`, with
             a method `step` and an attribute `cache_shapes`, see `CachedModel`.
+        is_shared: See `Decoder`.
 
     Raises:
         ValueError: If the model is another one, or if calls with a cache differ from whole calls.
@@ -154,7 +173,7 @@ def with_cache_as_arguments(model: Any) -> Decoder:
     shapes = model.cache_shapes if _has_step(model) else _hub_shapes(model)
     if not shapes:
         raise ArgValueError("model", f"must have attention layers of keras-hub. Received: {model.name!r}.")
-    decoder = Decoder(model, shapes, name=model.name)
+    decoder = Decoder(model, shapes, is_shared=is_shared, name=model.name)
     error, largest = _difference(decoder)
     tolerance = 0.1 if decoder.compute_is_short else 1e-3
     if not error <= tolerance * largest:
@@ -193,7 +212,7 @@ def _difference(decoder: Decoder) -> tuple[float, float]:
     tokens = np.random.default_rng(0).integers(0, decoder.vocabulary_size, (2, length))
     mask = np.ones((2, length), "int64")
     mask[1, _TRIED[0] - padding : _TRIED[0]] = 0
-    past = [np.zeros((2, heads, 0, channels), decoder.cache_dtype) for heads, channels in decoder.cache_shapes]
+    past = [state.start(2, length + padding) for state in decoder.exchanged]
     with state_left_alone():
         whole = [decoder.call_uncached(row[kept > 0][None]) for row, kept in zip(tokens, mask, strict=True)]
         parts, end = [], 0
@@ -217,8 +236,9 @@ def _hub_inputs(tokens: Any, mask: Any) -> dict[str, Any]:
 
 def _step(model: Any, tokens: Any, columns: Columns) -> tuple[Any, list[Any]]:
     if _has_step(model):
-        logits, present = model.step(tokens, columns.past, columns.own_positions, columns.visible())
-        return logits, list(present)
+        logits, present = model.step(tokens, columns.earlier, columns.own_positions, columns.visible())
+        columns.keep_own_rows(present)
+        return logits, columns.present
     with attends_to(all_layers(model), columns):
         logits = model(_hub_inputs(tokens, keras.ops.cast(columns.is_token, "int32")))
     return logits, columns.present

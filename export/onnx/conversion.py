@@ -107,8 +107,11 @@ def _declare(graph: Any) -> None:
         "Equal": (TensorProto.BOOL,),
         **dict.fromkeys(("Gelu", "RotaryEmbedding"), (TensorProto.FLOAT,)),
     }
+    inputs = {each.name: each.type.tensor_type.elem_type for each in graph.input}
     for body in all_graphs(graph):
         for node in body.node:
+            if node.op_type == "TensorScatter":  # the only one that may compute in float16
+                types["TensorScatter"] = (inputs[node.input[0]],)
             if node.op_type in types and node.op_type != "Equal":
                 # tf2onnx drops the domain in branches and loops. `Equal` is exempt: its inputs may be numbers.
                 node.domain = opsets.LATER_DOMAIN

@@ -99,8 +99,12 @@ def genai_config(model: Any, artifact: Artifact, tokens: Tokens) -> str:
             **special,
             "decoder": decoder,
         },
-        # The cache grows, so past and present are two arrays.
-        "search": {"max_length": tokens.length, "do_sample": False, "num_beams": 1, "past_present_share_buffer": False},
+        "search": {
+            "max_length": tokens.length,
+            "do_sample": False,
+            "num_beams": 1,
+            "past_present_share_buffer": artifact.states[0].is_shared,
+        },
     }
     return json.dumps(content, indent=2) + "\n"
 

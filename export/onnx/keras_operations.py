@@ -30,6 +30,7 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     """
     import keras
 
+    from keras_pe.export.model import cached_attention
     from keras_pe.rotations import pairs
 
     normalization = partial(_layer_normalization, opset, unfused)
@@ -43,7 +44,7 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
         },
         normalizations={"layer_normalization": normalization, "rms_normalization": _rms_normalization},
     )
-    own: list[tuple[Any, str, Callable[..., Any]]] = []
+    own: list[tuple[Any, str, Callable[..., Any]]] = [(cached_attention, "write_rows", _scatter_rows)]
     if opset >= opsets.ROTARY_VERSION:
         own += [(pairs, "turn_pairs", rotary_embedding)]
         of_hub = [layer for layer in layers if type(layer).__module__.startswith("keras_hub.")]
@@ -68,6 +69,14 @@ def _takes_rows_alone(layer: Any) -> bool:
     parts = getattr(inner, "operations", None) or getattr(inner, "layers", None) or [inner]
     own = [part for part in parts if type(part).__module__.startswith("keras.src.layers.")]
     return len(own) == len(parts) and not any(isinstance(part, keras.layers.Lambda) for part in own)
+
+
+def _scatter_rows(usual: Callable[..., Any], buffer: Any, rows: Any, start: Any) -> Any:
+    """Replaces `write_rows` by a TensorScatter call, which a runtime computes within the memory of the buffer."""
+    import tensorflow as tf
+
+    starts = tf.repeat(tf.cast(start, "int64"), tf.shape(buffer)[0])
+    return call_operator("TensorScatter", [buffer, rows, starts], [buffer.shape], {"axis": 2}, buffer.dtype)[0]
 
 
 def _upsampling(layer: Any, usual: Callable[..., Any], inputs: Any) -> Any:

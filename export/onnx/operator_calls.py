@@ -33,20 +33,27 @@ class Unfused:
         return [replace(each, layer=path_of(each.layer)) for each in self._noted]
 
 
-def call_operator(operator: str, inputs: Sequence[Any], shapes: Sequence[Any], attributes: dict[str, Any]) -> list[Any]:
-    """Returns the float32 results of a call in the traced graph, which a handler later replaces by an ONNX operator.
+def call_operator(
+    operator: str,
+    inputs: Sequence[Any],
+    shapes: Sequence[Any],
+    attributes: dict[str, Any],
+    dtype: Any = "float32",
+) -> list[Any]:
+    """Returns the results of a call in the traced graph, which a handler later replaces by an ONNX operator.
 
     Args:
         operator: The ONNX name of the operator.
         inputs: The inputs of the operator.
         shapes: The shape of each result.
         attributes: The attributes of the operator.
+        dtype: The dtype of every result.
     """
     import tensorflow as tf
 
     token = json.dumps([operator, attributes])
     # `PyFuncStateless` accepts and returns any tensors, and TensorFlow's optimizer does not change it.
-    results = tf.raw_ops.PyFuncStateless(input=inputs, token=token, Tout=["float32"] * len(shapes))
+    results = tf.raw_ops.PyFuncStateless(input=inputs, token=token, Tout=[dtype] * len(shapes))
     return [tf.ensure_shape(result, shape) for result, shape in zip(results, shapes, strict=True)]
 
 

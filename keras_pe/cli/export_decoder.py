@@ -25,7 +25,14 @@ from keras_pe.cli.start_keras import check_model_file, prepare_keras
 @click.option("--start-token", type=int, help="The token before a text. Default: the tokenizer's, or the end token.")
 @click.option("--padding-token", type=int, help="The token of padding. Default: the tokenizer's, or the end token.")
 @click.option("--context-length", type=int, help="The largest number of tokens of a text. Default: the model's own.")
-@click.option("--opset", type=click.IntRange(15, 25), help="The ONNX operator set. Default: 18.")
+@click.option(
+    "--cache",
+    type=click.Choice(["growing", "shared"]),
+    default="growing",
+    show_default=True,
+    help="Whether the cache grows from call to call, or each call writes its rows into arrays of a fixed length.",
+)
+@click.option("--opset", type=click.IntRange(15, 25), help="The ONNX operator set. Default: 18; 24 for a shared cache.")
 @click.option("--half-precision", is_flag=True, help="Write a float16 file.")
 @model_options
 @json_option("the written file")

@@ -1,14 +1,17 @@
 """A decoder in ONNX Runtime generates the tokens of the uncached model, and draws depend on the seed."""
 
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from keras_pe.argument_errors import ArgValueError
-from keras_pe.export import export_decoder, export_onnx, generate
-from keras_pe.export.generation import _draw
+from keras_pe.export import check_parity, export_decoder, export_onnx, generate
+from keras_pe.export.generation import OnnxDecoder, _draw
 from tests.export.decoders import FAMILIES, VOCABULARY, language_model, own_decoder, whole_logits
+from tests.raised import about
 
 
 @pytest.mark.slow
@@ -24,10 +27,63 @@ def test_200_greedy_tokens_are_those_of_the_uncached_model(family: str, tmp_path
         np.testing.assert_array_equal(new, whole.argmax(-1)[len(prompt) - 1 : -1])
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_shared_cache_yields_the_same_tokens(family: str, tmp_path: Path) -> None:
+    model, prompts = language_model(family), [[5, 6, 7, 8, 9], [3, 4]]
+    artifact = export_decoder(model, tmp_path, end_tokens=[0], cache="shared")
+    assert check_parity(model, artifact.path).passed
+    for prompt, new in zip(prompts, generate(artifact, prompts, count=200), strict=True):
+        whole = whole_logits(model, np.concatenate([prompt, new])[None])[0]
+        np.testing.assert_array_equal(new, whole.argmax(-1)[len(prompt) - 1 : -1])
+
+
+@pytest.mark.slow
+def test_a_shared_cache_is_in_memory_once_and_a_call_writes_its_own_rows(tmp_path: Path) -> None:
+    model = language_model("Mistral")  # grouped heads and a window
+    artifact = export_decoder(model, tmp_path, end_tokens=[0], cache="shared")
+    (new,) = generate(artifact, [5, 6, 7], count=50)
+    np.testing.assert_array_equal(new, whole_logits(model, [[5, 6, 7, *new]])[0].argmax(-1)[2:-1])
+    tokens, mask = np.array([[5, 6, 7]]), np.ones((1, 3), "int64")
+    decoder = OnnxDecoder(artifact, 1, 2**19)
+    decoder.step(tokens, mask)
+    decoder.step(tokens[:, :1], np.ones((1, 4), "int64"))
+    places = [value.data_ptr() for value in decoder.cache.values()]
+    before = [value.numpy().copy() for value in decoder.cache.values()]  # reads every page
+    with _peak_growth() as growth:
+        decoder.step(tokens[:, :1], np.ones((1, 5), "int64"))
+    assert [value.data_ptr() for value in decoder.cache.values()] == places
+    for old, value in zip(before, decoder.cache.values(), strict=True):
+        assert np.flatnonzero((value.numpy() != old).any(axis=(0, 1, 3))).tolist() == [4]
+    assert growth() < before[0].nbytes / 2  # a copy would add as much as the array has
+
+
+@contextlib.contextmanager
+def _peak_growth() -> Iterator[Callable[[], float]]:
+    """Yields a function that returns the bytes by which the process grew at its largest."""
+
+    def peak() -> float:
+        return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) * 1024
+
+    status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+    if not reset.exists():
+        pytest.skip("the peak of the memory is read from Linux")
+    reset.write_text("5")
+    before = peak()
+    yield lambda: peak() - before
+
+
+def test_a_shared_cache_needs_an_operator_set_with_its_operator(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, check=about("opset_version")):
+        export_onnx(own_decoder(), tmp_path / "own.onnx", state="shared_cache", opset_version=23)
+    with pytest.raises(ValueError, check=about("cache")):
+        export_decoder(own_decoder(), tmp_path, end_tokens=[0], cache="ring")  # type: ignore[arg-type]
+
+
 @pytest.mark.slow
 def test_a_decoder_in_float16_and_one_of_the_user_generate_tokens(tmp_path: Path) -> None:
     model = language_model("Llama")
-    artifact = export_decoder(model, tmp_path / "half", end_tokens=[0], half_precision=True)
+    artifact = export_decoder(model, tmp_path / "half", end_tokens=[0], half_precision=True, cache="shared")
     assert {state.dtype for state in artifact.states} == {"float16"}
     prompt = [5, 6, 7]
     (new,) = generate(artifact, prompt, count=20)

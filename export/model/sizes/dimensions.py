@@ -190,7 +190,7 @@ def name_axes(shapes: Sequence[Shape]) -> list[tuple[int | str, ...]]:
 
 
 def all_dimensions(shapes: Iterable[Sequence[int | str]], known: Mapping[str, Dimension]) -> dict[str, Dimension]:
-    """Returns the dynamic dimensions of inputs by name, in order.
+    """Returns the dynamic dimensions of inputs by name, in order, and after them those that a size is the sum of.
 
     Args:
         shapes: The shapes of the inputs.
@@ -198,6 +198,7 @@ def all_dimensions(shapes: Iterable[Sequence[int | str]], known: Mapping[str, Di
     """
     shapes = [*shapes]
     names = dict.fromkeys(dim for shape in shapes for dim in shape if isinstance(dim, str))
+    names |= dict.fromkeys(part for name in [*names] if name in known for part in known[name].parts)
     return {name: known.get(name) or Dimension(Kind.from_name(name, shapes), name) for name in names}
 
 

@@ -274,7 +274,7 @@ def _image(node: Inputs, channels: Size | None) -> _Found:
 
 SHAPE_RULES: dict[str, _Rule] = {
     "Attention": _attention,
-    **dict.fromkeys((*ELEMENTWISE, *ALONG_AXES), Inputs.shape),
+    **dict.fromkeys((*ELEMENTWISE, *ALONG_AXES, "TensorScatter"), Inputs.shape),
     **dict.fromkeys(BROADCASTING, lambda node: _broadcast(node.shapes())),
     **dict.fromkeys(REDUCTIONS, _reduction),
     **dict.fromkeys(BY_CHANNEL, lambda node: _image(node, node.shape()[1])),

@@ -90,6 +90,10 @@ def _emit_operator(operator: str, ctx: Replacement, x: str, **attributes: Any) -
     return ctx.emit(operator, x, **attributes)
 
 
+def _emit_later(operator: str, ctx: Replacement, *inputs: str, **attributes: Any) -> list[str]:
+    return ctx.emit_later(operator, *inputs, **attributes)
+
+
 # Each function accepts the inputs of the operator, and its attributes by name.
 FORMS: dict[str, Callable[..., str | list[str]]] = {
     **{operator: partial(_recurrence, operator) for operator in ("LSTM", "GRU", "RNN")},
@@ -100,7 +104,7 @@ FORMS: dict[str, Callable[..., str | list[str]]] = {
     "ConvTranspose": transposed_convolution,
     **{operator: partial(_emit_operator, operator) for operator in ("Celu", "HardSigmoid", "HardSwish", "Shrink")},
     "Resize": resize,
-    "RotaryEmbedding": lambda ctx, *inputs, **attributes: ctx.emit_later("RotaryEmbedding", *inputs, **attributes),
+    **{operator: partial(_emit_later, operator) for operator in ("RotaryEmbedding", "TensorScatter")},
 }
 
 

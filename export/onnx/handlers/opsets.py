@@ -14,4 +14,5 @@ TEXTS_VERSION = 20  # the first version with StringSplit and StringConcat
 GELU_VERSION = 20  # the first version with Gelu
 ROTARY_VERSION = 23  # the first version with RotaryEmbedding
 ROOT_MEAN_SQUARES_VERSION = 23  # the first version with RMSNormalization
+SCATTER_VERSION = 24  # the first version with TensorScatter
 WITH_ATTENTION = range(23, 25)  # ONNX Runtime 1.32 has no kernel for version 25, and takes twice the time

@@ -23,6 +23,17 @@ def test_a_record_of_states_returns_their_first_values_for_a_batch() -> None:
         assert (again, found.dtype) == (state, value.dtype)
 
 
+def test_a_shared_cache_begins_with_rows_for_all_tokens_of_a_text() -> None:
+    state = State("past", "present", ("batch", 2, "max_length", 4), "float32", 0.0)
+    assert state.is_shared
+    assert state.start(3, 50).shape == (3, 2, 50, 4)
+    with pytest.raises(ValueError, check=about("length")):
+        state.start(3)
+    growing = State("past", "present", ("batch", 2, 0, 4), "float32", 0.0)
+    assert not growing.is_shared
+    assert growing.start(3, 50).shape == (3, 2, 0, 4)
+
+
 def test_different_first_rows_belong_to_their_own_batch_alone() -> None:
     rows = np.array([[1.0], [2.0]], "float32")
     state = State("x", "x_out", ("batch", 1), "float32", initial_value(rows, True))

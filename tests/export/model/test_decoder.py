@@ -52,10 +52,26 @@ def test_a_model_of_the_user_goes_on_from_its_cache() -> None:
     assert decoder.exchanged[0].start(3).shape == (3, 2, 0, 4)
 
 
+def test_a_shared_cache_gets_the_rows_of_a_call_and_keeps_all_others() -> None:
+    model = own_decoder()
+    decoder = with_cache_as_arguments(model, is_shared=True)
+    tokens, stale = _RNG.integers(0, VOCABULARY, (2, 9)), 7.0  # no call attends to the stale rows
+    past = [np.full_like(state.start(2, 12), stale) for state in decoder.exchanged]
+    for start, end in ((0, 4), (4, 5), (5, 9)):
+        logits, present = decoder(tokens[:, start:end], np.ones((2, end), "int64"), past)
+        np.testing.assert_allclose(logits, np.asarray(model(tokens[:, :end]))[:, start:], atol=1e-5)
+        for old, new in zip(past, map(np.asarray, present), strict=True):
+            assert (new[:, :, :start] == old[:, :, :start]).all()
+            assert (new[:, :, start:end] != stale).any(axis=-1).all()
+            assert (new[:, :, end:] == stale).all()
+        past = [*map(np.asarray, present)]
+
+
 @pytest.mark.parametrize("fault", ["each call begins at 0", "order"])
 def test_a_step_that_differs_from_whole_calls_is_refused(fault: str) -> None:
-    with pytest.raises(ValueError, check=about("model")):
-        with_cache_as_arguments(own_decoder(fault))
+    for is_shared in (False, True):
+        with pytest.raises(ValueError, check=about("model")):
+            with_cache_as_arguments(own_decoder(fault), is_shared=is_shared)
 
 
 def test_a_model_without_a_cache_is_refused() -> None:

@@ -15,16 +15,19 @@ from tests.export.decoders import VOCABULARY, language_model
 from tests.raised import about
 
 
-def test_the_configuration_has_the_tokens_and_the_names_of_the_cache() -> None:
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_the_configuration_has_the_tokens_and_the_names_and_the_kind_of_the_cache(is_shared: bool) -> None:
     tokenizer = SimpleNamespace(end_token_id=2, start_token_id=1, pad_token_id=None)
     backbone = SimpleNamespace(num_query_heads=4, hidden_dim=32, max_sequence_length=64)
     model = SimpleNamespace(preprocessor=SimpleNamespace(tokenizer=tokenizer), backbone=backbone, name="model")
     pairs = [("past_key_values.0.key", "present.0.key"), ("past_key_values.0.value", "present.0.value")]
-    states = [State(*names, ("batch", 2, 0, 8), "float32", 0.0) for names in pairs]
+    states = [State(*names, ("batch", 2, "max_length" if is_shared else 0, 8), "float32", 0.0) for names in pairs]
     outputs = (TensorInfo("logits", ("batch_size", "sequence_length", 97), "float32"),)
     path, metadata = Path("model.onnx"), {"keras_pe.state": states_to_json(states)}
     artifact = Artifact(Format.ONNX, path, (), outputs, nbytes=0, seconds=0.0, notes=(), metadata=metadata)
-    found = json.loads(genai_config(model, artifact, checked_tokens(model, None, None, None, None)))["model"]
+    content = json.loads(genai_config(model, artifact, checked_tokens(model, None, None, None, None)))
+    assert content["search"]["past_present_share_buffer"] is is_shared
+    found = content["model"]
     assert (found["eos_token_id"], found["bos_token_id"], found["pad_token_id"]) == (2, 1, 2)
     assert (found["vocab_size"], found["context_length"]) == (97, 64)
     decoder = found["decoder"]

@@ -48,6 +48,15 @@ def test_dimensions_that_are_not_known_are_told_by_their_names_or_their_places()
     assert found["rows"] is known["rows"]
 
 
+def test_a_size_is_the_sum_of_its_parts_even_if_no_input_has_a_part_as_an_axis() -> None:
+    known = {name: Dimension(Kind.LENGTH, name) for name in ("spare", "length", "past")}
+    known["total"] = Dimension(Kind.LENGTH, "total", parts=("past", "length", "spare"))
+    found = all_dimensions([("length",), ("total", 4)], known)
+    assert [*found] == ["length", "total", "past", "spare"]
+    sizes = spread(found, 2, 5)
+    assert sizes["total"] == sizes["past"] + sizes["length"] + sizes["spare"]
+
+
 def test_a_name_that_stands_at_the_first_axis_and_at_others_is_that_of_a_length() -> None:
     assert all_dimensions([("?", "?", 3)], {})["?"].kind is Kind.LENGTH
     assert all_dimensions([("N", 3), ("M", "N")], {})["N"].kind is Kind.LENGTH
