@@ -251,7 +251,7 @@ ONE_IS_ENOUGH = {
 }
 
 
-@pytest.mark.slow_rows(8)
+@pytest.mark.slow_rows(6)
 @pytest.mark.parametrize(
     ("kind", "build"),
     [

@@ -121,7 +121,7 @@ quiet = pytest.mark.filterwarnings(  # keras warns of a lost mask and of a softm
     "ignore:You are using a softmax over axis",
 )
 many = settings(
-    max_examples=6,
+    max_examples=4,
     derandomize=True,
     deadline=None,
     database=None,

@@ -147,7 +147,7 @@ def run_in(artifact: Artifact, runner: Worker) -> Callable[[dict[str, Any]], dic
     return lambda arrays: dict(runner.run(arrays))
 
 
-@pytest.mark.slow_rows(4)
+@pytest.mark.slow_rows(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*MODELS, *MORE])
 def test_every_format_returns_the_sequence_in_any_chunks(tmp_path: Path, name: str) -> None:
@@ -209,15 +209,17 @@ def test_a_file_with_state_as_arguments_passes_its_check_and_a_planted_fault_is_
     assert find_causes((h, "h"), (c, "c"), identity=True) == {"state not carried"}
 
 
-@pytest.mark.slow
-def test_an_lstm_over_10_000_steps_stays_as_close_as_keras_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "steps", [pytest.param(1_000, marks=pytest.mark.slow), pytest.param(10_000, marks=pytest.mark.exhaustive)]
+)
+def test_an_lstm_over_thousands_of_steps_stays_as_close_as_keras_itself(tmp_path: Path, steps: int) -> None:
     model = chain(layers.LSTM(8, name="lstm", **STATEFUL), shape=(1, None, 4))
     artifact = export_onnx(model, tmp_path / "m.onnx", state="arguments")
     session = ort.InferenceSession(str(artifact.path))
     names = [each.name for each in session.get_outputs()]
-    x = RNG.normal(size=(1, 10_000, 4)).astype("float32")
+    x = RNG.normal(size=(1, steps, 4)).astype("float32")
     run = lambda arrays: dict(zip(names, session.run(None, arrays), strict=True))  # noqa: E731
-    found, _ = run_chunks(run, x, artifact.initial_state(), [1] * 10_000)
+    found, _ = run_chunks(run, x, artifact.initial_state(), [1] * steps)
     whole = model.predict_on_batch(x)
     wide = keras.models.clone_model(model, clone_function=_float64_copy)
     wide.set_weights(model.get_weights())

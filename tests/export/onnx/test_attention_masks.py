@@ -238,6 +238,7 @@ def test_a_mask_of_a_softmax_is_added_once_for_all_and_gives_zeros_to_who_may_se
     assert [node.op_type for node in onnx.load(path).graph.node].count("Where") == 1
 
 
+@pytest.mark.slow_rows(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["Gemma", "Llama", "Mistral"])
 def test_decoders_of_keras_hub_attend_and_turn_by_one_operator_each(name, tmp_path):

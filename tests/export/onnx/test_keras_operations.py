@@ -275,6 +275,7 @@ def test_the_bias_of_a_projection_is_added_before_its_result_is_split(tmp_path):
     assert sorted(before) == ["MatMul"] * 5 + ["Reshape"]  # that of a bias of the heads alone
 
 
+@pytest.mark.slow_rows(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "arguments", "count"),
@@ -298,6 +299,7 @@ def test_a_rotation_is_one_operator_from_the_set_that_has_it(tmp_path, shape, ar
         assert check_parity(model, artifact, runtimes="onnxruntime[all]").passed
 
 
+@pytest.mark.slow_rows(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "shape", "count"),

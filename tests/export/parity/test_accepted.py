@@ -50,6 +50,7 @@ def files(tmp_path_factory):
     return model, folder
 
 
+@pytest.mark.slow_rows(2)
 @pytest.mark.parametrize(("name", "precision"), [("half", "float16"), ("narrow", "float16"), ("int8", "int8")])
 def test_a_file_of_fewer_bits_fails_by_default_and_passes_where_its_precision_is_accepted(files, name, precision):
     model, folder = files
@@ -123,6 +124,7 @@ def saved(tmp_path_factory):
     return model, folder, np.random.default_rng(0).normal(size=(200, 16)).astype(np.float32)
 
 
+@pytest.mark.slow_rows(2)
 @pytest.mark.parametrize("is_static", [False, True], ids=["dynamic", "full integer"])
 @pytest.mark.parametrize("damage", [0, 2], ids=["sound", "two steps"])
 def test_an_int8_weight_of_a_litert_file_is_compared_by_the_steps_of_its_scale(saved, is_static, damage):
@@ -244,6 +246,7 @@ def encoder(tmp_path_factory):
     return model, folder
 
 
+@pytest.mark.slow_rows(1)
 @pytest.mark.parametrize("form", [QuantFormat.QDQ, QuantFormat.QOperator])
 def test_an_encoder_in_static_int8_passes_at_every_length_and_a_damaged_one_fails(encoder, form):
     model, folder = encoder

@@ -44,7 +44,7 @@ def _returns_numbers(case: Case) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # layers issue warnings that a survey ignores
-@pytest.mark.parametrize("name", sample_cases(SOUND, SOUND[::15]))  # the whole takes some six minutes
+@pytest.mark.parametrize("name", sample_cases(SOUND, SOUND[::45]))  # the whole takes some six minutes
 def test_a_sound_callable_raises_no_alarm(name: str, tmp_path: Path) -> None:
     keras.utils.set_random_seed(0)
     model = _model(ROWS[name])

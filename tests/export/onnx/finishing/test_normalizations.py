@@ -209,6 +209,7 @@ def _stack() -> keras.Model:
     return _of(*parts, layers.Flatten(), layers.Dense(6, "relu"), layers.BatchNormalization(name="alone"))
 
 
+@pytest.mark.slow_rows(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("weight", "damage", "layer"), [
     ("first/kernel", lambda kernel: kernel * np.linspace(0.5, 2, 6, dtype="float32").reshape(6, 1, 1, 1), "norm"),

@@ -149,6 +149,7 @@ def with_larger_weights(path: Path, factor: float) -> None:
     onnx.save(file, path)
 
 
+@pytest.mark.slow_rows(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (1.0005, False)])
 def test_a_model_that_computes_in_float32_is_measured_in_float32(tmp_path: Path, factor: float, passes: bool) -> None:

@@ -280,13 +280,14 @@ def _check(plant: Plant, cause: str, *values: Any) -> None:
     assert OtherValue(*values) in finding.parameters, finding.parameters
 
 
+@pytest.mark.slow_rows(3)
 @pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("name", QUICK)
 def test_another_argument_of_a_position_layer_is_named_with_both_values(name: str) -> None:
     _check(*QUICK[name])
 
 
-@pytest.mark.slow_rows(6)
+@pytest.mark.slow_rows(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
 def test_any_argument_of_a_position_layer_is_named_with_both_values(name: str) -> None:
