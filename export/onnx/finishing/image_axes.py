@@ -16,6 +16,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     Node,
     array,
     attribute,
+    constant,
     copy,
     count_uses,
     insert,
@@ -238,8 +239,9 @@ class _Region:
                 ends = np.asarray(array(read[1])).reshape(2, images.rank)
                 read[1] = sizes_constant(images.graph, ends[:, images.to_first].reshape(-1))
             if node.op_type == "Slice":
-                axes = [images.to_first.index(axis % images.rank) for axis in np.asarray(array(read[3])).tolist()]
-                read[3] = sizes_constant(images.graph, axes)
+                old = np.asarray(array(read[3]))
+                axes = [images.to_first.index(axis % images.rank) for axis in old.tolist()]
+                read[3] = constant(images.graph, np.asarray(axes, old.dtype))  # of one type with starts and ends
             changed: dict[str, Any] = {}
             if node.op_type == "Concat":
                 changed["axis"] = images.to_first.index(attribute(node, "axis") % images.rank)

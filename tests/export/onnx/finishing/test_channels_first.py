@@ -48,6 +48,7 @@ BETWEEN: dict[str, Callable[[Any], Any]] = {
     "a scale of channels": _squeeze_and_excite,
     "scales of channels and pixels": _attend_channels_and_pixels,
     "slopes": _with_slopes,
+    "every second pixel": lambda x: x[:, ::2, ::2],
     "nothing": lambda x: x,
 }
 
