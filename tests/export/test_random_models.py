@@ -121,39 +121,45 @@ quiet = pytest.mark.filterwarnings(  # keras warns of a lost mask and of a softm
     "ignore:You are using a softmax over axis",
 )
 many = settings(
-    max_examples=4,
     derandomize=True,
     deadline=None,
     database=None,
     phases=[Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow],
 )
-
-
-@pytest.mark.slow
-@quiet
-@many
-@given(
-    names=st.lists(st.sampled_from(sorted(SEQUENCE)), min_size=1, max_size=5),
-    is_pooled=st.booleans(),
-    seed=st.integers(0, 2**16),
+of_many_stacks = pytest.mark.parametrize(
+    "examples", [pytest.param(4, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.exhaustive)]
 )
-def test_a_stack_of_sequence_layers_is_sound(names: list[str], is_pooled: bool, seed: int) -> None:
-    keras.utils.set_random_seed(seed)
-    assert_sound(keras.Input((None, WIDTH)), [SEQUENCE[name] for name in names], is_pooled, seed)
 
 
-@pytest.mark.slow
+def draw_names(blocks: dict[str, Block]) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(sorted(blocks)), min_size=1, max_size=5)
+
+
 @quiet
-@many
-@given(
-    names=st.lists(st.sampled_from(sorted(IMAGE)), min_size=1, max_size=5),
-    size=st.sampled_from([(None, None), (16, 18)]),
-    is_pooled=st.booleans(),
-    seed=st.integers(0, 2**16),
-)
-def test_a_stack_of_image_layers_is_sound(
-    names: list[str], size: tuple[int | None, int | None], is_pooled: bool, seed: int
-) -> None:
-    keras.utils.set_random_seed(seed)
-    assert_sound(keras.Input((*size, WIDTH)), [IMAGE[name] for name in names], is_pooled, seed)
+@of_many_stacks
+def test_a_stack_of_sequence_layers_is_sound(examples: int) -> None:
+    @settings(many, max_examples=examples)
+    @given(names=draw_names(SEQUENCE), is_pooled=st.booleans(), seed=st.integers(0, 2**16))
+    def check(names: list[str], is_pooled: bool, seed: int) -> None:
+        keras.utils.set_random_seed(seed)
+        assert_sound(keras.Input((None, WIDTH)), [SEQUENCE[name] for name in names], is_pooled, seed)
+
+    check()
+
+
+@quiet
+@of_many_stacks
+def test_a_stack_of_image_layers_is_sound(examples: int) -> None:
+    @settings(many, max_examples=examples)
+    @given(
+        names=draw_names(IMAGE),
+        size=st.sampled_from([(None, None), (16, 18)]),
+        is_pooled=st.booleans(),
+        seed=st.integers(0, 2**16),
+    )
+    def check(names: list[str], size: tuple[int | None, int | None], is_pooled: bool, seed: int) -> None:
+        keras.utils.set_random_seed(seed)
+        assert_sound(keras.Input((*size, WIDTH)), [IMAGE[name] for name in names], is_pooled, seed)
+
+    check()
