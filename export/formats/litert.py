@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from keras_pe.export.artifacts.target_layers import TARGET_KEY, target_to_json
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError, UnsupportedError, join_sentences
 from keras_pe.export.formats.litert_devices import device_notes, refuse_operators, rewritten_operators, target_layers
+from keras_pe.export.formats.litert_numbers import SHORT_FLOATS
 from keras_pe.export.formats.litert_rewrites import rewritten
 from keras_pe.export.formats.litert_targets import DATE, TARGETS
 from keras_pe.export.graph.graph_queries import GraphView, refuse_state_and_randomness
@@ -79,7 +81,11 @@ def trace_model(layers: Sequence[Any], signature: Signature, target: str | None 
     refuse_state_and_randomness(endpoint.view, endpoint.signature, endpoint.outputs, name, Format.LITERT)
     has_integers = any(getattr(layer, "quantization_mode", None) == "int8" for layer in layers)
     notes = (_PRODUCTS_OF_INTEGERS,) if has_integers else ()
-    return Traced(endpoint.signature, endpoint.view, partial(_convert, endpoint, name, target), _check, notes)
+    signature = endpoint.signature
+    if target is not None:
+        outputs = [replace(each, dtype="float32") if each.dtype in SHORT_FLOATS else each for each in signature.outputs]
+        signature = replace(signature, outputs=tuple(outputs))
+    return Traced(signature, endpoint.view, partial(_convert, endpoint, name, target), _check, notes)
 
 
 def _convert(endpoint: Endpoint, name: str, target: str | None, file: Path, process: Worker) -> Converted:

@@ -1,5 +1,6 @@
-"""Numbers of a LiteRT file within the ranges of devices: indices in int32, masks in the range of float16."""
+"""Numbers of a LiteRT file in the types and ranges of devices: indices in int32, outputs in float32, limited masks."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,11 @@ from keras_pe.export.formats.litert_editor import Editor
 
 _LOWEST = float(np.finfo(np.float16).min)
 _MASKED = -3e4  # Keras masks with this number in float16
+
+SHORT_FLOATS = ("float16", "bfloat16")
+
+_MOVES = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
+"""Operators that only reshape their first operand."""
 
 _OF_INDICES = {
     *("ADD", "CAST", "CONCATENATION", "EQUAL", "GATHER", "GATHER_ND", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"),
@@ -44,6 +50,45 @@ def narrow_indices(editor: Editor, graph: Any) -> None:
     for operator in users:
         if editor.kind(operator) == "CAST":
             operator.builtinOptionsType, operator.builtinOptions = schema.BuiltinOptions.NONE, None
+
+
+def widen_outputs(editor: Editor, model: Any, graph: Any) -> None:
+    """Makes the outputs of 16 bits float32. A final cast to 16 bits is left out, also before a reshape."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    makers = {int(number): operator for operator in graph.operators for number in operator.outputs}
+    reads = Counter(int(number) for operator in graph.operators for number in operator.inputs)
+    wide, plain = dict[int, int](), dict[int, int]()
+    for number in dict.fromkeys(map(int, graph.outputs)):
+        if editor.dtype(number) not in SHORT_FLOATS:
+            continue
+        path = [number]
+        while path[-1] in makers and editor.kind(makers[path[-1]]) in _MOVES:
+            path.append(int(makers[path[-1]].inputs[0]))
+        maker = makers.get(path[-1])
+        is_read_once = not reads[number] and all(reads[each] == 1 for each in path[1:])
+        if maker is not None and is_read_once and _is_cast_of_float32(editor, maker):
+            plain[path[-1]] = int(maker.inputs[0])
+            for each in path:
+                graph.tensors[each].type = schema.TensorType.FLOAT32
+        else:
+            wide[number] = editor.tensor(editor.shape(number), number, dtype="float32")
+    for operator in graph.operators:
+        if (number := int(operator.outputs[0])) in plain:
+            editor.reshape(plain[number], editor.shape(number), number)
+        else:
+            editor.operators.append(operator)
+    for number, output in wide.items():
+        editor.add("CAST", [number], [output], "CastOptions")
+    graph.operators, editor.operators = editor.operators, []
+    graph.outputs = [wide.get(int(number), int(number)) for number in graph.outputs]
+    for signature in model.signatureDefs or ():
+        for output in signature.outputs if model.subgraphs[signature.subgraphIndex] is graph else ():
+            output.tensorIndex = wide.get(int(output.tensorIndex), int(output.tensorIndex))
+
+
+def _is_cast_of_float32(editor: Editor, operator: Any) -> bool:
+    return editor.kind(operator) == "CAST" and editor.dtype(int(operator.inputs[0])) == "float32"
 
 
 def limit_masks(editor: Editor, graph: Any) -> None:

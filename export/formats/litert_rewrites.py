@@ -10,7 +10,7 @@ from keras_pe.export.formats.litert_axes import with_few_axes
 from keras_pe.export.formats.litert_editor import Editor
 from keras_pe.export.formats.litert_gathers import write_gather, write_gather_nd
 from keras_pe.export.formats.litert_lstm import write_lstm
-from keras_pe.export.formats.litert_numbers import limit_masks, narrow_indices
+from keras_pe.export.formats.litert_numbers import limit_masks, narrow_indices, widen_outputs
 from keras_pe.export.formats.litert_synonyms import SYNONYMS
 from keras_pe.export.formats.litert_targets import MOST_AXES
 
@@ -36,6 +36,8 @@ def rewritten(content: bytes, operators: Collection[str], paths: Mapping[str, st
     for graph in model.subgraphs:
         editor = Editor(model, graph)
         narrow_indices(editor, graph)
+        if graph is model.subgraphs[0]:
+            widen_outputs(editor, model, graph)
         for operator in graph.operators:
             kind = editor.kind(operator)
             rule = _RULES.get(kind) or (None if kind in operators else SYNONYMS.get(kind))

@@ -100,8 +100,8 @@ def separate_operators(path: Path, inputs: Mapping[str, Array], computed: Mappin
     graph.inputs, graph.outputs = [*taken.values()], [*returned.values()]
     names = {name: f"output_{number}" for name, number in returned.items()}
     signature = schema.SignatureDefT()
-    signature.inputs = [_named(f"input_{number}", place) for number, place in taken.items()]
-    signature.outputs = [_named(names[name], number) for name, number in returned.items()]
+    signature.inputs = [_map_name(f"input_{number}", place) for number, place in taken.items()]
+    signature.outputs = [_map_name(names[name], number) for name, number in returned.items()]
     signature.signatureKey, signature.subgraphIndex = SIGNATURE.encode(), 0
     model.signatureDefs, model.metadata = [signature], None
     codes = [operator_kinds()[max(code.builtinCode, code.deprecatedBuiltinCode)] for code in model.operatorCodes]
@@ -158,7 +158,7 @@ def _append_copy(model: Any, graph: Any, number: int, array: Array) -> int:
     return len(graph.tensors) - 1
 
 
-def _named(name: str, number: int) -> Any:
+def _map_name(name: str, number: int) -> Any:
     from ai_edge_litert import schema_py_generated as schema
 
     entry = schema.TensorMapT()

@@ -116,6 +116,16 @@ def test_a_mask_of_a_softmax_is_in_the_range_of_float16() -> None:
     assert {np.float32(-3e4), np.float32(-1e9)} <= stored_values(found)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_an_output_of_16_bits_is_float32_without_a_cast(dtype: str) -> None:
+    content = convert(lambda x: ops.reshape(ops.cast(ops.tanh(x), dtype), (3, 2)), 2, 3)
+    found = rewritten(content, TARGETS["gpu"].operators, {})
+    x = np.random.default_rng(0).standard_normal((2, 3)).astype("float32")
+    assert kinds(found) == {"TANH", "RESHAPE"}
+    assert run(found, x).dtype == np.float32
+    np.testing.assert_allclose(run(found, x), run(content, x).astype("float32"), atol=2**-8)
+
+
 def stored_values(content: bytes) -> set[Any]:
     """Returns the scalars that the operators of a file read."""
     from ai_edge_litert import schema_py_generated as schema
@@ -135,11 +145,17 @@ def test_equal_outputs_of_a_file_for_a_target_are_tensors_of_their_own(tmp_path:
 
     x = keras.Input((3,), name="x")
     y = keras.layers.Dense(2)(x)
-    artifact = export_litert(keras.Model(x, {"first": y, "again": y}), tmp_path / "model.tflite", target="gpu")
+    artifact = export_litert(
+        keras.Model(x, {"first": y, "again": y, "short": keras.ops.cast(y, "bfloat16")}),
+        tmp_path / "model.tflite",
+        target="gpu",
+    )
     model = CompiledModel.from_file(str(artifact.path))
     inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
     inputs[0].write(np.ones((1, 3), np.float32))
     model.run_by_index(0, inputs, outputs)
-    first, again = (each.read(2, np.float32) for each in outputs)
+    first, again, short = (each.read(2, np.float32) for each in outputs)
     assert first.any()
     np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(first, short)
+    assert [each.dtype for each in artifact.outputs] == ["float32"] * 3

@@ -176,7 +176,7 @@ class _Layers:
         return find_layer(result.operator.path, self._scopes) or self._by_values(result.tensor)
 
     def _by_values(self, tensor: str) -> str | None:
-        """Returns the layer whose output is the tensor, or the first tensor after it that is an output of a layer."""
+        """Returns the layer that outputs the tensor, or else the next tensor of a layer."""
         if not isinstance(self._reference, KerasReference):
             return None
         calls = calls_of(self._reference, self._reference.model, self._inputs)
