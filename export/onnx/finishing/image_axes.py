@@ -48,8 +48,9 @@ def _transpose_regions(graph: ir.Graph, sizes: KnownSizes, order: list[int]) -> 
     """
     met = set[ir.Value]()
     for region in _regions(graph, sizes, order):
-        is_better = region.gain > 0 or (region.gain == 0 and region.follows_convolutions)
-        if is_better and met.isdisjoint(region.values):
+        if not met.isdisjoint(region.values):  # its nodes may be removed
+            continue
+        if region.gain > 0 or (region.gain == 0 and region.follows_convolutions):
             met |= region.values
             region.transpose()
     return bool(met)

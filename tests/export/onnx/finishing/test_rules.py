@@ -340,6 +340,13 @@ def test_no_image_is_turned_between_two_convolutions(between: str, turns: int) -
     assert apply_pass(text, image_axes.compute_channels_first).count("Transpose") == turns
 
 
+def test_a_negative_of_an_image_is_transposed_once_though_two_regions_hold_it() -> None:
+    text = """(float[batch,3,6,4] x) => (float[batch,3,6,4] y, float[batch,6,4,3] z)
+        { t = Transpose<perm=[0,2,3,1]>(x)  n = Neg(t)
+          c = Transpose<perm=[0,3,1,2]>(n)  y = Tanh(c)  z = Softmax(n) }"""
+    assert sorted(apply_pass(text, image_axes.compute_channels_first)) == ["Neg", "Softmax", "Tanh", "Transpose"]
+
+
 def test_a_line_is_an_image_of_one_row_from_the_first_convolution_to_the_last() -> None:
     text = """(float[batch,3,1,4] x, float[3,3,1,1] w) => (float[batch,3,1,4] y)
         <int64[1] row = {2}, float bias = {0.5}> {
