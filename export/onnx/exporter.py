@@ -81,14 +81,14 @@ def trace_model(opset: int, threshold: int, layers: Sequence[Any], signature: Si
 def _convert(
     found: Trace, unfused: Unfused, opset: int, threshold: int, model: Any, file: Path, process: Worker
 ) -> Converted:
-    from keras_pe.export.onnx.finishing.passes import assemble
+    from keras_pe.export.onnx.finishing.assembly import assemble
 
     proto, weights, rewrites = assemble(convert(found, opset, model), found, unfused)
     return Converted(partial(_write, proto, weights, threshold), rewrites=tuple(dict.fromkeys(rewrites)))
 
 
 def _write(proto: Any, weights: Sequence[Weight], threshold: int, file: Path, artifact: Artifact) -> list[Path]:
-    from keras_pe.export.onnx.finishing.passes import declare_outputs, set_metadata
+    from keras_pe.export.onnx.finishing.assembly import declare_outputs, set_metadata
 
     set_metadata(proto, artifact.metadata)
     declare_outputs(proto, artifact.outputs)

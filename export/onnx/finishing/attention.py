@@ -19,13 +19,14 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     count_uses,
     insert,
     only_reader,
+    order_of,
     producer,
     sizes_constant,
     stand_for,
 )
 from keras_pe.export.onnx.finishing.graph_edits import replace as replace_value
 from keras_pe.export.onnx.finishing.operator_sizes import Size
-from keras_pe.export.onnx.finishing.products import Product, order_of, split_scale
+from keras_pe.export.onnx.finishing.products import Product, split_scale
 from keras_pe.export.onnx.finishing.rules import NoMatchError, rule
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.handlers import opsets
@@ -35,7 +36,7 @@ def _before_transposes(labels: Sequence[str], tensor: ir.Value) -> tuple[list[st
     """Returns the labels of the axes of a tensor before its transpositions, and that tensor."""
     labels = [*labels]
     while (transpose := producer(tensor, "Transpose")) is not None:
-        order = order_of(transpose, len(labels))
+        order = order_of(transpose)
         tensor, labels = transpose.inputs[0], [labels[order.index(axis)] for axis in range(len(labels))]
     return labels, tensor
 
@@ -186,7 +187,7 @@ def _replace(node: Node, found: _Attention, sizes: KnownSizes) -> None:
     old, order = node.outputs[0], [*found.axes.order]
     if (transpose := only_reader(old, "Transpose")) is not None:
         stand_for(old, result)
-        old, order = transpose.outputs[0], [order[axis] for axis in order_of(transpose, len(order))]
+        old, order = transpose.outputs[0], [order[axis] for axis in order_of(transpose)]
     if order != sorted(order):
         result = insert(node, "Transpose", [result], perm=order)
     result.type = old.type

@@ -17,6 +17,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     can_replace,
     constant,
     count_uses,
+    number,
     producer,
     read_instead,
     remove,
@@ -37,7 +38,7 @@ _EXACT = (  # operators without rounding, or with one rounding that all runtimes
 _MOVING = ("Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
-def compute_constants(graph: ir.Graph, sizes: KnownSizes, opset: int) -> bool:
+def compute_constants(graph: ir.Graph, sizes: KnownSizes) -> bool:
     """Replaces the nodes that compute only with constants and known sizes by constants.
 
     A node that reads only stored floats stays, unless it only moves them. The floats may be the weights of a layer,
@@ -46,7 +47,6 @@ def compute_constants(graph: ir.Graph, sizes: KnownSizes, opset: int) -> bool:
     Args:
         graph: The graph, in topological order.
         sizes: The sizes of its values.
-        opset: The version of ONNX' operators.
 
     Returns:
         Whether there are new constants. More sizes may then be known.
@@ -62,7 +62,7 @@ def compute_constants(graph: ir.Graph, sizes: KnownSizes, opset: int) -> bool:
             are_floats = all(each.dtype.kind == "f" for each in inputs.values())
             may_be_weights = are_floats and found.isdisjoint(inputs) and node.op_type not in _MOVING
             if inputs.keys() == set(read) and not may_be_weights:
-                numbers = _compute(node, inputs, opset)
+                numbers = _compute(node, inputs, sizes.opset)
         is_moved = node.op_type in _MOVING and count_uses(read[0]) == 1
         if numbers is not None and (is_moved or np.size(numbers) <= _MOST):
             folded = constant(graph, numbers)
@@ -120,8 +120,8 @@ def _same_value(node: Node, sizes: KnownSizes) -> Any | None:
     if node.op_type not in ("Div", "Mul"):
         return None
     for tensor, factor in (node.inputs, *([node.inputs[::-1]] if node.op_type == "Mul" else [])):
-        number, shape = array(factor), sizes.shape(tensor)
-        is_one = (number == 1).all() if number is not None else _counts_a_causal_mask(factor, sizes)
+        numbers, shape = array(factor), sizes.shape(tensor)
+        is_one = (numbers == 1).all() if numbers is not None else _counts_a_causal_mask(factor, sizes)
         if is_one and shape is not None and shape == sizes.shape(node.outputs[0]):
             return tensor
     return None
@@ -177,11 +177,11 @@ def _merge_casts(cast: Node) -> None:
 def _broadcast_numbers(graph: ir.Graph, node: Node, sizes: KnownSizes) -> None:
     """Replaces inputs of one repeated number by the number, if another input has the shape of the result."""
     shape = sizes.shape(node.outputs[0])
-    repeated = {value: number for value in node.inputs if (number := _repeated_number(value)) is not None}
+    repeated = {value: found for value in node.inputs if (found := _repeated_number(value)) is not None}
     others = [value for value in node.inputs if value not in repeated]
     if repeated and shape is not None and any(sizes.shape(value) == shape for value in others):
-        for value, number in repeated.items():
-            read_instead(node, value, constant(graph, number))
+        for value, found in repeated.items():
+            read_instead(node, value, constant(graph, found))
 
 
 def _repeated_number(value: ir.Value | None) -> Any | None:
@@ -190,8 +190,6 @@ def _repeated_number(value: ir.Value | None) -> Any | None:
     if node is None:
         return None
     if node.op_type == "Expand":
-        number = array(node.inputs[0])
-    else:
-        fill = attribute(node, "value")
-        number = np.float32(0) if fill is None else fill.numpy()
-    return number.reshape(()) if number is not None and number.size == 1 else None
+        return number(node.inputs[0])
+    fill = attribute(node, "value")
+    return np.float32(0) if fill is None else fill.numpy().reshape(())

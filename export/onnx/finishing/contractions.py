@@ -16,6 +16,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     attribute,
     count_uses,
     insert,
+    order_of,
     producer,
     remove,
     replace,
@@ -24,7 +25,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     sizes_constant,
     stand_for,
 )
-from keras_pe.export.onnx.finishing.products import Product, number_of, order_of
+from keras_pe.export.onnx.finishing.products import Product, number_of
 from keras_pe.export.onnx.finishing.rules import rule
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
@@ -122,13 +123,13 @@ def multiply_matrices(node: Node, sizes: KnownSizes) -> None:
 @rule("MatMul", "Transpose")
 def swap_factors(transpose: Node, sizes: KnownSizes) -> None:
     """Writes the transposed product of two transposed matrices as the product in the other order."""
-    product, order = producer(transpose.inputs[0], "MatMul"), [*attribute(transpose, "perm", ())]
+    product, order = producer(transpose.inputs[0], "MatMul"), order_of(transpose)
     *batch, row, column = range(max(len(order), 2))
     if product is None or count_uses(product.outputs[0]) > 1 or order != [*batch, column, row]:
         return
     factors = [producer(value, "Transpose") for value in reversed(product.inputs) if count_uses(value) == 1]
     if len(factors) == 2 and all(factors):
-        orders = [[order_of(each, len(order))[axis] for axis in order] for each in factors]
+        orders = [[order_of(each)[axis] for axis in order] for each in factors]
         pairs = zip(factors, orders, strict=True)
         read = [insert(transpose, "Transpose", each.inputs, perm=x) for each, x in pairs if each]
         stand_for(product.outputs[0], rewrite(transpose, "MatMul", read))

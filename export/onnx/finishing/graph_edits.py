@@ -40,9 +40,20 @@ def array(value: ir.Value | None) -> Any | None:
     return None if value is None or value.const_value is None else value.const_value.numpy()
 
 
+def number(value: ir.Value | None) -> Any | None:
+    """Returns the number of a constant with one entry; None of any other value."""
+    numbers = array(value)
+    return None if numbers is None or numbers.size != 1 else numbers.reshape(-1)[0]
+
+
 def attribute(node: Node, name: str, default: Any = None) -> Any:
     """Returns the value of a node's attribute, or the default if the node has no such attribute."""
     return node.attributes[name].value if name in node.attributes else default
+
+
+def order_of(node: Node | None) -> list[int]:
+    """Returns the order of the axes of a Transpose; an empty list for other nodes."""
+    return [] if node is None or node.op_type != "Transpose" else [*attribute(node, "perm", ())]
 
 
 def nodes(graph: ir.Graph, *operators: str) -> list[Node]:

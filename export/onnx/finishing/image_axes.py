@@ -20,6 +20,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     copy,
     count_uses,
     insert,
+    order_of,
     producer,
     remove,
     replace,
@@ -81,7 +82,7 @@ def _connected_set(node: Node, images: "_Images", are_joined: bool) -> set[Node]
         if each not in found and images.can_transpose(each):
             found.add(each)
             makers = [maker for value in each.inputs if images.is_one(value) and (maker := producer(value)) is not None]
-            shared = [maker.outputs[0] for maker in makers if are_joined and _is_transpose(maker, images.to_last)]
+            shared = [maker.outputs[0] for maker in makers if are_joined and order_of(maker) == images.to_last]
             waiting += makers
             for value in (*shared, *filter(images.is_one, each.outputs)):
                 waiting += value.consumers()
@@ -129,9 +130,7 @@ class _Images:
 
     def reduction_axes(self, node: Node) -> list[int]:
         """Returns the axes that a reduction of an image is over; an empty list if they are unknown."""
-        axes = [*attribute(node, "axes", ())]
-        axes += (self.sizes.vector(node.inputs[1]) or ()) if len(node.inputs) > 1 else ()
-        return [axis % self.rank for axis in axes] if self.is_one(node.inputs[0]) else []
+        return self.sizes.axes(node) if self.is_one(node.inputs[0]) else []
 
     def transpose(self, value: ir.Value, order: list[int], place: Node) -> ir.Value:
         """Returns a value in another order of axes, computed before a node."""
@@ -195,7 +194,7 @@ class _Region:
         self._undone = {
             value: node.inputs[0]
             for value, node in producers.items()
-            if node is not None and _is_transpose(node, images.to_last)
+            if node is not None and order_of(node) == images.to_last
         }
         self._sources = [value for value in read if value not in self._undone and not images.is_free(value)]
         inputs = {value for node in members for value in node.inputs if value is not None}
@@ -204,7 +203,7 @@ class _Region:
         self._wanted: list[ir.Value] = []  # the results that other nodes read in the old order
         for result in self._results:
             others = [node for node in result.consumers() if node not in inside]
-            after = [x for x in others if _is_transpose(x, images.to_first) and not x.outputs[0].is_graph_output()]
+            after = [x for x in others if order_of(x) == images.to_first and not x.outputs[0].is_graph_output()]
             self._transposes += [(node, result) for node in after]
             if len(after) < len(others) or result.is_graph_output():
                 self._wanted.append(result)
@@ -263,7 +262,3 @@ class _Region:
             else:
                 replace(old, images.transpose(new, images.to_last, node) if old in self._wanted else new)
         remove(*reversed(self._nodes))
-
-
-def _is_transpose(node: Node, order: list[int]) -> bool:
-    return node.op_type == "Transpose" and list(attribute(node, "perm", ())) == order

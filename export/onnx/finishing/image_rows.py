@@ -18,6 +18,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     constant,
     copy,
     nodes,
+    order_of,
     replace,
     rewrite,
     sizes_constant,
@@ -45,9 +46,10 @@ def run_1d_as_2d(graph: ir.Graph, sizes: KnownSizes) -> None:
     squeezed: dict[ir.Value, _Squeezed] = {}
     for node in list[Node](graph):
         result = node.outputs[0]
-        if (axes := _axes(node, sizes)) is not None:
+        if node.op_type in ("Squeeze", "Unsqueeze"):
+            axes = tuple(sizes.axes(node))
             source = node.inputs[0]
-            if node.op_type == "Squeeze" and source in images:
+            if node.op_type == "Squeeze" and source in images and axes:
                 stand_for(result, source)
                 squeezed[result] = source, axes
             elif node.op_type == "Unsqueeze" and source in squeezed:
@@ -59,17 +61,6 @@ def run_1d_as_2d(graph: ir.Graph, sizes: KnownSizes) -> None:
             narrow = rewrite(node, "Squeeze", [wide, sizes_constant(graph, axes)])
             stand_for(narrow, wide)
             squeezed[narrow] = wide, axes
-
-
-def _axes(node: Node, sizes: KnownSizes) -> tuple[int, ...] | None:
-    """Returns the axes that a Squeeze drops or an Unsqueeze adds, counted from the first; None for other nodes."""
-    if node.op_type not in ("Squeeze", "Unsqueeze") or len(node.inputs) != 2:
-        return None
-    axes, shape = sizes.vector(node.inputs[1]), sizes.shape(node.outputs[0])
-    if axes is None or shape is None:
-        return None
-    rank = len(shape) + (len(axes) if node.op_type == "Squeeze" else 0)
-    return tuple(sorted(axis % rank for axis in axes if isinstance(axis, int)))
 
 
 def _copy_before_squeeze(
@@ -89,14 +80,14 @@ def _copy_before_squeeze(
         return None
     (axes,), (rank,) = found, ranks
     kept = [axis for axis in range(rank + len(axes)) if axis not in axes]
-    if not axes or len(kept) != rank or (node.op_type == "Transpose" and not node.attributes):
+    if not axes or len(kept) != rank:
         return None
     changed: dict[str, Any] = {}
     if node.op_type == "Concat":
         changed["axis"] = kept[attribute(node, "axis")]
     read = [_wide(graph, node, value, squeezed, kept, rank + len(axes)) for value in node.inputs]
     if node.op_type == "Transpose":  # TensorFlow adds the axis of the row after the batch
-        first, *order = (kept[axis] for axis in attribute(node, "perm"))
+        first, *order = (kept[axis] for axis in order_of(node))
         changed["perm"] = [first, *axes, *order]
         axes = tuple(range(1, 1 + len(axes)))
     return copy(node, read, **changed), axes

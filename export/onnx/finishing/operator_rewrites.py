@@ -15,6 +15,8 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     copy,
     count_uses,
     insert,
+    number,
+    order_of,
     producer,
     remove,
     replace,
@@ -27,6 +29,14 @@ from keras_pe.export.onnx.finishing.graph_edits import (
 from keras_pe.export.onnx.finishing.rules import NoMatchError, rule
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.handlers import opsets
+
+
+@rule("Transpose", "Transpose")
+def write_order(transpose: Node, sizes: KnownSizes) -> None:
+    """Writes the order of a Transpose that reverses all axes, which ONNX permits to omit."""
+    shape = sizes.shape(transpose.inputs[0])
+    if shape is not None and "perm" not in transpose.attributes:
+        transpose.attributes["perm"] = ir.AttrInt64s("perm", [*reversed(range(len(shape)))])
 
 
 @rule("Gemm", "Add")
@@ -162,9 +172,8 @@ def clip(node: Node, sizes: KnownSizes) -> None:
 def _split_bound(node: Node | None) -> tuple[ir.Value, Any] | None:
     """Returns the value that a Max or Min bounds, and the bound; None if the bound is not a constant number."""
     for value, other in () if node is None or len(node.inputs) != 2 else (node.inputs, node.inputs[::-1]):
-        number = array(other)
-        if number is not None and number.size == 1:
-            return value, number.reshape(())
+        if (bound := number(other)) is not None:
+            return value, bound
     return None
 
 
@@ -198,7 +207,7 @@ def transpose_before_scaling(transpose: Node, sizes: KnownSizes) -> None:
     A number for each channel then scales whole rows of pixels instead of three numbers at a time. In files of tf2onnx,
     the transposition follows a `Rescaling` or `Normalization`, since the convolution needs it.
     """
-    value, order = transpose.inputs[0], attribute(transpose, "perm")
+    value, order = transpose.inputs[0], order_of(transpose)
     steps = list[Node]()
     while value is not None and not value.is_graph_input() and count_uses(value) == 1:
         node = producer(value, *_PREPARING)

@@ -1,7 +1,10 @@
-"""The ordered passes that make the graph of a file from tf2onnx' graph, and the metadata of the file."""
+"""The passes that make the graph of a file from tf2onnx' graph, in order, with the promise of each pass.
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+Every pass gets a graph in topological order whose unused nodes are removed. A rule replaces a pattern of operators and
+reports why a pattern stays; the other passes change the whole graph.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -9,17 +12,11 @@ from typing import Any
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from keras_pe.export.artifacts.artifact import LAYERS_KEY, TensorInfo
-from keras_pe.export.artifacts.onnx_contents import UNFUSED_KEY
-from keras_pe.export.artifacts.rewrite import Rewrite
-from keras_pe.export.graph.graph_queries import GraphView
-from keras_pe.export.graph.trace_function import Trace, Weight
-from keras_pe.export.model.stored_weights import FOLDED_KEY, LAYOUTS_KEY, foldings_to_json, layouts_to_json
 from keras_pe.export.onnx.finishing import contractions, operator_rewrites
 from keras_pe.export.onnx.finishing.attention import attend
-from keras_pe.export.onnx.finishing.canonical_form import merge_equal, name_after_layers, order_needed, place_in_layers
+from keras_pe.export.onnx.finishing.canonical_form import merge_equal, name_after_layers, order_needed
 from keras_pe.export.onnx.finishing.constants import compute_constants, remove_no_ops
-from keras_pe.export.onnx.finishing.graph_edits import WEIGHT, add_weight, drop_unneeded, standing_for
+from keras_pe.export.onnx.finishing.graph_edits import drop_unneeded
 from keras_pe.export.onnx.finishing.image_axes import compute_channels_first
 from keras_pe.export.onnx.finishing.image_rows import run_1d_as_2d
 from keras_pe.export.onnx.finishing.normalizations import fold_normalizations, store_normalizations
@@ -28,9 +25,6 @@ from keras_pe.export.onnx.finishing.rules import Outcome, Rule
 from keras_pe.export.onnx.finishing.shape_sources import read_single_sizes, share_sizes, take_zero_sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.weight_layouts import multiply_unsigned, name_weights, store_as_read
-from keras_pe.export.onnx.handlers import opsets
-from keras_pe.export.onnx.operator_calls import Unfused
-from keras_pe.version import __version__
 
 
 @dataclass
@@ -54,11 +48,6 @@ class Graph:
         """The model's graph."""
         return self.model.graph
 
-    @property
-    def opset(self) -> int:
-        """The version of ONNX's operators."""
-        return self.graph.opset_imports[""]
-
     @cached_property
     def sizes(self) -> KnownSizes:
         """The known sizes of the values."""
@@ -71,7 +60,7 @@ class Graph:
 
 
 def _fold_constants(each: Graph) -> None:
-    while compute_constants(each.graph, each.sizes, each.opset):
+    while compute_constants(each.graph, each.sizes):
         each.infer()
 
 
@@ -84,41 +73,73 @@ def _store_normalizations(each: Graph) -> None:
 
 
 PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
+    # Every Transpose names the order of its axes, so that later passes read one form.
+    operator_rewrites.write_order,
+    # A Max and a Min with constant bounds are one Clip.
     operator_rewrites.clip,
+    # No node computes with constants and known sizes alone, apart from numbers that may be weights.
     _fold_constants,
+    # No node returns its input.
     lambda each: remove_no_ops(each.graph, each.sizes),
+    # Both factors of a product keep the order of channels that they had before the same shuffle.
     contractions.remove_shuffles,
+    # Attention is one operator. The contractions are still Einsums: the rule reads their axes by label.
     attend,
+    # An Einsum of two tensors is one MatMul or Mul.
     contractions.multiply_matrices,
+    # A product is not transposed if its factors can be.
     contractions.swap_factors,
+    # The shapes that attention and contractions have added are constants.
     _fold_constants,
+    # The bias of a projection is added to the product, before the Reshape that splits the result into heads.
     operator_rewrites.add_bias_before_split,
+    # Shapes are constants if possible, so that no Shape reads a tensor that a later pass removes.
     lambda each: write_shapes(each.graph, each.sizes),
+    # One Shape reads the sizes that several tensors share.
     lambda each: share_sizes(each.graph, each.sizes),
+    # No Reshape stands between a row-wise operator and the tensor of any rank that it could read.
     lambda each: remove_needless_reshapes(each.graph, each.sizes),
+    # A scaled root mean square is one RMSNormalization, or the form that ONNX Runtime fuses.
     operator_rewrites.root_mean_square,
+    # A Gather counts negative indices itself.
     operator_rewrites.count_from_the_end,
+    # 1-D convolutions and the operators between them read images of one row.
     lambda each: run_1d_as_2d(each.graph, each.sizes),
+    # ONNX Runtime fuses no Pad with a MaxPool, which it would do wrongly.
     operator_rewrites.protect_pad,
+    # No padding of SAME is negative.
     operator_rewrites.cut_unread_pixels,
+    # Between convolutions, images have their channels first.
     lambda each: compute_channels_first(each.graph, each.sizes),
+    # The average of a small image is one operator, which keeps the layout of a convolution.
     operator_rewrites.average_image,
+    # No weight is transposed or reshaped in a run. The layout pass has moved the transpositions of weights to them.
     lambda each: store_as_read(each.graph),
+    # Weights of int8 are stored and multiplied as uint8.
     lambda each: multiply_unsigned(each.graph),
+    # Consecutive Transposes or Reshapes are one or none.
     lambda each: merge_reshapes(each.graph, each.sizes),
+    # A computed shape may hold zeros. The shapes do not change after this pass.
     lambda each: take_zero_sizes(each.graph, each.sizes),
+    # An image of the model's input is transposed before it is scaled.
     operator_rewrites.transpose_before_scaling,
+    # A single size is read by one Shape, from an input instead of an image.
     lambda each: read_single_sizes(each.graph, each.sizes),
+    # A normalization is part of the convolution or product before it. Its numbers have their final layout here.
     _fold_normalizations,
+    # Another normalization is one operator, or a Mul and an Add.
     _store_normalizations,
+    # A constant that equals a weight of its layer is that weight.
     lambda each: name_weights(each.graph, each.layers),
+    # No constant is stored twice, and no node is computed twice.
     lambda each: merge_equal(each.graph),
+    # Nodes and tensors have names that begin with the path of their layer.
     lambda each: name_after_layers(each.graph),
 )
 
 
 def run_passes(each: Graph) -> None:
-    """Runs all passes. Each pass gets a graph in topological order, without unused nodes."""
+    """Runs all passes in order."""
     order_needed(each.graph)
     for run in PASSES:
         if isinstance(run, Rule):
@@ -126,152 +147,3 @@ def run_passes(each: Graph) -> None:
         else:
             run(each)
         drop_unneeded(each.graph)
-
-
-def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weight], list[Rewrite]]:
-    """Returns the model with the inputs and outputs of the signature, the weights in the order of use, the rewrites."""
-    from onnx import shape_inference
-
-    signature = trace.signature
-    model = ir.from_proto(shape_inference.infer_shapes(proto))
-    graph, outputs = model.graph, dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))
-    _declare(graph, trace)
-    returned = {outputs[output]: tensor for tensor, output in trace.returned.items()}
-    place_in_layers(graph, lambda result: trace.view.layer_path(returned.get(result, result)))
-    traced = _values_of_layers(graph, trace, outputs)
-    each = Graph(model, trace.view.layers)
-    run_passes(each)
-    texts = {LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, traced), sort_keys=True)}
-    rewrites = [_find_rewrite(outcome, trace.view, returned) for outcome in each.outcomes]
-    rewrites += unfused.rewrites(trace.view.layer_path)
-    if reasons := _reasons(rewrites):
-        texts[UNFUSED_KEY] = json.dumps(reasons, sort_keys=True)
-    used = {value: value.meta[WEIGHT] for value in _read(graph) if WEIGHT in value.meta}
-    if layouts := {str(value.name): weight.layout for value, weight in used.items() if weight.layout is not None}:
-        texts[LAYOUTS_KEY] = layouts_to_json(layouts)
-    if each.foldings:
-        texts[FOLDED_KEY] = foldings_to_json(each.foldings)
-    graph.inputs[:] = [value for value in graph.inputs if WEIGHT not in value.meta]
-    written = _to_proto(model)
-    set_metadata(written, texts)
-    return written, list(used.values()), rewrites
-
-
-def _find_rewrite(outcome: Outcome, view: GraphView, returned: Mapping[str, str]) -> Rewrite:
-    """Returns the record of an outcome, with the line of the user's code.
-
-    Args:
-        outcome: The outcome of a rule.
-        view: The traced graph.
-        returned: The tensor of each output of the model.
-    """
-    found = view.location(returned.get(outcome.traced, outcome.traced))
-    return Rewrite(outcome.layer, outcome.operator, outcome.reason, found["file"], found["line"])
-
-
-def _reasons(rewrites: Iterable[Rewrite]) -> dict[str, dict[str, str]]:
-    """Returns the reasons why operations stay, by layer and operator."""
-    reasons: dict[str, dict[str, list[str]]] = {}
-    for each in rewrites:
-        if each.reason:
-            reasons.setdefault(each.layer, {}).setdefault(each.operator, []).append(each.reason)
-    return {
-        layer: {operator: "; ".join(dict.fromkeys(all)) for operator, all in found.items()}
-        for layer, found in reasons.items()
-    }
-
-
-def _declare(graph: ir.Graph, trace: Trace) -> None:
-    """Sets the inputs of a graph to those of the signature, followed by the weights, and sets its outputs."""
-    signature, values = trace.signature, {value.name: value for value in (*graph.inputs, *graph.outputs)}
-    graph.inputs[:] = [values.get(spec.name) or ir.Value(name=spec.name) for spec in signature.inputs]
-    graph.outputs[:] = [values[spec.name] for spec in signature.outputs]
-    for value, spec in zip((*graph.inputs, *graph.outputs), (*signature.inputs, *signature.outputs), strict=True):
-        value.type, value.shape = ir.TensorType(ir.DataType.from_numpy(_numpy(spec.dtype))), ir.Shape(spec.shape)
-    for weight in trace.weights:
-        if weight.name in values:
-            graph.inputs.append(values[weight.name])
-            add_weight(graph, weight)
-
-
-def _values_of_layers(graph: ir.Graph, trace: Trace, outputs: Mapping[str, str]) -> dict[str, list[list[ir.Value]]]:
-    """Returns the values of each tensor that a call of a layer returns, by the path of the call."""
-    values = {value.name: value for node in graph for value in node.outputs}
-
-    def find(tensor: str) -> list[ir.Value]:
-        # An output that nodes read too has a name of its own beside the output's.
-        names = (tensor, outputs.get(tensor), outputs.get(trace.returned.get(tensor, "")))
-        return [values[name] for name in names if name in values]
-
-    return {path: [find(tensor) for tensor in tensors] for path, tensors in trace.layers.items()}
-
-
-def declare_outputs(model: Any, outputs: Sequence[TensorInfo]) -> None:
-    """Declares the outputs of a model."""
-    del model.graph.output[:]
-    model.graph.output.extend(_value(spec) for spec in outputs)
-
-
-def set_metadata(model: Any, texts: Mapping[str, str]) -> None:
-    """Adds texts to the metadata of a model, in order."""
-    from onnx import helper
-
-    helper.set_model_props(model, dict(sorted({**{x.key: x.value for x in model.metadata_props}, **texts}.items())))
-
-
-def _layer_tensors(
-    graph: ir.Graph, trace: Trace, traced: Mapping[str, Sequence[Sequence[ir.Value]]]
-) -> dict[str, list[str | None]]:
-    """Returns the names of the tensors that each call of a layer returns; None for a tensor that the graph lacks."""
-    import keras
-
-    def find(values: Sequence[ir.Value]) -> str | None:
-        found = (standing_for(value) for value in values)
-        return next((value.name for value in found if value is not None and value.producer() is not None), None)
-
-    known = {path: [find(values) for values in tensors] for path, tensors in traced.items()}
-    lost = {path.rpartition("/")[0] for path, tensors in known.items() if not any(tensors)}
-    # List both directions of a Bidirectional or neither, so that a fault in both is located in the Bidirectional.
-    layers = trace.view.layers
-    halved = {path for path in lost if isinstance(layers.get(path.partition("#")[0]), keras.layers.Bidirectional)}
-    return {path: x for path, x in known.items() if any(x) and path.rpartition("/")[0] not in halved}
-
-
-def _read(graph: ir.Graph) -> dict[ir.Value, None]:
-    """Returns the inputs of all nodes of a graph and of the graphs inside them, in order, and the outputs."""
-    read = (value for node in graph.all_nodes() for value in node.inputs if value is not None)
-    return dict.fromkeys((*read, *graph.outputs))
-
-
-def _to_proto(model: ir.Model) -> Any:
-    """Returns the `onnx.ModelProto` of a model, without the types and shapes of intermediate values."""
-    from onnx import helper
-
-    for node in model.graph.all_nodes():
-        for value in node.outputs:
-            if not value.is_graph_output():
-                value.type = value.shape = None
-    domains = {node.domain for node in model.graph.all_nodes()}
-    opset = helper.make_opsetid("", model.graph.opset_imports[""])
-    imported = [
-        opset,
-        *([helper.make_opsetid(opsets.ML_DOMAIN, opsets.ML_VERSION)] if opsets.ML_DOMAIN in domains else []),
-    ]
-    model.graph.name = "model"
-    return helper.make_model_gen_version(
-        ir.to_proto(model.graph), opset_imports=imported, producer_name="keras_pe", producer_version=__version__
-    )
-
-
-def _value(spec: TensorInfo) -> Any:
-    from onnx import helper
-
-    dtype = helper.np_dtype_to_tensor_dtype(_numpy(spec.dtype))
-    return helper.make_tensor_value_info(spec.name, dtype, spec.shape)
-
-
-def _numpy(dtype: str) -> Any:
-    import ml_dtypes  # noqa: F401  # gives NumPy the names bfloat16, float8_e4m3fn, ...
-    import numpy as np
-
-    return np.dtype(object if dtype == "string" else dtype)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from keras_pe.export.onnx.finishing.graph_edits import Node, array, attribute, producer
+from keras_pe.export.onnx.finishing.graph_edits import array, attribute, order_of, producer
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
 _MOST_STEPS = 6  # operators that compute a number from constants or sizes, such as 1 / sqrt(size)
@@ -30,7 +30,7 @@ class Product:
             product = cls.of(node.inputs[0], sizes)
             if product is None:
                 return None
-            return replace(product, output="".join(product.output[i] for i in order_of(node, len(product.output))))
+            return replace(product, output="".join(product.output[i] for i in order_of(node)))
         if node is None or len(node.inputs) != 2:
             return None
         first, second = node.inputs
@@ -44,11 +44,6 @@ class Product:
             return None
         batch = "abcdefghijklmnopqrstuvw"[: len(shape) - 2]
         return cls((f"{batch}xy", first), (f"{batch}yz", second), f"{batch}xz")
-
-
-def order_of(transpose: Node, rank: int) -> list[int]:
-    """Returns the order of the axes of a Transpose. Without the attribute, it reverses them."""
-    return [*attribute(transpose, "perm", reversed(range(rank)))]
 
 
 def number_of(value: ir.Value | None, sizes: KnownSizes, steps: int = _MOST_STEPS) -> float | None:

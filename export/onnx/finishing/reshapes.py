@@ -20,6 +20,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     copy,
     nodes,
     only_reader,
+    order_of,
     producer,
     remove,
     replace,
@@ -155,8 +156,8 @@ def merge_reshapes(graph: ir.Graph, sizes: KnownSizes) -> None:
     """
     for node in tuple(graph):
         before = producer(node.inputs[0]) if node.inputs else None
-        if before is not None and _order(node) and _order(before):
-            order = [_order(before)[axis] for axis in _order(node)]
+        if before is not None and order_of(node) and order_of(before):
+            order = [order_of(before)[axis] for axis in order_of(node)]
             set_inputs(node, before.inputs)
             node.attributes["perm"] = ir.AttrInt64s("perm", order)
             if order == sorted(order) and can_replace(node.outputs[0], before.inputs[0]):
@@ -175,11 +176,6 @@ def merge_reshapes(graph: ir.Graph, sizes: KnownSizes) -> None:
 def _is_reshaping(node: Node, sizes: KnownSizes) -> bool:
     """Whether a node only adds, drops or moves axes of size 1."""
     return node.op_type in ("Squeeze", "Unsqueeze") or _moves_no_data(node, sizes.shape(node.inputs[0]))
-
-
-def _order(node: Node) -> list[int]:
-    """Returns the order of the axes of a Transpose that names it; an empty list for other nodes."""
-    return [*attribute(node, "perm", ())] if node.op_type == "Transpose" else []
 
 
 def _write_shape(node: Node, sizes: KnownSizes) -> Sizes | None:
@@ -230,5 +226,5 @@ def _read_before(node: Node, shape: Sizes, sizes: KnownSizes) -> None:
 
 def _moves_no_data(transpose: Node, shape: Sizes | None) -> bool:
     """Whether a node is a Transpose that moves only axes of size 1."""
-    order = [axis for axis in _order(transpose) if shape is not None and shape[axis] != 1]
-    return bool(shape and _order(transpose)) and order == sorted(order)
+    order = [axis for axis in order_of(transpose) if shape is not None and shape[axis] != 1]
+    return bool(shape and order_of(transpose)) and order == sorted(order)

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from keras_pe.export.onnx.finishing.graph_edits import (
@@ -18,6 +17,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     count_uses,
     insert,
     nodes,
+    number,
     producer,
     remove,
     replace,
@@ -41,8 +41,8 @@ def take_zero_sizes(graph: ir.Graph, sizes: KnownSizes) -> None:
         shape = node.inputs[1]
         if 0 in (sizes.shape(node.inputs[0]) or ()):
             _allow_zero(node)
-        elif _integers(shape) is None and not _write_inferred(node, sizes):
-            sources = {value: _integers(value) for value in _sources(shape)}
+        elif array(shape) is None and not _write_inferred(node, sizes):
+            sources = {value: array(value) for value in _sources(shape)}
             least = min((value.min(initial=1) for value in sources.values() if value is not None), default=1)
             if least > 0 and any(each is None and value is not node.inputs[0] for value, each in sources.items()):
                 _allow_zero(node)
@@ -50,12 +50,6 @@ def take_zero_sizes(graph: ir.Graph, sizes: KnownSizes) -> None:
 
 def _allow_zero(node: Node) -> None:
     node.attributes["allowzero"] = ir.AttrInt64("allowzero", 1)
-
-
-def _integers(value: ir.Value) -> Any | None:
-    """Returns a constant that may hold sizes: an integer or a vector of integers; None for other values."""
-    numbers = array(value)
-    return numbers if numbers is not None and numbers.dtype in (np.int32, np.int64) and numbers.ndim < 2 else None
 
 
 def _write_inferred(node: Node, sizes: KnownSizes) -> bool:
@@ -128,7 +122,7 @@ def read_single_sizes(graph: ir.Graph, sizes: KnownSizes) -> None:
     for value in graph.inputs:
         for axis, size in enumerate(sizes.shape(value) or ()):
             input_axes.setdefault(size, (value, axis))
-    found = [(*each, *(_number(value) for value in each[-1].inputs[1:3])) for each in _sliced_shapes(graph)]
+    found = [(*each, *(number(value) for value in each[-1].inputs[1:3])) for each in _sliced_shapes(graph)]
     counts = Counter(tensor for tensor, *_ in {(shape.inputs[0], *bounds) for shape, _, _, *bounds in found})
     for shape, last, cut, start, end in found:
         image = shape.inputs[0]
@@ -138,15 +132,9 @@ def read_single_sizes(graph: ir.Graph, sizes: KnownSizes) -> None:
         if end == start + 1 and len(known) >= _LEAST_RANK and known[start] in input_axes:
             image, start = input_axes[known[start]]
             end = start + 1
-        result = copy(shape, [image], start=start, end=end)
+        result = copy(shape, [image], start=int(start), end=int(end))
         replace(cut.outputs[0], result if last is shape else copy(last, [result]))
         remove(*dict.fromkeys((cut, last, shape)))
-
-
-def _number(value: ir.Value) -> int | None:
-    """Returns the entry of a constant vector of one integer; None for other values."""
-    numbers = _integers(value)
-    return int(numbers[0]) if numbers is not None and numbers.shape == (1,) else None
 
 
 def _sliced_shapes(graph: ir.Graph) -> Iterator[tuple[Node, Node, Node]]:

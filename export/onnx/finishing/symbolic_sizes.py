@@ -17,6 +17,7 @@ from keras_pe.export.onnx.finishing.operator_sizes import (
     Inputs,
     Size,
     Sizes,
+    UnknownSizeError,
     apply_rule,
 )
 
@@ -67,6 +68,14 @@ class KnownSizes:
         if vector is None or shape is None or not value.dtype or not all(isinstance(entry, int) for entry in vector):
             return None
         return np.array(vector, value.dtype.numpy()).reshape([len(vector)] * len(shape))
+
+    def axes(self, node: Node) -> list[int]:
+        """Returns the axes that a node names, counted from the first; an empty list if they are unknown."""
+        shape = self.shape(node.outputs[0] if node.op_type == "Unsqueeze" else node.inputs[0]) or ()
+        try:
+            return sorted(axis % len(shape) for axis in self._inputs(node).axes()) if shape else []
+        except UnknownSizeError:
+            return []
 
     def with_axes_kept(self, reduction: Node) -> Sizes | None:
         """Returns the sizes of the result of a reduction if it kept its axes; None if they are unknown."""

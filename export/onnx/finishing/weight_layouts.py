@@ -20,10 +20,10 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     Node,
     add_weight,
     array,
-    attribute,
     constant,
     insert,
     only_reader,
+    order_of,
     producer,
     read_instead,
     remove,
@@ -57,7 +57,7 @@ def store_as_read(graph: ir.Graph) -> None:
 
 def _step(node: Node, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]] | None:
     """Returns the step of a layout that a node with a weight as its first input is; None for other nodes."""
-    if node.op_type == "Transpose" and (order := attribute(node, "perm")):
+    if order := order_of(node):
         return "transpose", tuple(order)
     numbers = array(node.inputs[1]) if len(node.inputs) == 2 else None
     if numbers is None or node.attributes or 0 in shape:

@@ -1,79 +1,299 @@
-"""The finished file: it says which of its tensors each layer of the model returns."""
+"""All passes on exported models: which operators a file holds, and that it returns what Keras returns."""
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
-from keras import layers
+from keras import layers as L  # noqa: N812
+from keras import ops
 
-from keras_pe.export import export_onnx
-from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
-
-RNG = np.random.default_rng(0)
+from keras_pe.export import check_parity, export_onnx
+from keras_pe.export.artifacts.onnx_model import all_nodes
 
 
-class Halves(layers.Layer):
-    """Returns two tensors."""
+def _of(shape: tuple[int | None, ...], *kinds: Any, dtype: str = "float32") -> keras.Model:
+    """Returns a model that calls layers and functions one after another."""
+    keras.utils.set_random_seed(0)
+    x = y = keras.Input(shape, dtype=dtype, name="x")
+    for kind in kinds:
+        y = kind(y) if isinstance(kind, L.Layer) else L.Lambda(kind)(y)
+    return keras.Model(x, y)
+
+
+def _joined(shape: tuple[int | None, ...], build: Callable[[Any], Any]) -> keras.Model:
+    """Returns a model whose layers form a graph."""
+    keras.utils.set_random_seed(0)
+    x = keras.Input(shape, name="x")
+    return keras.Model(x, build(x))
+
+
+def _operators(model: keras.Model, folder: Path) -> list[str]:
+    """Returns the operators of the file of a model, which returns what Keras returns at sizes that were not traced."""
+    path, rng = export_onnx(model, folder / "model.onnx").path, np.random.default_rng(0)
+    (spec,) = model.inputs
+    shape = [2, *(size or 6 for size in spec.shape[1:])]
+    x = rng.integers(-7, 7, shape) if spec.dtype == "int32" else rng.uniform(-4, 4, shape)
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    actual, truth = session.run(None, {"x": x.astype(spec.dtype)})[0], np.asarray(model(x.astype(spec.dtype)))
+    # Some hundred float32 roundings of numbers up to the largest result.
+    np.testing.assert_allclose(actual, truth, rtol=0, atol=100 * 2**-24 * max(1, float(np.abs(truth).max())))
+    return [node.op_type for node in all_nodes(onnx.load(path).graph)]
+
+
+def _convolution(channels: int = 4, size: int = 3) -> L.Layer:
+    return L.Conv2D(channels, size, padding="same")
+
+
+def _scale_channels(x: Any) -> Any:
+    x = _convolution(8)(x)
+    scale = L.Dense(2, activation="relu")(L.GlobalAveragePooling2D()(x))
+    return _convolution()(x * L.Reshape((1, 1, 8))(L.Dense(8, activation="sigmoid")(scale)))
+
+
+def _scale_channels_and_pixels(x: Any) -> Any:
+    x = _convolution(8)(x)
+    shared = keras.Sequential([L.Dense(2, activation="relu"), L.Dense(8)])
+    pooled = [shared(kind(keepdims=True)(x)) for kind in (L.GlobalAveragePooling2D, L.GlobalMaxPooling2D)]
+    x = x * ops.sigmoid(pooled[0] + pooled[1])
+    described = ops.concatenate([ops.mean(x, -1, keepdims=True), ops.max(x, -1, keepdims=True)], -1)
+    return _convolution()(x * L.Conv2D(1, 7, padding="same", activation="sigmoid")(described))
+
+
+def _scale_by_pooled_image(x: Any) -> Any:
+    x = _convolution()(x)
+    squeezed = L.Reshape((1, 1, 4))(L.GlobalAveragePooling2D()(x))
+    excited = _convolution(4, 1)(_convolution(2, 1)(squeezed))
+    return L.GlobalMaxPooling2D()(x * excited)
+
+
+def _prepared_for_two(x: Any) -> Any:
+    x = L.Normalization(mean=[1.0, 2.0, 3.0], variance=[4.0, 5.0, 6.0])(x)
+    return _convolution()(x) + L.Dense(4)(x)
+
+
+def _lines(x: Any) -> Any:
+    y = L.Conv1D(4, 1)(x)
+    y = L.Add()([y, L.Conv1D(4, 3, padding="causal", activation="elu")(y)])
+    return L.Conv1D(2, 3)(L.Concatenate()([L.Conv1D(3, 3, padding="same")(y), y]))
+
+
+def _swap_halves(axis: int) -> Callable[[Any], Any]:
+    def swap(x: Any) -> Any:
+        first, second = ops.split(x, 2, axis=-1)
+        return ops.reshape(ops.stack([-second, first], axis=axis), ops.shape(x))
+
+    return swap
+
+
+def _regroup(x: Any) -> Any:
+    batch, length, _ = ops.shape(x)
+    return ops.reshape(ops.matmul(ops.reshape(x, (-1, 6)), np.ones((6, 6), "float32")), (length, batch, 6))
+
+
+def _steps(*kinds: L.Layer) -> list[L.Layer]:
+    return [L.TimeDistributed(kind) for kind in kinds]
+
+
+IMAGE = (12, 10, 3)
+# A model, and its operators in order, or the number of some of them. The first rows are tested in the default run.
+ROWS: dict[str, tuple[Callable[[], keras.Model], list[str] | dict[str, int]]] = {
+    "a dense layer at any rank is one product": (lambda: _of((None, None, 8), L.Dense(4)), ["MatMul", "Add"]),
+    "so is one for each step, with its activation": (
+        lambda: _of((None, 8), *_steps(L.Dense(4, activation="relu"))),
+        ["MatMul", "Add", "Relu"],
+    ),
+    "an embedding counts negative indices itself": (
+        lambda: _of((None,), L.Embedding(7, 3), dtype="int32"),
+        ["Gather"],
+    ),
+    "a network with scales of channels is transposed at its ends alone": (
+        lambda: _joined(IMAGE, _scale_channels),
+        {"Transpose": 2},
+    ),
+    "a line is an image from the first convolution to the last": (
+        lambda: _joined((16, 4), _lines),
+        {"Unsqueeze": 1, "Squeeze": 1, "Transpose": 2, "Conv": 4},
+    ),
+    "Reshapes that undo each other are left out": (
+        lambda: _of((8, 8, 3), _convolution(), L.Reshape((64, 4)), L.Reshape((8, 8, 4)), _convolution()),
+        ["Transpose", "Conv", "Conv", "Transpose"],
+    ),
+    "the shape of a Reshape is a constant": (
+        lambda: _of((None, 4), lambda x: ops.reshape(x, (ops.shape(x)[0], 2, -1))),
+        ["Reshape"],
+    ),
+    "two bounds are one operator": (lambda: _of((None, 4), L.Activation("hard_tanh")), ["Clip"]),
+    "the weights of a resizing are constants": (
+        lambda: _of(IMAGE, L.Resizing(6, 7, "bicubic")),
+        {"Range": 0, "Where": 0},
+    ),
+    "a dense layer for each example": (lambda: _of((8,), L.Dense(4)), ["MatMul", "Add"]),
+    "after a transposition": (lambda: _of((8, None), L.Permute((2, 1)), L.Dense(4)), ["Transpose", "MatMul", "Add"]),
+    "Reshapes that do not undo each other stay": (
+        lambda: _of((4, 6), lambda x: ops.reshape(ops.reshape(x, (-1, 6)) @ np.ones((6, 6), "float32"), (-1, 6, 4))),
+        ["Reshape", "MatMul", "Reshape"],
+    ),
+    "leading sizes that change places stay": (lambda: _of((2, 6), _regroup), {"Reshape": 2}),
+    "halves that are stacked and joined stand side by side": (
+        lambda: _of((None, 6), _swap_halves(-2)),
+        {"Concat": 1, "Reshape": 0, "Unsqueeze": 0},
+    ),
+    "halves that alternate stay a stack": (lambda: _of((None, 6), _swap_halves(-1)), {"Concat": 1, "Reshape": 1}),
+    "an average keeps the axes that a Reshape adds again": (
+        lambda: _joined((6, 6, 4), _scale_by_pooled_image),
+        {"Conv": 3, "Reshape": 0, "GlobalAveragePool": 1},
+    ),
+    "scales of channels and pixels": (lambda: _joined(IMAGE, _scale_channels_and_pixels), {"Transpose": 2}),
+    "slopes": (
+        lambda: _of(
+            *(IMAGE, _convolution(), L.PReLU("random_normal"), L.PReLU("random_normal", shared_axes=[1, 2])),
+            _convolution(),
+        ),
+        {"Transpose": 2},
+    ),
+    "every second pixel": (
+        lambda: _of(IMAGE, _convolution(), lambda x: x[:, ::2, ::2], _convolution()),
+        {"Transpose": 2},
+    ),
+    "images of any number of steps": (
+        lambda: _of((None, *IMAGE), *_steps(L.Conv2D(8, 3), L.ReLU(), L.MaxPooling2D(), L.Conv2D(8, 2))),
+        {"Transpose": 2},
+    ),
+    "an image is transposed before its preparation": (
+        lambda: _of((8, 6, 3), L.Rescaling(0.5, offset=-1.0), _convolution()),
+        ["Transpose", "Mul", "Add", "Conv", "Transpose"],
+    ),
+    "but not if others read the prepared image": (lambda: _joined((8, 6, 3), _prepared_for_two), {"Transpose": 2}),
+    "a plain line": (
+        lambda: _of(
+            *((16, 4), L.Conv1D(4, 3, padding="causal", dilation_rate=2, activation="relu"), L.LeakyReLU()),
+            *(L.MaxPooling1D(), L.Conv1D(4, 3, padding="same")),
+        ),
+        {"Unsqueeze": 1, "Squeeze": 1, "Transpose": 2},
+    ),
+    "an axis that no convolution has added stays": (
+        lambda: _of((16, 4), lambda x: ops.squeeze(ops.max(x, 1, keepdims=True), 1), L.ReLU()),
+        ["ReduceMax", "Squeeze", "Relu"],
+    ),
+    "a single pixel is flattened by a Reshape": (
+        lambda: _of((8, 8, 3), L.Conv2D(4, 8), L.Flatten(), L.Dense(2)),
+        ["Transpose", "Conv", "Reshape", "MatMul"],
+    ),
+    "an image is transposed before it is flattened": (
+        lambda: _of((8, 8, 3), _convolution(), L.Flatten(), L.Dense(2)),
+        ["Transpose", "Conv", "Transpose", "Reshape", "MatMul"],
+    ),
+    "two Reshapes are one": (
+        lambda: _of((8, 8, 3), L.Reshape((4, 48)), L.Reshape((48, 4)), L.ReLU()),
+        ["Reshape", "Relu"],
+    ),
+    "an inferred size": (lambda: _of((None, 4), L.Reshape((-1, 2))), ["Reshape"]),
+    "flattened, channels first": (
+        lambda: _of((None, 4), L.Flatten(data_format="channels_first")),
+        ["Transpose", "Reshape"],
+    ),
+    "a crop to the nearest pixels": (
+        lambda: _of((8, 9, 3), L.Resizing(6, 4, "nearest", crop_to_aspect_ratio=True)),
+        ["Slice", "Gather", "Gather"],
+    ),
+    "a resizing by areas": (lambda: _of((8, 9, 3), L.Resizing(6, 7, "area")), ["Einsum", "Einsum"]),
+    "a number is not expanded before an operator that broadcasts": (
+        lambda: _of((None, 4), lambda x: ops.where(x > 1, x, ops.zeros_like(x))),
+        ["Greater", "Where"],
+    ),
+    "an activation has no Cast": (lambda: _of((None, 4), L.Activation("tanh")), ["Tanh"]),
+    "Casts that lose nothing are one": (
+        lambda: _of((None, 4), lambda x: ops.cast(ops.cast(ops.cast(x > 0, "int32"), "int64"), "float32")),
+        ["Greater", "Cast"],
+    ),
+    "a Cast that loses digits stays": (
+        lambda: _of((None, 4), lambda x: ops.cast(ops.cast(x, "int32"), "float32")),
+        ["Cast", "Cast"],
+    ),
+    "an axis reversed twice is not reversed": (
+        lambda: _of((None, 4), lambda x: ops.flip(ops.flip(x, (1, 2)), (2, 1)) + x[:, ::-1][:, ::-1]),
+        ["Add"],
+    ),
+    "a Slice between two reversals": (lambda: _of((None, 4), lambda x: ops.flip(x, 1)[:, ::-2]), ["Slice", "Slice"]),
+}
+
+
+@pytest.mark.quick_rows(9)
+@pytest.mark.parametrize(("build", "expected"), ROWS.values(), ids=ROWS)
+def test_a_file_holds_no_needless_operator(
+    build: Callable[[], keras.Model], expected: list[str] | dict[str, int], tmp_path: Path
+) -> None:
+    found = _operators(build(), tmp_path)
+    assert (found if isinstance(expected, list) else {name: found.count(name) for name in expected}) == expected
+
+
+class Normalized(L.Layer):
+    """keras-hub's normalization of Gemma."""
+
+    def build(self, shape: Any) -> None:
+        self.scale = self.add_weight(shape=shape[-1:], initializer="random_normal", name="scale")
 
     def call(self, x: Any) -> Any:
-        return keras.ops.tanh(x[..., :2]), keras.ops.exp(x[..., 2:])
+        return x * ops.rsqrt(ops.mean(ops.square(x), -1, keepdims=True) + 1e-6) * (1 + self.scale)
 
 
-def model() -> keras.Model:
-    """Returns a model with a layer in a layer, one that is called twice, and one that is an output and read within."""
-    keras.utils.set_random_seed(1)
-    inner = keras.Sequential([keras.Input((4,)), layers.Dense(4, activation="relu", name="dense")], name="inner")
-    x = keras.Input((4,), name="x")
-    y = layers.Dropout(0.5, name="drop")(inner(inner(x)))
-    one, other = Halves(name="halves")(y)
-    through = layers.Dense(3, activation="tanh", name="through")(one)
-    return keras.Model(x, {"through": through, "after": layers.Dense(2, name="after")(through), "other": other})
+def test_onnx_runtime_computes_a_root_mean_square_by_one_operator(tmp_path: Path) -> None:
+    artifact = export_onnx(_of((None, 8), Normalized()), tmp_path / "model.onnx")
+    options = ort.SessionOptions()
+    options.log_severity_level = 3  # silences the warning that the file suits this machine alone
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    ort.InferenceSession(artifact.path, options)
+    nodes = onnx.load(tmp_path / "optimized.onnx").graph.node
+    assert [node.op_type for node in nodes] == ["SimplifiedLayerNormalization"]
 
 
-def test_the_file_says_in_which_tensors_the_outputs_of_each_layer_are(tmp_path: Path) -> None:
-    sound = model()
-    file = OnnxRuntime(str(export_onnx(sound, tmp_path / "model.onnx").path))
-    names = json.loads(file.metadata()["keras_pe.layers"])
-    x = RNG.normal(size=(3, 4)).astype("float32")
-    tensors = {"x": x, **file.intermediates({"x": x}, {})}
-    dense = sound.get_layer("inner").get_layer("dense")
-    first, second = dense(x), dense(dense(x))
-    one, other = sound.get_layer("halves")(second)
-    through = sound.get_layer("through")(one)
-    expected = {
-        "inner/dense": [first],
-        "inner/dense#2": [second],
-        "inner": [first],
-        "inner#2": [second],
-        "drop": [second],
-        "halves": [one, other],
-        "through": [through],
-        "after": [sound.get_layer("after")(through)],
-    }
-    assert names.keys() == expected.keys()
-    for path, outputs in expected.items():
-        for name, output in zip(names[path], outputs, strict=True):
-            # A dozen float32 roundings of values below 4.
-            np.testing.assert_allclose(tensors[name], np.asarray(output), atol=5e-6, rtol=0, err_msg=path)
+@pytest.mark.parametrize(("build", "shape"), [
+    (lambda: _joined((8, 6, 3), _scale_channels), (8, 6, 4)),
+    (lambda: _of((5, 6), L.Reshape((-1, 2, 3)), L.ReLU()), (5, 2, 3)),
+], ids=["averages of images", "a reshaped tensor"])  # fmt: skip
+def test_a_batch_may_be_empty(build: Callable[[], keras.Model], shape: tuple[int, ...], tmp_path: Path) -> None:
+    model = build()
+    session = ort.InferenceSession(export_onnx(model, tmp_path / "model.onnx").path)
+    for batch in (0, 3):
+        (y,) = session.run(None, {"x": np.ones((batch, *model.inputs[0].shape[1:]), "float32")})
+        assert y.shape == (batch, *shape)
 
 
-def test_a_tensor_that_is_an_output_and_read_within_has_one_name(tmp_path: Path) -> None:
-    file = onnx.load(export_onnx(model(), tmp_path / "model.onnx").path)
-    names = json.loads(next(entry.value for entry in file.metadata_props if entry.key == "keras_pe.layers"))
-    (after,) = [node for node in file.graph.node if "after" in node.name and node.op_type == "MatMul"]
-    assert after.input[0] == names["through"][0]
+class Centered(L.Layer):
+    """Subtracts the mean over the batch from each row."""
+
+    def call(self, x: Any) -> Any:
+        return x - ops.mean(x, axis=0, keepdims=True)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
+
+@pytest.mark.parametrize("inner", [lambda: Centered(), lambda: keras.Sequential([L.Dense(8), Centered()])])
+def test_a_layer_that_mixes_rows_is_applied_step_by_step(inner: Callable[[], L.Layer], tmp_path: Path) -> None:
+    _operators(_of((3, 8), *_steps(inner())), tmp_path)
 
 
 @pytest.mark.slow
-def test_layers_that_are_written_as_one_operator_have_their_tensors_said_too(tmp_path: Path) -> None:
-    kinds = (
-        *(layers.LayerNormalization(), layers.RMSNormalization(), layers.Dense(8, "gelu"), layers.Activation("swish")),
-        *(layers.LSTM(8, return_sequences=True), layers.GRU(8, return_sequences=True), layers.SimpleRNN(8)),
-    )
-    path = export_onnx(keras.Sequential([keras.Input((None, 8)), *kinds, layers.Dense(2)]), tmp_path / "m.onnx").path
-    names = json.loads(OnnxRuntime(str(path)).metadata()["keras_pe.layers"])
-    assert {layer.name for layer in kinds} <= names.keys()
+@pytest.mark.parametrize(("build", "damaged"), [
+    (lambda: _of((None, 8), *_steps(L.Dense(4, activation="relu"))), -1),
+    (lambda: _joined((16, 4), _lines), -3),
+], ids=["a product of steps", "a line"])  # fmt: skip
+def test_a_damaged_kernel_is_named_with_its_layer(
+    build: Callable[[], keras.Model], damaged: int, tmp_path: Path
+) -> None:
+    model = build()
+    path = export_onnx(model, tmp_path / "model.onnx").path
+    proto = onnx.load(path)
+    layer = model.layers[damaged]
+    name = getattr(layer, "layer", layer).kernel.path
+    (kernel,) = (each for each in proto.graph.initializer if each.name == name)
+    kernel.CopyFrom(onnx.numpy_helper.from_array(-1.5 * onnx.numpy_helper.to_array(kernel), kernel.name))
+    onnx.save(proto, path)
+    (result,) = check_parity(model, path, runtimes=["onnxruntime[all]"]).results
+    assert [each.layer for each in result.layers if each.originates_here] == [layer.name]

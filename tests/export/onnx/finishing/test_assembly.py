@@ -1,0 +1,81 @@
+"""The finished file: it says which of its tensors each layer of the model returns."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import onnx
+import pytest
+from keras import layers
+
+from keras_pe.export import export_onnx
+from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
+
+RNG = np.random.default_rng(0)
+
+
+class Halves(layers.Layer):
+    """Returns two tensors."""
+
+    def call(self, x: Any) -> Any:
+        return keras.ops.tanh(x[..., :2]), keras.ops.exp(x[..., 2:])
+
+
+def model() -> keras.Model:
+    """Returns a model with a layer in a layer, one that is called twice, and one that is an output and read within."""
+    keras.utils.set_random_seed(1)
+    inner = keras.Sequential([keras.Input((4,)), layers.Dense(4, activation="relu", name="dense")], name="inner")
+    x = keras.Input((4,), name="x")
+    y = layers.Dropout(0.5, name="drop")(inner(inner(x)))
+    one, other = Halves(name="halves")(y)
+    same = layers.Reshape((2,), name="same")(one)  # the file has no Reshape
+    through = layers.Dense(3, activation="tanh", name="through")(same)
+    return keras.Model(x, {"through": through, "after": layers.Dense(2, name="after")(through), "other": other})
+
+
+def test_the_file_says_in_which_tensors_the_outputs_of_each_layer_are(tmp_path: Path) -> None:
+    sound = model()
+    file = OnnxRuntime(str(export_onnx(sound, tmp_path / "model.onnx").path))
+    names = json.loads(file.metadata()["keras_pe.layers"])
+    x = RNG.normal(size=(3, 4)).astype("float32")
+    tensors = {"x": x, **file.intermediates({"x": x}, {})}
+    dense = sound.get_layer("inner").get_layer("dense")
+    first, second = dense(x), dense(dense(x))
+    one, other = sound.get_layer("halves")(second)
+    through = sound.get_layer("through")(one)
+    expected = {
+        "inner/dense": [first],
+        "inner/dense#2": [second],
+        "inner": [first],
+        "inner#2": [second],
+        "drop": [second],
+        "halves": [one, other],
+        "same": [one],
+        "through": [through],
+        "after": [sound.get_layer("after")(through)],
+    }
+    assert names.keys() == expected.keys()
+    for path, outputs in expected.items():
+        for name, output in zip(names[path], outputs, strict=True):
+            # A dozen float32 roundings of values below 4.
+            np.testing.assert_allclose(tensors[name], np.asarray(output), atol=5e-6, rtol=0, err_msg=path)
+
+
+def test_a_tensor_that_is_an_output_and_read_within_has_one_name(tmp_path: Path) -> None:
+    file = onnx.load(export_onnx(model(), tmp_path / "model.onnx").path)
+    names = json.loads(next(entry.value for entry in file.metadata_props if entry.key == "keras_pe.layers"))
+    (after,) = [node for node in file.graph.node if "after" in node.name and node.op_type == "MatMul"]
+    assert after.input[0] == names["through"][0]
+
+
+@pytest.mark.slow
+def test_layers_that_are_written_as_one_operator_have_their_tensors_said_too(tmp_path: Path) -> None:
+    kinds = (
+        *(layers.LayerNormalization(), layers.RMSNormalization(), layers.Dense(8, "gelu"), layers.Activation("swish")),
+        *(layers.LSTM(8, return_sequences=True), layers.GRU(8, return_sequences=True), layers.SimpleRNN(8)),
+    )
+    path = export_onnx(keras.Sequential([keras.Input((None, 8)), *kinds, layers.Dense(2)]), tmp_path / "m.onnx").path
+    names = json.loads(OnnxRuntime(str(path)).metadata()["keras_pe.layers"])
+    assert {layer.name for layer in kinds} <= names.keys()
