@@ -241,7 +241,7 @@ class _Region:
             if node.op_type == "Slice":
                 old = np.asarray(array(read[3]))
                 axes = [images.to_first.index(axis % images.rank) for axis in old.tolist()]
-                read[3] = constant(images.graph, np.asarray(axes, old.dtype))  # of one type with starts and ends
+                read[3] = constant(images.graph, np.asarray(axes, old.dtype))  # Slice has one type of bounds
             changed: dict[str, Any] = {}
             if node.op_type == "Concat":
                 changed["axis"] = images.to_first.index(attribute(node, "axis") % images.rank)

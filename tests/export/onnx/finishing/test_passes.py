@@ -1,4 +1,4 @@
-"""All passes on exported models: which operators a file holds, and that it returns what Keras returns."""
+"""All passes on exported models: the operators of the file, and results equal to those of Keras."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +25,7 @@ def _of(shape: tuple[int | None, ...], *kinds: Any, dtype: str = "float32") -> k
     return keras.Model(x, y)
 
 
-def _joined(shape: tuple[int | None, ...], build: Callable[[Any], Any]) -> keras.Model:
+def _build_graph(shape: tuple[int | None, ...], build: Callable[[Any], Any]) -> keras.Model:
     """Returns a model whose layers form a graph."""
     keras.utils.set_random_seed(0)
     x = keras.Input(shape, name="x")
@@ -33,7 +33,7 @@ def _joined(shape: tuple[int | None, ...], build: Callable[[Any], Any]) -> keras
 
 
 def _operators(model: keras.Model, folder: Path) -> list[str]:
-    """Returns the operators of the file of a model, which returns what Keras returns at sizes that were not traced."""
+    """Returns the operators of a model's file, after a comparison with Keras at sizes that were not traced."""
     path, rng = export_onnx(model, folder / "model.onnx").path, np.random.default_rng(0)
     (spec,) = model.inputs
     shape = [2, *(size or 6 for size in spec.shape[1:])]
@@ -112,11 +112,11 @@ ROWS: dict[str, tuple[Callable[[], keras.Model], list[str] | dict[str, int]]] = 
         ["Gather"],
     ),
     "a network with scales of channels is transposed at its ends alone": (
-        lambda: _joined(IMAGE, _scale_channels),
+        lambda: _build_graph(IMAGE, _scale_channels),
         {"Transpose": 2},
     ),
     "a line is an image from the first convolution to the last": (
-        lambda: _joined((16, 4), _lines),
+        lambda: _build_graph((16, 4), _lines),
         {"Unsqueeze": 1, "Squeeze": 1, "Transpose": 2, "Conv": 4},
     ),
     "Reshapes that undo each other are left out": (
@@ -145,10 +145,10 @@ ROWS: dict[str, tuple[Callable[[], keras.Model], list[str] | dict[str, int]]] = 
     ),
     "halves that alternate stay a stack": (lambda: _of((None, 6), _swap_halves(-1)), {"Concat": 1, "Reshape": 1}),
     "an average keeps the axes that a Reshape adds again": (
-        lambda: _joined((6, 6, 4), _scale_by_pooled_image),
+        lambda: _build_graph((6, 6, 4), _scale_by_pooled_image),
         {"Conv": 3, "Reshape": 0, "GlobalAveragePool": 1},
     ),
-    "scales of channels and pixels": (lambda: _joined(IMAGE, _scale_channels_and_pixels), {"Transpose": 2}),
+    "scales of channels and pixels": (lambda: _build_graph(IMAGE, _scale_channels_and_pixels), {"Transpose": 2}),
     "slopes": (
         lambda: _of(
             *(IMAGE, _convolution(), L.PReLU("random_normal"), L.PReLU("random_normal", shared_axes=[1, 2])),
@@ -168,7 +168,7 @@ ROWS: dict[str, tuple[Callable[[], keras.Model], list[str] | dict[str, int]]] = 
         lambda: _of((8, 6, 3), L.Rescaling(0.5, offset=-1.0), _convolution()),
         ["Transpose", "Mul", "Add", "Conv", "Transpose"],
     ),
-    "but not if others read the prepared image": (lambda: _joined((8, 6, 3), _prepared_for_two), {"Transpose": 2}),
+    "but not if others read the prepared image": (lambda: _build_graph((8, 6, 3), _prepared_for_two), {"Transpose": 2}),
     "a plain line": (
         lambda: _of(
             *((16, 4), L.Conv1D(4, 3, padding="causal", dilation_rate=2, activation="relu"), L.LeakyReLU()),
@@ -253,7 +253,7 @@ def test_onnx_runtime_computes_a_root_mean_square_by_one_operator(tmp_path: Path
 
 
 @pytest.mark.parametrize(("build", "shape"), [
-    (lambda: _joined((8, 6, 3), _scale_channels), (8, 6, 4)),
+    (lambda: _build_graph((8, 6, 3), _scale_channels), (8, 6, 4)),
     (lambda: _of((5, 6), L.Reshape((-1, 2, 3)), L.ReLU()), (5, 2, 3)),
 ], ids=["averages of images", "a reshaped tensor"])  # fmt: skip
 def test_a_batch_may_be_empty(build: Callable[[], keras.Model], shape: tuple[int, ...], tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_a_layer_that_mixes_rows_is_applied_step_by_step(inner: Callable[[], L.L
 @pytest.mark.slow
 @pytest.mark.parametrize(("build", "damaged"), [
     (lambda: _of((None, 8), *_steps(L.Dense(4, activation="relu"))), -1),
-    (lambda: _joined((16, 4), _lines), -3),
+    (lambda: _build_graph((16, 4), _lines), -3),
 ], ids=["a product of steps", "a line"])  # fmt: skip
 def test_a_damaged_kernel_is_named_with_its_layer(
     build: Callable[[], keras.Model], damaged: int, tmp_path: Path
