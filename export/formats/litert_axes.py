@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.formats.litert_editor import Editor
+from keras_pe.export.artifacts.litert_editor import Editor
 from keras_pe.export.formats.litert_folding import Folded, Shape, merge
 from keras_pe.export.formats.litert_targets import MOST_AXES
 

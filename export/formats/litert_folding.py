@@ -5,7 +5,7 @@ from itertools import groupby
 from math import prod
 from typing import Any
 
-from keras_pe.export.formats.litert_editor import Editor
+from keras_pe.export.artifacts.litert_editor import Editor
 from keras_pe.export.formats.litert_targets import MOST_AXES
 
 Shape = tuple[int, ...]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.formats.litert_editor import Array, Editor
+from keras_pe.export.artifacts.litert_editor import Array, Editor
 
 
 def write_gather(editor: Editor, operator: Any, output: int) -> bool:

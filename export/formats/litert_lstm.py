@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.formats.litert_editor import Editor
+from keras_pe.export.artifacts.litert_editor import Editor
 from keras_pe.export.graph.litert_recurrences import LSTM_CALL
 
 _ABSENT = -1  # the number of an optional input that an operator does not have

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.formats.litert_editor import Editor
+from keras_pe.export.artifacts.litert_editor import Editor
 
 _LOWEST = float(np.finfo(np.float16).min)
 _MASKED = -3e4  # Keras masks with this number in float16

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.artifacts.litert_editor import Editor
 from keras_pe.export.formats.litert_axes import with_few_axes
-from keras_pe.export.formats.litert_editor import Editor
 from keras_pe.export.formats.litert_gathers import write_gather, write_gather_nd
 from keras_pe.export.formats.litert_lstm import write_lstm
 from keras_pe.export.formats.litert_numbers import limit_masks, narrow_indices, widen_outputs

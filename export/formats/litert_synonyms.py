@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.formats.litert_editor import Editor
+from keras_pe.export.artifacts.litert_editor import Editor
 
 
 def _negative(editor: Editor, operator: Any, output: int) -> bool:

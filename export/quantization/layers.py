@@ -4,12 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from keras_pe.export.artifacts.artifact import Format
-from keras_pe.export.artifacts.litert_operators import Operator, read_operators
+from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.artifacts.onnx_model import layer_of, read_without_weights
-from keras_pe.export.model.watch.layer_paths import matched_paths
+from keras_pe.export.runtimes.litert_layers import operator_layers
 
 
 @dataclass(frozen=True)
@@ -89,36 +88,13 @@ def _onnx_nodes(path: Path) -> Iterator[Node]:
 
 def _litert_nodes(path: Path, layers: Iterable[str]) -> Iterator[Node]:
     operators = read_operators(path.read_bytes())
-    producers = {tensor.name: operator for operator in operators for tensor in operator.outputs}
-    paths = [_traced_path(operator, producers) for operator in operators]
-    roots = {each.partition("/")[0] for each in paths}
-    if len(roots) == 1:  # the name of the model
-        paths = [each.partition("/")[2] for each in paths]
-    known = matched_paths(dict.fromkeys(prefix for each in paths for prefix in _prefixes(each)), layers)
-    for operator, each in zip(operators, paths, strict=True):
-        own = next((known[prefix] for prefix in _prefixes(each) if prefix in known), layer_of(each) or each)
+    for operator, layer in zip(operators, operator_layers(operators, layers), strict=True):
         stored = (tensor for tensor in operator.inputs if tensor.is_stored and tensor.dtype.startswith("float"))
         yield Node(
             name=operator.scope,
-            layer=own,
+            layer=layer,
             operator=operator.kind,
             results=tuple(tensor.name for tensor in operator.outputs),
             has_matrix=any(len(tensor.shape) > 1 for tensor in stored),
             is_in_body=operator.is_in_body,
         )
-
-
-def _traced_path(operator: Operator, producers: Mapping[str, Operator]) -> str:
-    """Returns the path of an operator. The result of the file has no path, and the operator before has the layer."""
-    seen: list[Any] = []
-    while "/" not in operator.path and operator not in seen:
-        seen.append(operator)
-        before = (producers.get(tensor.name) for tensor in operator.inputs)
-        operator = next((each for each in before if each is not None), operator)
-    return operator.path
-
-
-def _prefixes(path: str) -> list[str]:
-    """Returns a path and the paths that lead to it, the longest first."""
-    parts = path.split("/")
-    return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]

@@ -1,7 +1,6 @@
 """Runs an ONNX file with any choice of its computed tensors rounded to integers, the others as floats."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from keras_pe.export.artifacts.onnx_model import layer_of, weight_files
 from keras_pe.export.artifacts.quantization import plain_name, value_limits
+from keras_pe.export.runtimes.float_twin import FloatTwin, RoundedTensor
 from keras_pe.export.runtimes.integer_operators import FLOAT_SUFFIX, replace_integer_operators
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
@@ -20,48 +20,8 @@ _PASSING = frozenset({
 """Operators that pass integers on from their first input."""
 
 
-@dataclass(frozen=True)
-class RoundedTensor:
-    """A computed tensor that the file rounds to integers.
-
-    Attributes:
-        key: The name of its integers in the file.
-        name: The name of the tensor, without the suffixes of quantizers.
-        layer: The names that lead to the layer that computes it, joined by "/"; empty for an input of the file.
-        source: The tensor of floats that is rounded.
-        operator: The operator that computes it; empty for an input of the file.
-        node: The name of the node that computes it; empty for an input of the file.
-        given: The tensors that this node takes.
-        readers: The operators that take it, each with the place among the inputs.
-        dtype: The type of the integers.
-        scale: The scale of each index of the axis, or one; None if the file computes it at each call.
-        limits: The least and the greatest number that the integers stand for, in the shape of the scale; None without.
-        axis: The axis of several scales.
-    """
-
-    key: str
-    name: str
-    layer: str
-    source: str
-    operator: str
-    node: str
-    given: tuple[str, ...]
-    readers: tuple[tuple[str, int], ...]
-    dtype: str
-    scale: Array | None
-    limits: tuple[Array, Array] | None
-    axis: int
-
-
-class FloatTwin:
-    """An ONNX file in which each computed tensor is rounded to integers or not.
-
-    Constants keep the numbers that their integers stand for. A range that begins at 0 may replace an activation, so
-    that `run` takes the limits to apply to such tensors.
-
-    Attributes:
-        tensors: The rounded tensors, in the order of computation.
-    """
+class OnnxFloatTwin(FloatTwin):
+    """An ONNX file in which each computed tensor is rounded to integers or not."""
 
     def __init__(self, path: Path) -> None:
         """Reads the file.
@@ -96,7 +56,7 @@ class FloatTwin:
             else:
                 nodes.append(node)
         self._outputs = [value.name for value in graph.output]
-        wanted = [name for each in self.tensors for name in (each.source, *_summands(each))]
+        wanted = [name for each in self.tensors for name in (each.source, *each.summands)]
         self._sources = [name for name in dict.fromkeys(wanted) if name in self._producers]
         copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
         del graph.node[:], graph.value_info[:]
@@ -122,14 +82,6 @@ class FloatTwin:
         *,
         with_tensors: bool = False,
     ) -> tuple[Arrays, Arrays]:
-        """Returns the outputs, and the floats of each tensor before rounding by key, with the summands by name.
-
-        Args:
-            inputs: The inputs of the file.
-            rounded: The keys of the tensors that are rounded.
-            cut: The limits of activations that ranges replace, by key.
-            with_tensors: Whether to return the tensors as well.
-        """
         feeds = {name: np.asarray(array) for name, array in inputs.items()}
         for each in self.tensors:
             low, high = (cut or {}).get(each.key, (-np.inf, np.inf))
@@ -141,7 +93,7 @@ class FloatTwin:
         if not with_tensors:
             return outputs, {}
         known = found | {name: np.asarray(array) for name, array in inputs.items()}
-        summands = {name: self._number(name, known) for each in self.tensors for name in _summands(each)}
+        summands = {name: self._number(name, known) for each in self.tensors for name in each.summands}
         own = {each.key: known[each.source] for each in self.tensors}
         return outputs, {name: array for name, array in summands.items() if array is not None} | own
 
@@ -218,11 +170,6 @@ class FloatTwin:
             limits,
             axis,
         )
-
-
-def _summands(tensor: RoundedTensor) -> tuple[str, ...]:
-    """Returns the tensors that an addition or a concatenation takes."""
-    return tensor.given if tensor.operator in ("Add", "Concat", "Sub", "Sum") else ()
 
 
 def _switch(node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:

@@ -130,7 +130,7 @@ def stored_values(content: bytes) -> set[Any]:
     """Returns the scalars that the operators of a file read."""
     from ai_edge_litert import schema_py_generated as schema
 
-    from keras_pe.export.formats.litert_editor import Editor
+    from keras_pe.export.artifacts.litert_editor import Editor
 
     model = schema.ModelT.InitFromPackedBuf(content, 0)
     editor = Editor(model, model.subgraphs[0])

@@ -1,6 +1,6 @@
-"""Measures each rounded tensor of an ONNX file: its floats, its range, and the change of the outputs by rounding it."""
+"""Measures each rounded tensor of a file: its floats, its range, and the change of the outputs by rounding it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
 
 if TYPE_CHECKING:
-    from keras_pe.export.runtimes.onnx_float_twin import FloatTwin, RoundedTensor
+    from keras_pe.export.runtimes.float_twin import FloatTwin, RoundedTensor
 
 _MOST_VALUES = 2**21  # values of a tensor that are kept over all cases
 _LEAST_SIZE = 1e-4  # least mean square of a channel, relative to that of all, that its changes are measured by
@@ -108,22 +109,24 @@ class RoundingMeasurement:
 
 
 def measure_rounding(
-    path: Path, cases: Sequence[Mapping[str, Array]], layer_outputs: Sequence[Array] = ()
+    path: Path,
+    cases: Sequence[Mapping[str, Array]],
+    layer_outputs: Sequence[Array] = (),
+    layers: Iterable[str] = (),
 ) -> RoundingMeasurement:
-    """Returns the rounded tensors of an ONNX file in some cases.
+    """Returns the rounded tensors of an ONNX or LiteRT file in some cases.
 
     Args:
         path: The file.
         cases: The inputs of each case, by the file's names.
         layer_outputs: The outputs of the model's layers in the first case. They tell an activation, which a quantizer
             replaced by the range, from a range that cuts values.
+        layers: The paths of the model's layers, if they are known.
 
     Raises:
         ValueError: If the file rounds no computed tensor, or has an operator of integers without a form in floats.
     """
-    from keras_pe.export.runtimes.onnx_float_twin import FloatTwin
-
-    twin = FloatTwin(path)
+    twin = _open_twin(path, layers)
     cut = _folded_activations(twin, cases[0], layer_outputs)
     every = [each.key for each in twin.tensors]
     found = [twin.run(case, (), cut, with_tensors=True) for case in cases]
@@ -151,6 +154,16 @@ def measure_rounding(
     dynamic = [each.key for each in twin.tensors if each.scale is None]
     batch = tuple(_batch_share(twin, case, every, cut) for case in cases) if dynamic else ()
     return RoundingMeasurement(costs, floats, rounded, cut, batch)
+
+
+def _open_twin(path: Path, layers: Iterable[str]) -> "FloatTwin":
+    if Format.detect(path) is Format.LITERT:
+        from keras_pe.export.runtimes.litert_float_twin import LiteRTFloatTwin
+
+        return LiteRTFloatTwin(path, layers)
+    from keras_pe.export.runtimes.onnx_float_twin import OnnxFloatTwin
+
+    return OnnxFloatTwin(path)
 
 
 def squared_change(outputs: Arrays, others: Arrays) -> float:

@@ -1,10 +1,14 @@
 """Weights whose one scale leaves some of their channels, or most of a bias, too few steps."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from keras_pe.export.artifacts import litert_file
+from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.artifacts.onnx_model import layer_of, read_without_weights
 from keras_pe.export.artifacts.onnx_quantization import quantized_constants
 from keras_pe.export.artifacts.quantization import plain_name
@@ -17,12 +21,44 @@ _FIRST_AXIS = frozenset({"Conv", "ConvInteger", "QLinearConv"})
 _TABLES = frozenset({"Gather", "GatherND"})
 
 
-def find_weight_faults(path: Path) -> Iterator[Finding]:
+@dataclass(frozen=True)
+class _Weight:
+    """A stored tensor of integers with one scale.
+
+    Attributes:
+        name: The name.
+        layer: The names that lead to the layer, joined by "/".
+        integers: The integers.
+        numbers: The numbers that the integers stand for.
+        step: The distance of two numbers.
+        channels: The axis of the channels; None for a table of rows.
+    """
+
+    name: str
+    layer: str
+    integers: Array
+    numbers: Array
+    step: float
+    channels: int | None
+
+
+def find_weight_faults(path: Path, layers: Iterable[str] = ()) -> Iterator[Finding]:
     """Yields the weights with channels of unlike size on one scale, and biases that integers do not hold.
 
     Args:
-        path: An ONNX file.
+        path: An ONNX or LiteRT file.
+        layers: The paths of the model's layers, if they are known.
     """
+    weights = _litert_weights(path, layers) if Format.detect(path) is Format.LITERT else _onnx_weights(path)
+    for each in weights:
+        steps = np.abs(each.numbers) / max(each.step, np.finfo(np.float64).tiny)
+        if steps.ndim > 1 and each.channels is not None:
+            yield from _small_channels(each, steps)
+        elif steps.ndim == 1:
+            yield from _coarse_bias(each, steps)
+
+
+def _onnx_weights(path: Path) -> Iterator[_Weight]:
     from onnx import numpy_helper
 
     graph = read_without_weights(path).graph
@@ -36,13 +72,30 @@ def find_weight_faults(path: Path) -> Iterator[Finding]:
             continue
         numbers, steps = each.numbers(read)
         readers = _readers(graph, name)
-        steps_of = np.abs(numbers) / np.maximum(steps, np.finfo(np.float64).tiny)
-        plain = plain_name(name)
-        if numbers.ndim > 1 and not {operator for operator, _ in readers} & _TABLES:
-            is_first = any(operator in _FIRST_AXIS or is_transposed for operator, is_transposed in readers)
-            yield from _small_channels(plain, steps_of, 0 if is_first else numbers.ndim - 1)
-        elif numbers.ndim == 1:
-            yield from _coarse_bias(plain, steps_of, read(name))
+        is_table = bool({operator for operator, _ in readers} & _TABLES)
+        is_first = any(operator in _FIRST_AXIS or is_transposed for operator, is_transposed in readers)
+        plain, axis = plain_name(name), 0 if is_first else numbers.ndim - 1
+        yield _Weight(plain, layer_of(plain), read(name), numbers, float(steps.max()), None if is_table else axis)
+
+
+def _litert_weights(path: Path, layers: Iterable[str]) -> Iterator[_Weight]:
+    from keras_pe.export.runtimes.litert_layers import operator_layers
+
+    operators = read_operators(path.read_bytes())
+    floats = {each.outputs[0].name: each.inputs[0].name for each in operators if each.kind == "DEQUANTIZE"}
+    stored, seen = litert_file.quantized_constants(path), set[str]()
+    for operator, layer in zip(operators, operator_layers(operators, layers), strict=True):
+        for tensor in operator.inputs if operator.kind != "DEQUANTIZE" else ():
+            name = floats.get(tensor.name, tensor.name)
+            if name not in stored or name in seen:
+                continue
+            seen.add(name)
+            numbers, steps = (each.astype(np.float64) for each in stored[name])
+            if not numbers.size or steps.min() != steps.max() or not (step := float(steps.max())):
+                continue
+            # A kernel has its output channels on the first axis, one of a depthwise convolution on the last.
+            axis = {"GATHER": None, "DEPTHWISE_CONV_2D": numbers.ndim - 1}.get(operator.kind, 0)
+            yield _Weight(name.partition(";")[0], layer, np.rint(numbers / step), numbers, step, axis)
 
 
 def _readers(graph: object, name: str) -> list[tuple[str, bool]]:
@@ -58,25 +111,25 @@ def _readers(graph: object, name: str) -> list[tuple[str, bool]]:
     return found
 
 
-def _small_channels(name: str, steps: Array, axis: int) -> Iterator[Finding]:
-    largest = steps.max(axis=tuple(i for i in range(steps.ndim) if i != axis))
+def _small_channels(weight: _Weight, steps: Array) -> Iterator[Finding]:
+    largest = steps.max(axis=tuple(i for i in range(steps.ndim) if i != weight.channels))
     few = np.flatnonzero((largest > 0) & (largest < _FEW_STEPS))
     if not few.size or largest.max() < _MANY_STEPS:
         return
     text = (
-        f"Weight {name!r} has one scale for {len(largest)} channels. {len(few)} of them, the first {few[0]}, have at "
-        f"most {largest[few].max():.0f} steps on a side, and the largest has {largest.max():.0f}."
+        f"Weight {weight.name!r} has one scale for {len(largest)} channels. {len(few)} of them, the first {few[0]}, "
+        f"have at most {largest[few].max():.0f} steps on a side, and the largest has {largest.max():.0f}."
     )
     values = (OtherValue("channels", None, len(few)), OtherValue("channel", None, int(few[0])))
-    yield Finding(Cause.CHANNELS_OF_ONE_SCALE, text, layer_of(name) or None, parameters=values)
+    yield Finding(Cause.CHANNELS_OF_ONE_SCALE, text, weight.layer or None, parameters=values)
 
 
-def _coarse_bias(name: str, steps: Array, integers: Array) -> Iterator[Finding]:
-    layer = layer_of(name) or None
-    cut = int((np.abs(integers.astype(np.float64)) >= _LARGEST_BIAS).sum())
-    if integers.dtype == np.int32 and cut:
-        text = f"{cut} of {integers.size} values of {name!r} are cut at the end of int32."
+def _coarse_bias(weight: _Weight, steps: Array) -> Iterator[Finding]:
+    layer, integers = weight.layer or None, weight.integers
+    cut = int((np.abs(integers.astype(np.float64)) >= _LARGEST_BIAS).sum())  # no integer of another type is as large
+    if cut:
+        text = f"{cut} of {integers.size} values of {weight.name!r} are cut at the end of int32."
         yield Finding(Cause.COARSE_BIAS, text, layer, parameters=(OtherValue("cut", None, cut),))
     elif steps.size > 1 and steps.max() >= _MANY_STEPS and np.median(steps) < 2:
-        text = f"Half of the values of {name!r} have less than 2 steps, and the largest has {steps.max():.0f}."
+        text = f"Half of the values of {weight.name!r} have less than 2 steps, and the largest has {steps.max():.0f}."
         yield Finding(Cause.COARSE_BIAS, text, layer, parameters=(OtherValue("steps", None, float(np.median(steps))),))

@@ -28,6 +28,7 @@ _FUSED = 4.0  # largest squared change by the kernels of a runtime, in those of 
 _WEIGHTS = 0.1  # least part of the squared difference that the weights leave, if their scales are at fault
 _SAID = 3
 _ADDED = "_quant"  # suffix by ONNX Runtime of a node that computes with integers
+_OPTIONS = {Format.ONNX: "nodes_to_exclude", Format.LITERT: "no_quantize"}
 _POSITION_WORDS = ("position", "rotary", "rope")
 
 
@@ -45,14 +46,14 @@ class RoundedFile:
 
 
 def may_round_tensors(probe: Probe) -> bool:
-    """Whether the artifact is an ONNX file that was compared with a Keras model."""
+    """Whether the artifact is an ONNX or LiteRT file that was compared with a Keras model."""
     result = probe.run.result
     is_compared = isinstance(probe.reference, KerasReference) and result.status is RunStatus.COMPARED
-    return is_compared and result.format == Format.ONNX and bool(result.artifact)
+    return is_compared and result.format in _OPTIONS and bool(result.artifact)
 
 
 def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
-    """Yields what rounding explains, if an ONNX file rounds computed tensors to integers."""
+    """Yields what rounding explains, if a file rounds computed tensors to integers."""
     reference = probe.reference
     assert isinstance(reference, KerasReference)
     rows = _telling_rows(probe)
@@ -62,9 +63,9 @@ def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
     inputs = [probe.runner.names.to_artifact(each.case.inputs) for each in expectations]
     calls = calls_of(reference, reference.model, expectations[0].case.inputs)
     outputs = [array for call in calls for array in call.outputs]
-    path = Path(probe.run.result.artifact)
+    path, layers = Path(probe.run.result.artifact), [name for name, _ in layer_paths(reference.model)]
     try:
-        measured = measure_rounding(path, inputs, outputs)
+        measured = measure_rounding(path, inputs, outputs, layers)
     except ValueError:  # the file rounds nothing that it computes, or has operators without a form in floats
         return
     floats = [probe.runner.names.to_model(each) for each in measured.floats]
@@ -73,13 +74,12 @@ def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
     total, left = _total_change(expected, answers), _total_change(expected, floats)
     # Fused kernels round some values to the next step. A fault of the runtime changes more than rounding itself does.
     is_same = _total_change(answers, rounded) <= max(_FUSED * _total_change(floats, rounded), _SAME * total)
-    layers = _position_layers(reference)
-    found = find_calibration_faults(measured, layers) if is_same else ()
+    found = find_calibration_faults(measured, _position_layers(reference)) if is_same else ()
     if left >= _WEIGHTS * total:
-        found = (*find_weight_faults(path), *found)
+        found = (*find_weight_faults(path, layers), *found)
     explains_all = is_same and (bool(found) or _is_right(reference, expectations, floats))
     if explains_all:
-        found = (*found, _quantized_finding(measured, is_sound=not found))
+        found = (*found, _quantized_finding(measured, _OPTIONS[Format(probe.run.result.format)], is_sound=not found))
     if found:
         yield RoundedFile(found, explains_all)
 
@@ -122,11 +122,12 @@ def _position_layers(reference: KerasReference) -> list[str]:
     ]
 
 
-def _quantized_finding(measured: RoundingMeasurement, *, is_sound: bool) -> Finding:
+def _quantized_finding(measured: RoundingMeasurement, option: str, *, is_sound: bool) -> Finding:
     """Returns the finding that a file is quantized, with the layers whose rounding costs most.
 
     Args:
         measured: The rounded tensors.
+        option: The option of the quantizer that takes the names of operators to leave in float.
         is_sound: Whether no range or scale is at fault, so that the differences are those of rounding.
     """
     shares: dict[str, float] = {}
@@ -141,7 +142,7 @@ def _quantized_finding(measured: RoundingMeasurement, *, is_sound: bool) -> Find
         f"Rounding of {len(measured.costs)} computed tensors to {' and '.join(dtypes)} explains the difference. Layers "
         f"with the largest shares: {said}."
     )
-    text += f" To leave the first in float: nodes_to_exclude={nodes}." if nodes else ""
+    text += f" To leave the first in float: {option}={nodes}." if nodes else ""
     text += " The option `precision='int8'` accepts rounding." if is_sound else ""
     values = tuple(OtherValue(name, None, shares[name]) for name in most)
     return Finding(Cause.QUANTIZED_INT8, text, parameters=values)

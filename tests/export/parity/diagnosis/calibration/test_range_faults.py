@@ -103,23 +103,29 @@ FAULTS: dict[str, tuple[Callable[[], IntegerGraph], Array, str, str]] = {
 }
 
 
-def faults_of(path: Path, graph: IntegerGraph, rows: Array) -> tuple[Finding, ...]:
+def faults_of(folder: Path, graph: IntegerGraph, rows: Array, suffix: str = ".onnx") -> tuple[Finding, ...]:
     known = [HIDDEN] if rows is ROWS else []
-    return find_calibration_faults(measure_rounding(graph.save(path, graph.result), [{"x": rows}], known))
+    save = graph.save if suffix == ".onnx" else graph.save_litert
+    path = save(folder / f"model{suffix}", graph.result)
+    return find_calibration_faults(measure_rounding(path, [{"x": rows}], known))
 
 
+each_format = pytest.mark.parametrize("suffix", [".onnx", ".tflite"])
+
+
+@each_format
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_of_calibration_is_named_with_its_layer(tmp_path: Path, name: str) -> None:
+def test_a_fault_of_calibration_is_named_with_its_layer(tmp_path: Path, name: str, suffix: str) -> None:
     build, rows, cause, layer = FAULTS[name]
-    found = faults_of(tmp_path / "model.onnx", build(), rows)
+    found = faults_of(tmp_path, build(), rows, suffix)
     assert [(each.cause, each.layer) for each in found] == [(cause, layer)], found
 
 
 def test_numbers_of_a_fault_are_parameters(tmp_path: Path) -> None:
     graph = large_channel()
-    (found,) = faults_of(tmp_path / "model.onnx", graph, ROWS)
+    (found,) = faults_of(tmp_path, graph, ROWS)
     assert [(each.name, each.artifact) for each in found.parameters] == [("channel", 3)]
-    (found,) = faults_of(tmp_path / "model.onnx", two_layers(-0.5, 0.5), ROWS)
+    (found,) = faults_of(tmp_path, two_layers(-0.5, 0.5), ROWS)
     cut = (np.abs(HIDDEN) > 0.5 * 256 / 255).mean()
     assert found.parameters[0].artifact == pytest.approx(cut, abs=0.02)
 
@@ -138,10 +144,11 @@ WELL_MADE = {
 }
 
 
+@each_format
 @pytest.mark.parametrize("name", WELL_MADE)
-def test_a_well_made_range_has_no_fault(tmp_path: Path, name: str) -> None:
+def test_a_well_made_range_has_no_fault(tmp_path: Path, name: str, suffix: str) -> None:
     build, rows = WELL_MADE[name]
-    assert faults_of(tmp_path / "model.onnx", build(), rows) == ()
+    assert faults_of(tmp_path, build(), rows, suffix) == ()
 
 
 def test_a_range_that_replaces_an_activation_is_no_fault(tmp_path: Path) -> None:

@@ -10,8 +10,13 @@ from keras import layers as L  # noqa: N812
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 import keras_pe
-from keras_pe.export import Cause, check_parity, export_onnx
+from keras_pe.export import Cause, check_parity, export_litert, export_onnx
+from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.quantization.feeds import write_feed
+from keras_pe.export.quantization.layers import read_nodes
+from keras_pe.export.quantization.litert_quantizers import LITERT_QUANTIZERS
 from keras_pe.export.results import Array
+from tests.export.runtimes.external.present import need_package
 
 RNG = np.random.default_rng(0)
 
@@ -68,6 +73,39 @@ def test_a_sound_file_is_quantized_and_nothing_else(
     report = check_parity(model, tmp_path / "int8.onnx", runtimes="onnxruntime[all]", inputs={"x": rows[:8]})
     assert report.findings[0].cause is Cause.QUANTIZED_INT8
     assert all(each.cause.is_quantized for each in report.findings), str(report)
+
+
+@pytest.mark.slow
+@pytest.mark.slow_rows(2)
+@pytest.mark.parametrize(
+    ("layers", "shape"), [(attention, (None, 16)), (image, (8, 8, 2)), (dense, (16,)), (concatenation, (16,))]
+)
+def test_a_sound_litert_file_is_quantized_and_a_range_that_ends_early_is_named(
+    tmp_path: Path, layers: Any, shape: tuple[int | None, ...]
+) -> None:
+    need_package("ai_edge_quantizer")
+    keras.utils.set_random_seed(0)
+    x = keras.Input(shape, name="x")
+    model = keras.Model(x, L.Dense(4, "softmax", name="scores")(layers(x)))
+    source = export_litert(model, tmp_path / "float.tflite").path
+    rows = RNG.normal(size=(64, *(size or 10 for size in shape))).astype(np.float32)
+    quantizer = LITERT_QUANTIZERS["static"]
+    bodies = [node.name for node in read_nodes(source, Format.LITERT, ()) if node.is_in_body]
+    options = quantizer.leave_in_float(quantizer.options, bodies)
+    for size, name in ((1.0, "sound"), (0.1, "cut")):
+        ranges = str(tmp_path / f"{name}.json")
+        write_feed(tmp_path / f"{name}.npz", {"x": rows * np.float32(size)})
+        assert quantizer.calibrate is not None
+        quantizer.calibrate(str(source), ranges, [str(tmp_path / f"{name}.npz")])
+        quantizer.write(str(source), str(tmp_path / f"{name}.tflite"), options, ranges)
+    found = [
+        check_parity(model, tmp_path / f"{name}.tflite", runtimes="litert", inputs={"x": rows[:8]}).findings
+        for name in ("sound", "cut")
+    ]
+    assert found[0][0].cause is Cause.QUANTIZED_INT8
+    assert all(each.cause.is_quantized for each in found[0]), found[0]
+    assert found[1][0].cause is Cause.OTHER_CALIBRATION, found[1]
+    assert found[1][0].layer == "x"
 
 
 @pytest.mark.slow

@@ -173,4 +173,4 @@ class Editor:
         return self._codes[kind]
 
 
-_STORED = ("float32", "float16", "int8", "int16", "int32", "int64", "bool")
+_STORED = ("float32", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
