@@ -1,19 +1,20 @@
 """Measures quantized files of small trained models beside their float32 file: bytes, time, and changed decisions.
 
-    python -m benchmarks.quantization [--model NAME]
+    python -m benchmarks.quantization [--model NAME] [--format NAME]
 
-prints the figures of one model, or of all, as JSON. scikit-learn has the digits. The texts are the docstrings of
-installed packages.
+prints the figures of some models in some formats, or of all, as JSON. scikit-learn has the digits. The texts are the
+docstrings of installed packages.
 """
 
 import argparse
+import contextlib
 import importlib
 import inspect
 import json
 import pkgutil
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,17 @@ Array = npt.NDArray[Any]
 Sample = tuple[keras.Model, Mapping[str, Array]]
 
 # The quantizers as they are, each in one file, and the search for the layers to leave in float.
-CONTESTANTS: Mapping[str, Mapping[str, Any]] = {
+METHODS: Mapping[str, Mapping[str, Any]] = {
     "dynamic int8": {"method": "dynamic", "trials": 1},
+    "dynamic int8, our plan": {"method": "dynamic"},
     "static int8": {"method": "static", "trials": 1},
     "static int8, our plan": {"method": "static"},
+    "8-bit weights": {"method": "int8-weights", "trials": 1},
+    "8-bit weights, our plan": {"method": "int8-weights"},
     "4-bit weights": {"method": "int4-weights", "trials": 1},
     "4-bit weights, our plan": {"method": "int4-weights"},
 }
+FORMATS = ("ONNX", "LiteRT")
 _COPIES, _NOISE = 4, 0.05  # copies of each digit, and their noise
 _LENGTH, _WORDS = 24, 2000
 _PACKAGES = ("keras", "numpy", "onnx")
@@ -141,28 +146,33 @@ def _is_public(name: str) -> bool:
     return not any(part.startswith("_") or part in ("conftest", "f2py", "distutils") for part in name.split("."))
 
 
-def measure(name: str) -> list[dict[str, Any]]:
-    """Returns the figures of a model: one row for the float32 file, and one for each contestant."""
-    from keras_pe.export import export_onnx, quantize
+def measure(name: str, formats: Sequence[str] = FORMATS) -> list[dict[str, Any]]:
+    """Returns the figures of a model: for each format one row for the float32 file, and one for each method."""
+    from keras_pe.export import export_litert, export_onnx, quantize
 
     keras.utils.set_random_seed(0)
     build, goal = MODELS[name]
     model, rows = build()
     found: list[dict[str, Any]] = []
     decides = "decisions" in goal
+    exports = {"ONNX": (export_onnx, ".onnx"), "LiteRT": (export_litert, ".tflite")}
     with tempfile.TemporaryDirectory() as folder:
-        artifact = export_onnx(model, Path(folder) / "float.onnx")
-        for contestant, options in CONTESTANTS.items():
-            try:
-                report = quantize(model, artifact, Path(folder) / "small.onnx", rows, **goal, **options)
-            except ValueError:  # the quantizer takes no layer of this model
-                continue
-            score = report.chosen.held_out
-            assert score is not None
-            if not found:
-                found.append(_row("float32", report.float_bytes, 1.0, report.float_score, None, True, decides))
-            ratio = report.quantized_seconds / report.float_seconds
-            found.append(_row(contestant, report.chosen.nbytes, ratio, score, report.chosen, report.passed, decides))
+        for format in formats:
+            export, suffix = exports[format]
+            artifact = export(model, Path(folder) / f"float{suffix}")
+            reports = {}
+            for method, options in METHODS.items():
+                with contextlib.suppress(ValueError):  # the quantizer takes no layer of this model
+                    reports[method] = quantize(
+                        model, artifact, Path(folder) / f"small{suffix}", rows, **goal, **options
+                    )
+            for method, report in reports.items():
+                score, ratio = report.chosen.held_out, report.quantized_seconds / report.float_seconds
+                if method == next(iter(reports)):
+                    label = f"{format}, float32"
+                    found.append(_row(label, report.float_bytes, 1.0, report.float_score, None, True, decides))
+                label = f"{format}, {method}"
+                found.append(_row(label, report.chosen.nbytes, ratio, score, report.chosen, report.passed, decides))
     return found
 
 
@@ -185,7 +195,9 @@ def main() -> None:
     """Prints the figures as JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quantization", description=__doc__)
     parser.add_argument("--model", choices=MODELS, action="append", help="a model; all by default")
-    print(json.dumps({name: measure(name) for name in parser.parse_args().model or MODELS}))
+    parser.add_argument("--format", choices=FORMATS, action="append", help="a format; all by default")
+    given = parser.parse_args()
+    print(json.dumps({name: measure(name, given.format or FORMATS) for name in given.model or MODELS}))
 
 
 if __name__ == "__main__":
