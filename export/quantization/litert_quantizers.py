@@ -1,6 +1,7 @@
 """The recipes of the LiteRT quantizer, the package `ai-edge-quantizer`."""
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,9 @@ def _calibrate(source: str, cache: str, feeds: Sequence[str]) -> None:
         calibrator.load_model_qsvs(cache)
     for feed in feeds:
         calibrator.calibrate({chosen_signature(Path(source)): [read_feed(feed)]}, RecipeManager())
-    calibrator.save_calibration_result(cache)
+    part = Path(cache).with_suffix(".part")
+    calibrator.save_calibration_result(str(part))
+    part.replace(cache)
 
 
 def _write(source: str, target: str, options: Options, cache: str) -> None:
@@ -35,7 +38,9 @@ def _write(source: str, target: str, options: Options, cache: str) -> None:
     from ai_edge_quantizer.utils.calibration_utils import load_calibration_results
 
     ranges = load_calibration_results(cache)[0] if Path(cache).exists() else None
-    done = LiteRTQuantizer(source, **options).quantize(ranges, enable_progress_report=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its interpreter keeps all tensors
+        done = LiteRTQuantizer(source, **options).quantize(ranges, enable_progress_report=False)
     assert done.quantized_model is not None
     Path(target).write_bytes(done.quantized_model)
 

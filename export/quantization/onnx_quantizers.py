@@ -1,7 +1,9 @@
 """The quantizers of ONNX Runtime."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from keras_pe.export.quantization.feeds import read_feed
 from keras_pe.export.quantization.quantizer import Options, Quantizer
@@ -31,8 +33,22 @@ class _StoredFeeds:
 def _calibrate(source: str, cache: str, feeds: Sequence[str]) -> None:
     from onnxruntime.quantization import quantize_static
 
-    scratch = str(Path(cache).with_suffix(".onnx"))
-    quantize_static(source, scratch, _StoredFeeds(feeds), calibration_cache_path=cache, **_STATIC)
+    scratch, part = Path(cache).with_suffix(".onnx"), Path(cache).with_suffix(".part")
+    part.unlink(missing_ok=True)
+    quantize_static(source, str(scratch), _StoredFeeds(feeds), calibration_cache_path=part, **_STATIC)
+    scratch.unlink()
+    if Path(cache).exists():
+        part.write_text(json.dumps(_merge(json.loads(Path(cache).read_text()), json.loads(part.read_text()))))
+    part.replace(cache)
+
+
+def _merge(ranges: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a calibration cache with the wider range of each tensor."""
+    for name, other in others["data"].items():
+        own = ranges["data"].setdefault(name, other)
+        for end, extreme in (("lowest", min), ("highest", max)):
+            own[end]["data"] = list(map(extreme, own[end]["data"], other[end]["data"]))
+    return ranges
 
 
 def _write_static(source: str, target: str, options: Options, cache: str) -> None:

@@ -1,6 +1,7 @@
 """Renders the report of a quantization: the trials, the effect of each layer, and the worst rows."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from keras_pe.display import shown_bytes
 from keras_pe.export.parity.dataset.data_report import describe_row
@@ -33,11 +34,21 @@ _SHOWN_ROWS = 3
 class QuantizationReport(Report, QuantizationResults):
     """The report of `quantize`: the fields of `QuantizationResults`, and methods that render them.
 
-    `print(report)` prints the text of the terminal, `report.save("report.html")` writes a page, and `report.to_dict()`
-    returns JSON values.
+    `print(report)` prints the text of the terminal, `report.save("report.html")` writes a page, `report.to_dict()`
+    returns JSON values, and `report.node_data()` those that Model Explorer shows.
     """
 
     published = Published("quantization-report", "A quantization", QuantizationResults)
+
+    def node_data(self) -> dict[str, Any]:
+        """Returns each layer's share of the error as node data of Model Explorer, which colors the float file with it.
+
+        Returns:
+            JSON values. `results` has the share of a layer under each tensor that the layer's nodes return.
+        """
+        shares = {name: {"value": each.share} for each in self.layers for name in each.tensors}
+        colors = [{"stop": stop, "bgColor": color} for stop, color in enumerate(("white", "red"))]
+        return {"name": "share of the error", "results": shares, "gradient": colors}
 
     def document(self) -> Document:
         name = self.filepath or "nothing written"

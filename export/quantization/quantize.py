@@ -59,6 +59,7 @@ def quantize(
     calibration_share: float = 0.2,
     trials: int = 15,
     write_nearest: bool = False,
+    checkpoint_dir: str | os.PathLike[str] | None = None,
     input_signature: Any = None,
     border: Border | None = None,
     timeout: float = TIMEOUT,
@@ -92,6 +93,8 @@ def quantize(
         calibration_share: The share of the rows that calibrate, between 0 and 1.
         trials: The most files that are tried, from 1 to 15.
         write_nearest: Whether the nearest file is written if no file reaches the goal.
+        checkpoint_dir: A folder that keeps the rows with the model's outputs, and the ranges of the calibration. An
+            equal call goes on where an earlier one was stopped.
         input_signature: As in `check_dataset`.
         border: As in `check_dataset`.
         timeout: Seconds that a file may take to load, or to answer one batch.
@@ -122,6 +125,7 @@ def quantize(
     source = open_source(data)
     if isinstance(batching, Batching) and batching.sequence is not None:
         source = join_sequences(source, batching.sequence)
+    checkpoint = None if checkpoint_dir is None else Path(checkpoint_dir).absolute()
     with ExitStack() as stack:
         tell = stack.enter_context(telling(progress))
         tell(0, None, "loading the model")
@@ -142,7 +146,7 @@ def quantize(
         if calibration.calls is not None:
             raise ArgValueError("artifact", f"must have no state. Received: {described.path}, a file with a state.")
         bench = stack.enter_context(
-            opened_workbench(job, calibration, source, described, method, calibration_share, home, tell)
+            opened_workbench(job, calibration, source, described, method, calibration_share, home, checkpoint, tell)
         )
         check_rows(goal, bench, source.name)
         search, found = _search(goal, bench, trials, tell)
@@ -233,7 +237,7 @@ def _float_file(artifact: Source) -> Artifact:
 
 def _search(goal: Goal, bench: Workbench, trials: int, tell: Tell) -> tuple[Search, Trial]:
     """Returns the search, and its best trial."""
-    bench.calibrate()
+    bench.calibrate(tell)
     order = rank(bench.effects(tell))
     if not order:
         raise ArgValueError(

@@ -1,4 +1,4 @@
-"""A quantizer as data: how to call it, and what it takes."""
+"""The call of a quantizer, and the operators that the quantizer takes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -87,6 +87,7 @@ class LayerEffect:
         joint: The share of the squared effect of all layers together that goes with this layer to float; at least 0.
         share: The layer's share of the error: of the squared effects alone and of the joint shares.
         in_float: Whether the written file leaves the layer in float.
+        tensors: The results of the layer's nodes, by their names in the float file.
     """
 
     layer: str
@@ -96,6 +97,7 @@ class LayerEffect:
     joint: float = 0.0
     share: float = 0.0
     in_float: bool = False
+    tensors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

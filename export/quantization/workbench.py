@@ -17,6 +17,7 @@ from keras_pe.export.model.watch.layer_paths import layer_paths
 from keras_pe.export.parity.data.shards import shards_of
 from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
+from keras_pe.export.parity.work.schedule import result_key
 from keras_pe.export.parity.work.worker_input import Calibration, Job
 from keras_pe.export.parity.work.worker_session import session_of
 from keras_pe.export.progress import Tell
@@ -38,6 +39,7 @@ from keras_pe.export.runtimes.runner import Worker
 
 _DAY = 86_400.0  # seconds that a quantizer may take
 _RANKING_ROWS = 256
+_FEEDS = 256  # batches that a quantizer reads at once, since it keeps something of each
 
 
 @dataclass
@@ -48,6 +50,7 @@ class Workbench:
         format: The format of the files.
         method: The name of the quantizer.
         source: The float file, in the folder.
+        kept: The folder that keeps the ranges, also after a stop.
         float_bytes: The size of the float file with its weights.
         taken: The nodes that the quantizer takes.
         left: The nodes that it does not take.
@@ -61,6 +64,7 @@ class Workbench:
     format: Format
     method: str
     source: Path
+    kept: Path
     float_bytes: int
     taken: Sequence[Node]
     left: Sequence[Node]
@@ -83,17 +87,23 @@ class Workbench:
     @property
     def cache(self) -> Path:
         """The calibration cache."""
-        return self.source.with_name("calibration.json")
+        return self.kept / "ranges.json"
 
-    def calibrate(self) -> None:
-        """Writes the calibration cache, if the quantizer needs one.
+    def calibrate(self, tell: Tell) -> None:
+        """Writes the calibration cache, if the quantizer needs one. It goes on where an earlier call was stopped.
 
         Raises:
             ValueError: If the quantizer refuses the file.
         """
-        if self.quantizer.calibrate is not None:
-            feeds = [str(path) for path in self.rows.feeds]
-            self._call(calibrate, str(self.source), str(self.cache), feeds)
+        if self.quantizer.calibrate is None:
+            return
+        feeds, count = [str(path) for path in self.rows.feeds], self.kept / "calibrated.txt"
+        # A range stays the same if a batch counts twice, so the two files may be written one after the other.
+        first = int(count.read_text()) if count.exists() and self.cache.exists() else 0
+        for start in range(first, len(feeds), _FEEDS):
+            tell(start, len(feeds), "calibrating")
+            self._call(calibrate, str(self.source), str(self.cache), feeds[start : start + _FEEDS])
+            count.write_text(str(min(start + _FEEDS, len(feeds))))
 
     def options(self, floats: Sequence[str]) -> Mapping[str, Any]:
         """Returns the options of the quantizer with some layers in float."""
@@ -128,7 +138,8 @@ class Workbench:
                 saved = 1 - path.stat().st_size / self.float_bytes
                 joint = 1 - self._effect(self._score(self.write([layer.path]))) ** 2 / together
                 effect = self._effect(score)
-                found.append(LayerEffect(layer.path, layer.operators, saved, effect, max(joint, 0.0)))
+                tensors = tuple(name for node in layer.nodes for name in node.results)
+                found.append(LayerEffect(layer.path, layer.operators, saved, effect, max(joint, 0.0), tensors=tensors))
         return found
 
     def _score(self, path: Path) -> Score:
@@ -159,7 +170,8 @@ class Workbench:
 
     def plan(self, floats: Sequence[str], file: Path) -> Plan:
         """Returns the plan of a file with some layers in float."""
-        cache = json.loads(self.cache.read_text()) if self.cache.exists() else None
+        is_calibrated = self.quantizer.calibrate is not None
+        cache = json.loads(self.cache.read_text()) if is_calibrated else None
         (source, *_), (result,) = hash_files(self.source).values(), hash_files(file).values()
         function = self.quantizer.function
         package = function.partition(".")[0].replace("_", "-")
@@ -185,6 +197,7 @@ def opened_workbench(
     method: str,
     calibration_share: float,
     home: Path,
+    checkpoint: Path | None,
     tell: Tell,
 ) -> Iterator[Workbench]:
     """Yields the workbench of an artifact, after the model has answered every row.
@@ -197,6 +210,7 @@ def opened_workbench(
         method: The quantizer.
         calibration_share: The share of the rows that calibrate.
         home: A temporary folder.
+        checkpoint: A folder that keeps rows and ranges; None without one.
         tell: A function that reports progress.
 
     Raises:
@@ -217,6 +231,7 @@ def opened_workbench(
         model = session.reference.model
         nodes = read_nodes(artifact.path, artifact.format, [path for path, _ in layer_paths(model)] if model else [])
         takes_bodies = QUANTIZERS[artifact.format][method].takes_bodies
+        kept = home if checkpoint is None else checkpoint / _kept_name(job, calibration, calibration_share)
         taken, left = list[Node](), list[Node]()
         for node in nodes:
             is_taken = node.operator in operators and (takes_bodies or not node.is_in_body)
@@ -225,15 +240,29 @@ def opened_workbench(
             format=artifact.format,
             method=method,
             source=folder / artifact.path.name,
+            kept=kept,
             float_bytes=artifact.nbytes,
             taken=taken,
             left=left,
             rows=store_rows(
-                session, job, calibration, shards_of(source), measurer.worker, home, calibration_share, tell
+                session, job, calibration, shards_of(source), measurer.worker, kept, calibration_share, tell
             ),
             measurer=measurer,
             worker=worker,
         )
+
+
+def _kept_name(job: Job, calibration: Calibration, share: float) -> str:
+    """Returns the name of a folder that depends on all that the rows and their ranges depend on, beside the data."""
+    (target,) = job.targets
+    return result_key(
+        reference=job.reference.key,
+        version=calibration.version,
+        target=target.key,
+        batching=repr(calibration.feed),
+        border=None if job.border is None else repr(job.border),
+        share=share,
+    )[:32]
 
 
 def check_rows(goal: Goal, bench: Workbench, data: str) -> None:

@@ -1,5 +1,6 @@
 """`keras-pe quantize`: writes a smaller file, checked on rows outside the calibration."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -46,6 +47,16 @@ _METHODS = ("static", "dynamic", "int8-weights", "int4-weights", "float16")
 @click.option("--calibration-share", default=0.2, show_default=True, help="Share of the rows for the calibration.")
 @click.option("--trials", default=15, show_default=True, help="The largest number of trial files.")
 @click.option("--write-nearest", is_flag=True, help="Write the nearest file if no file reaches the goal.")
+@click.option(
+    "--checkpoint-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep the rows and the calibration here, so that a repeated call goes on after a stop.",
+)
+@click.option(
+    "--node-data",
+    type=click.Path(path_type=Path),
+    help="Write each layer's share of the error to a JSON file, which Model Explorer shows on ARTIFACT.",
+)
 @column_option
 @click.option(
     "--decision",
@@ -73,6 +84,7 @@ def quantize(
     modules: tuple[str, ...],
     unsafe: bool,
     reports: tuple[Path, ...],
+    node_data: Path | None,
     as_json: bool,
     verbosity: Verbosity,
     **given: Any,
@@ -110,6 +122,8 @@ def quantize(
             **given,
         )
     show_report(report, as_json, verbosity)
+    if node_data is not None:
+        node_data.write_text(json.dumps(report.node_data(), indent=1) + "\n")
     if lost := save_reports(report, reports):
         raise CouldNotBeTriedError(" ".join(lost))
     return 0 if report.passed else 1

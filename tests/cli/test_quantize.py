@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
 
@@ -21,10 +22,14 @@ def test_a_file_that_reaches_the_goal_is_written_and_one_that_does_not_is_not(
     write_classifier(Path("model.onnx"))
     np.savez("rows.npz", x=ROWS)
     command = ["quantize", "model.onnx", "model.onnx", "int8.onnx", "--data", "rows.npz"]
-    done = CliRunner().invoke(main, [*command, "--decisions", "0.9", "--report", "report.json"])
+    done = CliRunner().invoke(
+        main, [*command, "--decisions", "0.9", "--report", "report.json", "--node-data", "nodes.json"]
+    )
     assert done.exit_code == 0, done.output
     assert json.loads(Path("report.json").read_text())["passed"] is True
     assert "int8.onnx.plan.json" in done.output
+    shares = json.loads(Path("nodes.json").read_text())["results"]
+    assert set(shares) == {output for node in onnx.load("model.onnx").graph.node for output in node.output}
     Path("int8.onnx").unlink()
     done = CliRunner().invoke(main, [*command, "--error", "1e-9", "--trials", "1", "--quiet"])
     assert done.exit_code == 1, done.output

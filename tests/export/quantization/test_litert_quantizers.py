@@ -76,6 +76,25 @@ def test_the_recipe_alone_repeats_the_bytes_and_leaves_the_harmful_layers_in_flo
 
 
 @pytest.mark.slow
+def test_model_explorer_finds_each_tensor_of_the_node_data_in_the_float_file(source: Path, tmp_path: Path) -> None:
+    need_package("model_explorer")
+    from model_explorer.builtin_tflite_flatbuffer_adapter import BuiltinTfliteFlatbufferAdapter
+    from model_explorer.node_data_builder import GradientItem, GraphNodeData, NodeDataResult
+
+    report = quantize(source, source, tmp_path / "small.tflite", WORDS, error=0.9, trials=1)
+    data = report.node_data()
+    colors = [GradientItem(**each) for each in data["gradient"]]
+    results = {name: NodeDataResult(**each) for name, each in data["results"].items()}
+    own = GraphNodeData(results, data["name"], gradient=colors)
+    assert json.loads(own.to_json_string()).items() >= data.items()
+    (collection,) = BuiltinTfliteFlatbufferAdapter().convert(str(source), {})["graphCollections"]
+    outputs = [each for graph in collection.graphs for node in graph["nodes"] for each in node["outputsMetadata"]]
+    names = {attribute["value"] for each in outputs for attribute in each["attrs"] if attribute["key"] == "tensor_name"}
+    assert results.keys() <= names
+    assert sum({each.layer: each.share for each in report.layers}.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.slow
 @pytest.mark.slow_rows(2)
 @pytest.mark.parametrize("method", METHODS)
 def test_each_recipe_writes_a_smaller_file_that_runs(source: Path, method: str, tmp_path: Path) -> None:
