@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from keras_pe.export.formats.litert_editor import Editor
+from keras_pe.export.artifacts.litert_editor import Editor
 from keras_pe.export.runtimes.litert import LiteRTRuntime
 from keras_pe.export.runtimes.litert_inner_tensors import pack, round_constants
 from keras_pe.export.runtimes.registry import find_runtimes

@@ -27,7 +27,7 @@ if __name__ == "__main__":
 def test_a_stopped_call_goes_on_after_the_rows_and_the_calibration(tmp_path: Path) -> None:
     source, target, checkpoint = write_classifier(tmp_path / "model.onnx"), tmp_path / "small.onnx", tmp_path / "kept"
 
-    def told(stop: str) -> list[str]:
+    def messages_until(stop: str) -> list[str]:
         found: list[str] = []
 
         def tell(done: int, total: int | None, text: str) -> None:
@@ -41,11 +41,11 @@ def test_a_stopped_call_goes_on_after_the_rows_and_the_calibration(tmp_path: Pat
             assert stop
         return found
 
-    assert "running the model" in told("calibrating")
-    again = told("quantizing")
+    assert "running the model" in messages_until("calibrating")
+    again = messages_until("quantizing")
     assert "running the model" not in again
     assert "calibrating" in again
-    assert not {"running the model", "calibrating"} & {*told("")}
+    assert not {"running the model", "calibrating"} & {*messages_until("")}
     assert target.exists()
     kept = target.read_bytes()
     quantize(source, source, target, {"x": ROWS}, size=0.9, trials=1)
