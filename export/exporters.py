@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.errors import check_type, check_whole
 from keras_pe.export.formats.litert import litert_format
+from keras_pe.export.formats.litert_signatures import check_size_sets, export_signatures
 from keras_pe.export.formats.litert_targets import TARGETS
 from keras_pe.export.formats.saved_model import saved_model_format
 from keras_pe.export.model.border import Border
@@ -212,7 +214,7 @@ def export_litert(
     filepath: str | os.PathLike[str],
     *,
     input_signature: Any = None,
-    sizes: Mapping[str, Sequence[int]] | None = None,
+    sizes: Mapping[str, Sequence[int]] | Sequence[Mapping[str, Sequence[int]]] | None = None,
     inputs: GivenInputs | Sequence[GivenInputs] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
     border: Border | None = None,
@@ -231,7 +233,8 @@ def export_litert(
         input_signature, sizes, inputs, ranges, border, state, progress: See `export_onnx`.
         target: The device that runs the file: the GPU or NPU of a phone, WebGPU of a browser, or a microcontroller.
             Every size is then fixed, the batch at 1 unless `sizes` sets it. Operators that the device does not take
-            are rewritten. By default the file suits LiteRT on a CPU.
+            are rewritten. By default the file suits LiteRT on a CPU. With a target, `sizes` may be a list of sets of
+            sizes: the file then has a signature for each set, such as "length_64", over one copy of the weights.
 
     Returns:
         The written artifact.
@@ -246,7 +249,25 @@ def export_litert(
     """
     if target is not None and target not in TARGETS:
         raise ArgValueError("target", f"must be one of: {', '.join(TARGETS)}. Received: target={target!r}.")
+    several = check_size_sets(sizes, target) if isinstance(sizes, Sequence) else []
+    one = None if isinstance(sizes, Sequence) else sizes
     request = Request(
-        model, filepath, input_signature, sizes, inputs, ranges, border, state, progress, fixes_all=target is not None
+        model,
+        filepath,
+        input_signature,
+        one,
+        inputs,
+        ranges,
+        border,
+        state,
+        progress,
+        fixes_all=target is not None,
     )
-    return export(litert_format(target), request, explain)
+    if not several:
+        return export(litert_format(target), request, explain)
+    request = replace(request, model=request.load_model_file())
+    return export_signatures(
+        lambda path, own: export(litert_format(target), replace(request, filepath=path, sizes=own), explain),
+        filepath,
+        several,
+    )

@@ -117,7 +117,7 @@ def convert_saved_model(folder: str, file: str) -> None:
 
 
 def _write(content: bytes, file: Path, artifact: Artifact) -> list[Path]:
-    file.write_bytes(_with_description(content, description_to_json(artifact)))
+    file.write_bytes(with_description(content, description_to_json(artifact)))
     return []
 
 
@@ -140,7 +140,7 @@ def _way_around(operator: str) -> str:
     return next(way for pattern, way in _WAYS_AROUND.items() if re.fullmatch(pattern, operator))
 
 
-def _with_description(content: bytes, text: str) -> bytes:
+def with_description(content: bytes, text: str) -> bytes:
     """Returns the file with a description in its metadata, which interpreters ignore."""
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
