@@ -109,14 +109,20 @@ def test_a_sound_litert_file_is_quantized_and_a_range_that_ends_early_is_named(
 
 
 @pytest.mark.slow
-def test_a_length_that_calibration_has_not_seen_is_named_with_the_share_of_values_cut(tmp_path: Path) -> None:
+def test_int8_accepts_a_length_that_calibration_has_seen_and_names_the_cut_range_of_another(tmp_path: Path) -> None:
     def attention_mean(x: Any) -> Any:
         return L.GlobalAveragePooling1D(name="mean")(attention(x))
 
     rows = [3 * RNG.normal(size=(8, length, 16)).astype(np.float32) for length in (16, 24, 24)]
-    model = quantize_model(attention_mean, (None, 16), tmp_path / "int8.onnx", QuantFormat.QDQ, QuantType.QInt8, rows)
-    case = {"x": rows[0][:, :1]}
-    report = check_parity(model, tmp_path / "int8.onnx", runtimes="onnxruntime[all]", inputs=case)
-    cut = {each.layer: each.parameters[0].artifact for each in report.findings if each.cause is Cause.CLIPPED_RANGE}
-    assert cut
-    assert all(0 < share < 1 for share in cut.values())
+    short = rows[0][:, :1]
+    file, options = tmp_path / "int8.onnx", {"runtimes": "onnxruntime[all]", "inputs": {"x": short}}
+    shape, form, dtype = (None, 16), QuantFormat.QDQ, QuantType.QInt8
+    model = quantize_model(attention_mean, shape, file, form, dtype, rows)
+    for precision in (None, "int8"):
+        report = check_parity(model, file, precision=precision, **options)
+        assert not report.passed
+        cut = {each.layer: each.parameters[0].artifact for each in report.findings if each.cause is Cause.CLIPPED_RANGE}
+        assert cut
+        assert all(0 < share < 1 for share in cut.values())
+    model = quantize_model(attention_mean, shape, file, form, dtype, [short, *rows])
+    assert check_parity(model, file, precision="int8", **options).passed
