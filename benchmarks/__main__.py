@@ -119,6 +119,14 @@ def quantize(shared: bool) -> dict[str, Any]:
     return {"beside": {"models": run_module("benchmarks.quantization", threads=1)}}
 
 
+def decoder(shared: bool) -> dict[str, Any]:
+    """Returns the times of decoders, with one thread and with two."""
+    found = [run_module("benchmarks.decoder", [str(threads)], threads=threads) for threads in thread_counts(shared)]
+    left_out = [each for part in found for each in part["left out"]]
+    seconds = {name: each for part in found for name, each in part["seconds"].items()}
+    return {"seconds": seconds, "beside": {"left out": [*dict.fromkeys(left_out)]}}
+
+
 PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "accuracy": accuracy,
     **{runtime.removeprefix("in_"): partial(speed, runtime, backend) for runtime, backend in RUNTIMES.items()},
@@ -126,6 +134,7 @@ PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "costs": costs,
     "exporter": exporter,
     "quantize": quantize,
+    "decoder": decoder,
 }
 
 

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable
 from statistics import median
 from typing import Any
 
+from benchmarks.decoder import NEW
 from benchmarks.measuring import ROOT, quotient
 from benchmarks.results import load
 
 Values = dict[str, list[float]]
-PARTS = ("accuracy", "onnxruntime", "tensorflow", "jax", "torch", "rotary", "costs", "exporter", "quantize")
+PARTS = ("accuracy", "onnxruntime", "tensorflow", "jax", "torch", "rotary", "costs", "exporter", "quantize", "decoder")
 MARKED = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 BASE = "tensor2tensor"
 CONTESTANTS = ("keras-hub", "keras_pe", "keras_pe, max_length", "one composition", "ready rows")
@@ -286,6 +287,24 @@ def quantized_models(values: Values, beside: dict[str, Any]) -> str:
     return _table(header, lines) if lines else "Quantized files were not measured yet."
 
 
+def decoders(values: Values, beside: dict[str, Any]) -> str:
+    """Returns a line for each contestant of decoders: the time of a step by the cache's length, and tokens a second."""
+    cases = [(*name.rsplit("/", 1), each) for name, each in values.items() if name.startswith("decoder ")]
+    labels = list(dict.fromkeys(label for label, *_ in cases))
+    taken = {(label, name): each for label, name, each in cases}
+
+    def cell(label: str, name: str) -> str:
+        each = taken.get((label, name))
+        if each is None:
+            return "-"
+        return f"{NEW / median(each):.0f}" if label.startswith("decoder text") else f"{median(each) * 1e3:.2f}"
+
+    titles = [label.removeprefix("decoder ").replace("text", "tokens a second") for label in labels]
+    names = dict.fromkeys(name for _, name, _ in cases)
+    lines = [(name, *(cell(label, name) for label in labels)) for name in names]
+    return _table(("contestant", *titles), lines) if lines else "Decoders were not measured yet."
+
+
 def identify(values: Values, beside: dict[str, Any]) -> str:
     """How long `identify` takes."""
     shapes = [name.removeprefix("identify/") for name in values if name.startswith("identify/")]
@@ -308,8 +327,14 @@ BLOCKS: dict[str, Callable[[Values, dict[str, Any]], str]] = {
     "comparison": comparison,
     "exported_models": exported_models,
     "quantized_models": quantized_models,
+    "decoders": decoders,
 }
-PAGES = ("README.md", "docs/operator-measurements.md", "docs/how-to/quantized.md")  # the pages with markers
+PAGES = (
+    "README.md",
+    "docs/operator-measurements.md",
+    "docs/how-to/quantized.md",
+    "docs/how-to/language-model.md",
+)  # the pages with markers
 
 
 def _by_shape(values: Values, mode: str, threads: str, scenario: str) -> str:

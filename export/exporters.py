@@ -14,7 +14,7 @@ from keras_pe.export.formats.litert import litert_format
 from keras_pe.export.formats.litert_signatures import check_size_sets, export_signatures
 from keras_pe.export.formats.litert_targets import TARGETS
 from keras_pe.export.formats.saved_model import saved_model_format
-from keras_pe.export.model.border import Border
+from keras_pe.export.model.border import Border, decoder_lengths
 from keras_pe.export.onnx.exporter import SELF_CONTAINED, onnx_format
 from keras_pe.export.onnx.genai_config import GENAI_CONFIG, checked_tokens, genai_config
 from keras_pe.export.onnx.handlers import opsets
@@ -88,7 +88,7 @@ def export_onnx(
     check_whole("opset_version", opset_version, opsets.EXPORTED[0], opsets.EXPORTED[-1])
     check_whole("external_data_threshold", external_data_threshold, 0)
     check_type("half_precision", half_precision, bool)
-    if state == "shared_cache" and opset_version < opsets.SCATTER_VERSION:
+    if "shared_cache" in (state, getattr(border, "state", None)) and opset_version < opsets.SCATTER_VERSION:
         rule = f"must be at least {opsets.SCATTER_VERSION} for a shared cache, whose rows TensorScatter writes."
         raise ArgValueError("opset_version", f"{rule} Received: opset_version={opset_version!r}.")
     request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, state, progress)
@@ -218,7 +218,7 @@ def export_litert(
     inputs: GivenInputs | Sequence[GivenInputs] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
     border: Border | None = None,
-    state: Literal["arguments"] | None = None,
+    state: Literal["arguments", "shared_cache"] | None = None,
     target: Literal["gpu", "npu", "web", "micro"] | None = None,
     progress: Callable[[str], None] | bool | None = None,
 ) -> Artifact:
@@ -230,7 +230,12 @@ def export_litert(
     Args:
         model: See `export_onnx`.
         filepath: The `.tflite` file to write. The name must not end like a file of another format.
-        input_signature, sizes, inputs, ranges, border, state, progress: See `export_onnx`.
+        input_signature, sizes, inputs, ranges, border, progress: See `export_onnx`.
+        state: See `export_onnx`. "shared_cache" writes a causal language model with signatures of LiteRT-LM: `decode`
+            takes one token, and `prefill_N` takes N tokens. `sizes` has the lengths of the cache and of these calls:
+            `{"max_sequence_length": 1024, "sequence_length": (32, 256)}`. Inputs are `tokens` `[1, N]`, `input_pos`
+            `[N]`, and `kv_cache_k_L` and `kv_cache_v_L` `[1, heads, max_sequence_length, channels]`. Outputs are
+            `logits` and the caches with the same names.
         target: The device that runs the file: the GPU or NPU of a phone, WebGPU of a browser, or a microcontroller.
             Every size is then fixed, the batch at 1 unless `sizes` sets it. Operators that the device does not take
             are rewritten. By default the file suits LiteRT on a CPU. With a target, `sizes` may be a list of sets of
@@ -249,6 +254,11 @@ def export_litert(
     """
     if target is not None and target not in TARGETS:
         raise ArgValueError("target", f"must be one of: {', '.join(TARGETS)}. Received: target={target!r}.")
+    if state == "shared_cache":
+        if target is not None:
+            raise ArgValueError("target", f"must be left out for a shared cache. Received: target={target!r}.")
+        lengths = decoder_lengths(None if isinstance(sizes, Sequence) else sizes)
+        border, sizes = replace(border or Border(), state=state, lengths=lengths), None
     several = check_size_sets(sizes, target) if isinstance(sizes, Sequence) else []
     one = None if isinstance(sizes, Sequence) else sizes
     request = Request(

@@ -1,4 +1,4 @@
-"""Generation of tokens from the file of a decoder in plain ONNX Runtime: a reference, and a tool of checks."""
+"""Generation of tokens from the file of a decoder: a reference, and a tool of checks."""
 
 import os
 from collections.abc import Sequence
@@ -10,10 +10,8 @@ import numpy.typing as npt
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.read_artifact import read_artifact
-from keras_pe.export.dependencies import require
 from keras_pe.export.errors import check_whole
-
-Tokens = npt.NDArray[np.int64]
+from keras_pe.export.running_decoder import Tokens, open_decoder
 
 
 def generate(
@@ -27,14 +25,14 @@ def generate(
     temperature: float = 1.0,
     seed: int | None = None,
 ) -> list[Tokens]:
-    """Returns the tokens that a decoder adds to prompts, in ONNX Runtime on the CPU.
+    """Returns the tokens that a decoder adds to prompts, in ONNX Runtime or LiteRT on the CPU.
 
     Without `top_k`, `top_p` and `seed`, each token is the most likely one. Prompts of different lengths are padded at
     their ends.
 
     Args:
-        artifact: The result of `export_decoder`, or the path of the `.onnx` file.
-        prompt: The tokens of one prompt, or those of several prompts.
+        artifact: The result of `export_decoder`, or the path of the `.onnx` or `.tflite` file.
+        prompt: The tokens of one prompt, or those of several prompts, which a LiteRT file does not take.
         count: The largest number of new tokens of a prompt.
         end: The token that ends a row. The row contains it. By default no token ends a row.
         top_k: The number of most likely tokens to draw from.
@@ -47,7 +45,7 @@ def generate(
 
     Raises:
         ValueError: If an argument is wrong, or the file is not that of a decoder.
-        ImportError: If ONNX Runtime is missing.
+        ImportError: If the runtime is missing.
     """
     check_whole("count", count, 1)
     rules = [
@@ -59,12 +57,8 @@ def generate(
         if not holds:
             raise ArgValueError(name, f"must be {rule}. Received: {name}={value!r}.")
     artifact = artifact if isinstance(artifact, Artifact) else read_artifact(artifact)
-    if "attention_mask" not in {spec.name for spec in artifact.inputs} or not artifact.states:
-        raise ArgValueError(
-            "artifact", f"must be the file of a decoder, see export_decoder. Received: {artifact.path}."
-        )
     tokens, mask = _pad(prompt)
-    decoder = OnnxDecoder(artifact, len(tokens), tokens.shape[1] + count)
+    decoder = open_decoder(artifact, len(tokens), tokens.shape[1] + count)
     last, rows = mask.sum(axis=1) - 1, np.arange(len(tokens))
     draws = None if top_k is None and top_p is None and seed is None else np.random.default_rng(seed)
     new: list[Tokens] = []
@@ -76,62 +70,6 @@ def generate(
             return [_cut(row, end) for row in added]
         tokens, last = new[-1][:, None], np.zeros_like(last)
         mask = np.concatenate([mask, np.ones_like(tokens)], axis=1)
-
-
-class OnnxDecoder:
-    """The file of a decoder in a session of ONNX Runtime that keeps the keys and values of earlier calls.
-
-    The cache stays in the runtime's memory. A shared cache is the input and the output of each call, so that a call
-    writes its own rows alone.
-
-    Attributes:
-        cache: The keys and values, as ONNX Runtime's values by the name of the input.
-    """
-
-    def __init__(self, artifact: Artifact, batch: int, length: int) -> None:
-        """Opens the file.
-
-        Args:
-            artifact: The artifact.
-            batch: The number of rows.
-            length: The largest number of tokens of a row, with its padding.
-
-        Raises:
-            ImportError: If ONNX Runtime is missing.
-        """
-        require("generate", "onnxruntime", extra="export")
-        import onnxruntime
-
-        self._states = artifact.states
-        self._session = onnxruntime.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
-        start = artifact.initial_state(batch, length).items()
-        self.cache = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in start}
-
-    def step(self, tokens: Tokens, mask: Tokens) -> npt.NDArray[Any]:
-        """Returns the logits of the next tokens, `[batch, length, vocabulary]`, and keeps their keys and values.
-
-        Args:
-            tokens: The tokens, `[batch, length]`.
-            mask: 1 for a token and 0 for padding, of the earlier tokens too, `[batch, total]`.
-        """
-        binding = self._session.io_binding()
-        binding.bind_cpu_input("input_ids", tokens)
-        binding.bind_cpu_input("attention_mask", mask)
-        for state in self._states:
-            past = self.cache[state.input]
-            binding.bind_ortvalue_input(state.input, past)
-            if state.is_shared:
-                binding.bind_ortvalue_output(state.output, past)
-            else:
-                binding.bind_output(state.output)
-        binding.bind_output("logits")
-        self._session.run_with_iobinding(binding)
-        *present, logits = binding.get_outputs()
-        if not any(
-            state.is_shared for state in self._states
-        ):  # a shared cache is in the arrays that `cache` keeps alive
-            self.cache = dict(zip(self.cache, present, strict=True))
-        return np.asarray(logits.numpy())
 
 
 def _pad(prompt: Any) -> tuple[Tokens, Tokens]:

@@ -161,6 +161,15 @@ def chosen_signature(path: Path) -> str | None:
     return None if signature is None else signature.SignatureKey().decode()
 
 
+def signature_keys(path: Path) -> tuple[str, ...]:
+    """Returns the key of each signature; one key if the file has the signature that Keras writes."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.Model.GetRootAs(path.read_bytes(), 0)
+    keys = tuple(model.SignatureDefs(i).SignatureKey().decode() for i in range(model.SignatureDefsLength()))
+    return (SIGNATURE,) if SIGNATURE in keys else keys
+
+
 def foreign_operators(path: Path) -> tuple[str, ...]:
     """Returns the types of TensorFlow's own operators in a file, which no interpreter has without TensorFlow."""
     from ai_edge_litert import schema_py_generated as schema

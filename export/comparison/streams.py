@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import accumulate
 
 import numpy as np
 
@@ -85,8 +86,12 @@ def expected_streams(reference: Reference) -> Iterator[Stream]:
     cut, axes = sequence_axis(inputs)
     totals = {name for name, own in dimensions.items() if cut in own.parts}
     growing = {spec.name: axis for spec in inputs for axis, dim in enumerate(spec.shape) if dim in totals}
-    for name, wanted, padding in _PLANS_OF_CACHES if growing else _PLANS:
+    longest = next((each.shape[2] for each in reference.states if "input_pos" in axes), None)
+    for name, wanted, padding in _PLANS_OF_CACHES if growing or longest else _PLANS:
+        if padding is not _Padding.NONE and not growing:  # positions as inputs leave no place for padding
+            continue
         sizes = tuple(dimensions[cut].sizes.near(size) for size in wanted) if cut else wanted
+        sizes = sizes if longest is None else _cut_calls(sizes, int(longest))
         known = {dim: each.sizes.near(_ROWS) for dim, each in dimensions.items()}
         known |= dict.fromkeys([cut, *totals], sum(sizes)) if cut else {}
         try:
@@ -95,6 +100,7 @@ def expected_streams(reference: Reference) -> Iterator[Stream]:
         except ValueError:  # the first rows differ, and this is not their number
             continue
         arrays |= {each: _pad(arrays[each], padding, sizes[0]) for each in growing}
+        arrays |= {each: np.arange(sum(sizes), dtype=arrays[each].dtype) for each in arrays if each == "input_pos"}
         case = Case(name, {**arrays, **first}, "the state goes from call to call", known)
         stream = Stream(Expectation(case, None), Chunks(sizes, axes, carried, growing))
         try:
@@ -106,6 +112,11 @@ def expected_streams(reference: Reference) -> Iterator[Stream]:
             continue
         floats = {key: array for key, array in truth.items() if array.dtype == np.float64}
         yield replace(stream, expectation=Expectation(case, outputs, floats or None, in_float32=wide))
+
+
+def _cut_calls(sizes: Sequence[int], longest: int) -> tuple[int, ...]:
+    """Returns the first calls, as many as a cache of this length has rows for."""
+    return tuple(size for size, end in zip(sizes, accumulate(sizes), strict=True) if end <= longest)
 
 
 def sequence_axis(inputs: Sequence[TensorInfo]) -> tuple[str | None, dict[str, int]]:
@@ -134,10 +145,12 @@ def _uncached_logits(reference: Reference, case: Case, outputs: Arrays) -> Array
     """
     if not hasattr(reference.model, "call_uncached"):
         return {}
-    tokens, mask = case.inputs["input_ids"], case.inputs["attention_mask"] > 0
+    tokens = case.inputs["tokens" if "tokens" in case.inputs else "input_ids"]
+    mask = case.inputs["attention_mask"] > 0 if "attention_mask" in case.inputs else np.ones_like(tokens, bool)
     logits = outputs["logits"].copy()
     for row, kept in enumerate(mask):
-        logits[row, kept] = reference.expect_uncached(tokens[row, kept], is_wide=logits.dtype == np.float64)
+        uncached = reference.expect_uncached(tokens[row, kept], is_wide=logits.dtype == np.float64)
+        logits[row, kept] = uncached.reshape(logits[row, kept].shape)  # equal calls have an axis of their own
     return {"logits": logits}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import Artifact, Format, description_to_json
-from keras_pe.export.artifacts.litert_file import METADATA
+from keras_pe.export.artifacts.litert_file import METADATA, SIGNATURE
 from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.artifacts.target_layers import TARGET_KEY, target_to_json
 from keras_pe.export.comparison.references.keras import KerasReference
@@ -92,7 +92,7 @@ def _convert(endpoint: Endpoint, name: str, target: str | None, file: Path, proc
     folder = file.with_name(f"{file.name}.saved_model")
     endpoint.write(folder)
     try:
-        process.call(convert_saved_model, str(folder), str(file))
+        process.call(convert_saved_model, str(folder), str(file), endpoint.keys)
     except RuntimeFailedError as error:  # an operator has no LiteRT form, or the converter ended its process
         raise _name_culprits(endpoint.view, name, str(error)) from error
     content = file.read_bytes()
@@ -108,11 +108,11 @@ def _convert(endpoint: Endpoint, name: str, target: str | None, file: Path, proc
     return Converted(partial(_write, content), (note,), {TARGET_KEY: target_to_json(target, layers)}, rewrites)
 
 
-def convert_saved_model(folder: str, file: str) -> None:
+def convert_saved_model(folder: str, file: str, keys: Sequence[str] = (SIGNATURE,)) -> None:
     """Converts a SavedModel to a LiteRT file. A child process runs this function: the converter may end its process."""
     import tensorflow as tf
 
-    converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=["serving_default"])
+    converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=[*keys])
     Path(file).write_bytes(converter.convert())
 
 

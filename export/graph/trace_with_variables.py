@@ -4,12 +4,13 @@ import contextlib
 import errno
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.artifacts.litert_file import SIGNATURE
 from keras_pe.export.errors import UnsupportedError, first_line
 from keras_pe.export.graph.graph_queries import GraphView
 from keras_pe.export.graph.litert_forms import litert_forms
@@ -32,6 +33,7 @@ class Endpoint:
         view: The traced graph.
         outputs: The names of the graph's output tensors, in the order of the signature's outputs.
         paths: The path of the operator that computes each output, by the name of the output.
+        keys: The names of the signatures in the written SavedModel.
     """
 
     def __init__(self, layers: Sequence[Any], signature: Signature, format: Format, recurrences: str = "loops") -> None:
@@ -50,8 +52,10 @@ class Endpoint:
         for_litert = partial(litert_forms, layers, recurrences)
         control_flow = for_litert if format is Format.LITERT else convertible_control_flow
         self._traced = partial(trace_convertible, layers, control_flow=control_flow)
+        several = getattr(layers[0], "signatures", None)  # The calls of a decoder have a few fixed lengths.
+        self.keys = [*several] if several else [SIGNATURE]
         try:
-            self._archive, served = self._traced(lambda: _make_archive(layers, signature))
+            self._archive, served = self._traced(lambda: _make_archive(layers, several or {"serve": signature}))
         except Exception as error:  # a layer may raise any error if a size is unknown
             raise untraceable(format, self._model, error) from error
         self.signature = with_sizes_of_values(signature, served.structured_outputs)
@@ -90,18 +94,23 @@ class Endpoint:
             raise UnsupportedError(self._format, self._model, reason) from error
 
 
-def _make_archive(layers: Sequence[Any], signature: Signature) -> tuple[Any, Any]:
-    """Returns a Keras `ExportArchive` with one endpoint, and the endpoint's concrete function."""
+def _make_archive(layers: Sequence[Any], signatures: Mapping[str, Signature]) -> tuple[Any, Any]:
+    """Returns a Keras `ExportArchive` with an endpoint for each signature, and the concrete function of the first."""
     import keras
 
     archive = keras.export.ExportArchive()
     # Track resources instead of whole layers: the archive would store every weight of a tracked layer twice.
     for resource in held_resources(layers):
         archive.track(resource)
-    served = archive.add_endpoint(
-        "serve", lambda *arrays: named_results(layers[0], signature, arrays), input_specs(signature)
-    )
-    return archive, served.get_concrete_function()
+    served = [
+        archive.add_endpoint(name, partial(_call, layers[0], signature), input_specs(signature))
+        for name, signature in signatures.items()
+    ]
+    return archive, served[0].get_concrete_function()
+
+
+def _call(model: Any, signature: Signature, *arrays: Any) -> Any:
+    return named_results(model, signature, arrays)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from keras_pe.export.model.signature.declared_inputs import (
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
 from keras_pe.export.model.signature.model_signature import find_signature
 from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.sizes.dimensions import checked_sizes
 from keras_pe.export.model.watch.nested_arguments import Shape, leaves, map_leaves, sanitize, unique, with_leaves
 from keras_pe.export.results import Array
 from keras_pe.protocols import Model
@@ -47,8 +48,10 @@ class Border:
             values are called `<name>_values`.
         state: "arguments" makes every variable that a call of the model assigns an input `<layer>_<variable>` and an
             output `<layer>_<variable>_out`. "cache" makes the keys and values of a causal language model inputs and
-            outputs, and excludes all other fields; "shared_cache" does so with arrays that do not grow. By default the
+            outputs, and excludes other fields; "shared_cache" does so with arrays that do not grow. By default the
             artifact has no state.
+        lengths: The length of a shared cache, then the numbers of tokens of a call, for an artifact of fixed sizes such
+            as that of LiteRT. By default all lengths are free.
 
     Raises:
         TypeError: If a field is of another type.
@@ -63,6 +66,7 @@ class Border:
     outputs: Sequence[str] | Mapping[str, str] | None = None
     postprocessing: Mapping[str, str | Callable[[Any], Any]] = field(default_factory=dict)
     state: str | None = None
+    lengths: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         """Raises TypeError or ValueError if a field is invalid."""
@@ -74,9 +78,14 @@ class Border:
         if self.state not in (None, *STATES):
             known = " or ".join(map(repr, STATES))
             raise ArgValueError("state", f"must be {known}, or left out. Received: state={self.state!r:.80}")
-        if self.state in _CACHES and any(getattr(self, each.name) for each in fields(self) if each.name != "state"):
+        others = (each.name for each in fields(self) if each.name not in ("state", "lengths"))
+        if self.state in _CACHES and any(getattr(self, name) for name in others):
             raise ArgValueError(
                 "state", f"must be the only field of an adapter if it is {self.state!r}. Received: {self!r:.200}"
+            )
+        if self.lengths and (self.state != "shared_cache" or not all(is_integer(size) for size in self.lengths)):
+            raise ArgValueError(
+                "lengths", f"must be whole numbers beside state='shared_cache'. Received: lengths={self.lengths!r:.80}"
             )
         for name, layout in self.layout.items():
             if layout not in LAYOUTS:
@@ -131,7 +140,13 @@ class Border:
         if self.state in _CACHES:
             from keras_pe.export.model.decoder import with_cache_as_arguments
 
-            return with_cache_as_arguments(model, is_shared=_CACHES[self.state]), {}
+            decoder = with_cache_as_arguments(model, is_shared=_CACHES[self.state])
+            if not self.lengths:
+                return decoder, {}
+            from keras_pe.export.model.positioned_decoder import PositionedDecoder
+
+            sizes = (decoder.cache_shapes, decoder.vocabulary_size)
+            return PositionedDecoder(model, *sizes, lengths=self.lengths, name=model.name), {}
         met: dict[tuple[str, str], Any] = {}
         arguments, names = _arguments(model, input_signature, examples)
         _check_names("inputs", self.inputs.values(), names)
@@ -211,6 +226,24 @@ class Border:
             met["postprocessing", name] = own[old]
             found |= _postprocess(name, own[old], self.postprocessing.get(name))
         return found
+
+
+def decoder_lengths(sizes: Mapping[str, int | Sequence[int]] | None) -> tuple[int, ...]:
+    """Returns the lengths of a decoder with fixed sizes, see `Border`: that of the cache, then those of the calls.
+
+    Raises:
+        ValueError: If the length of the cache is missing, a call is longer than the cache, or a name is unknown.
+    """
+    known = checked_sizes(sizes)
+    cache, *others = known.pop("max_sequence_length", ()) or (0,)
+    calls = known.pop("sequence_length", (1,))
+    if known or others or max(calls) > cache:
+        raise ArgValueError(
+            "sizes",
+            "must have one max_sequence_length, the length of the cache, and may have sequence_length, the numbers of "
+            f"tokens of a call, for a shared cache. Received: sizes={sizes!r}.",
+        )
+    return (cache, *calls)
 
 
 def own_signature(outer: Any) -> Signature | None:

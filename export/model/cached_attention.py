@@ -30,6 +30,7 @@ class Columns:
         past: The earlier keys and values of each layer in turn, `[batch, heads, length, channels]`.
         is_shared: Whether `past` has rows for later columns too, and the call writes its own rows into it. Otherwise
             the rows of `past` are the earlier columns.
+        first: The column of the first token of the call, if later columns exist too; None if the tokens are last.
         present: The keys and values of all columns, which the call fills in the same order.
     """
 
@@ -38,27 +39,38 @@ class Columns:
     count: Any
     past: Sequence[Any]
     is_shared: bool = False
+    first: Any = None
     present: list[Any] = field(default_factory=list)
 
     @classmethod
-    def from_mask(cls, attention_mask: Any, count: Any, past: Sequence[Any], *, is_shared: bool = False) -> Self:
+    def from_mask(
+        cls, attention_mask: Any, count: Any, past: Sequence[Any], *, is_shared: bool = False, first: Any = None
+    ) -> Self:
         """Returns the columns of an attention mask, integers `[batch, total]`: 1 for a token, 0 for padding."""
         from keras import ops
 
         mask = ops.cast(attention_mask, "int32")
-        return cls(ops.maximum(ops.cumsum(mask, axis=1) - 1, 0), mask > 0, count, past, is_shared)
+        return cls(ops.maximum(ops.cumsum(mask, axis=1) - 1, 0), mask > 0, count, past, is_shared, first)
 
     @property
     def start(self) -> Any:
         """The number of earlier columns."""
         from keras import ops
 
-        return ops.shape(self.positions)[1] - self.count
+        return ops.shape(self.positions)[1] - self.count if self.first is None else self.first
 
     @property
     def own_positions(self) -> Any:
         """The positions at which layers encode the tokens of the call, `[batch, count]`."""
-        return self.positions[:, self.start :]
+        return self.select_own(self.positions)
+
+    def select_own(self, columns: Any) -> Any:
+        """Returns the entries of an array, `[batch, total]`, that belong to the tokens of the call."""
+        from keras import ops
+
+        if self.first is None:
+            return columns[:, self.start :]
+        return ops.take(columns, self.first + ops.arange(self.count, dtype="int32"), axis=1)
 
     def visible(self, window: int | None = None) -> Any:
         """Returns whether a token of the call attends to a column, booleans `[batch, count, total]`.
@@ -71,12 +83,12 @@ class Columns:
         """
         from keras import ops
 
-        own, all_positions = self.positions[:, self.start :, None], self.positions[:, None, :]
+        own, all_positions = self.select_own(self.positions)[:, :, None], self.positions[:, None, :]
         seen = ops.logical_and(self.is_token[:, None, :], all_positions <= own)
         if window is not None:
             seen = ops.logical_and(seen, own - all_positions < window)
-        columns = ops.arange(ops.shape(self.positions)[1], dtype="int32")
-        return ops.logical_or(seen, columns[None, None, :] == columns[self.start :][None, :, None])
+        columns = ops.arange(ops.shape(self.positions)[1], dtype="int32")[None]
+        return ops.logical_or(seen, columns[:, None, :] == self.select_own(columns)[:, :, None])
 
     @property
     def earlier(self) -> list[Any]:
@@ -105,7 +117,7 @@ class Columns:
             self.present.append(write_rows(self.past[place], rows, self.start))
         else:
             self.present.append(ops.concatenate([self.past[place], rows], axis=2))
-        return self.present[-1][:, :, :total] if self.is_shared else self.present[-1]
+        return self.present[-1][:, :, :total] if self.is_shared and self.first is None else self.present[-1]
 
     def keep_own_rows(self, present: Sequence[Any]) -> None:
         """Keeps the keys and values that a `step` returned, `[batch, heads, total, channels]`."""
@@ -195,18 +207,18 @@ def _split_groups(queries: Any, groups: int) -> Any:
     """Returns queries `[batch, length, heads * groups, channels]` as `[batch, length * groups, heads, channels]`."""
     from keras import ops
 
-    batch, length, heads, channels = ops.shape(queries)
-    split = ops.reshape(queries, (batch, length, heads // groups, groups, channels))
-    return ops.reshape(ops.transpose(split, (0, 1, 3, 2, 4)), (batch, length * groups, heads // groups, channels))
+    heads, channels = queries.shape[2] // groups, queries.shape[3]
+    split = ops.reshape(queries, (-1, heads, groups, channels))
+    return ops.reshape(ops.transpose(split, (0, 2, 1, 3)), (ops.shape(queries)[0], -1, heads, channels))
 
 
 def _join_groups(results: Any, groups: int) -> Any:
     """Returns results `[batch, length * groups, heads, channels]` as `[batch, length, heads * groups, channels]`."""
     from keras import ops
 
-    batch, rows, heads, channels = ops.shape(results)
-    split = ops.reshape(results, (batch, rows // groups, groups, heads, channels))
-    return ops.reshape(ops.transpose(split, (0, 1, 3, 2, 4)), (batch, rows // groups, heads * groups, channels))
+    heads, channels = results.shape[2:]
+    split = ops.reshape(results, (-1, groups, heads, channels))
+    return ops.reshape(ops.transpose(split, (0, 2, 1, 3)), (ops.shape(results)[0], -1, heads * groups, channels))
 
 
 def _repeat_rows(mask: Any, groups: int) -> Any:

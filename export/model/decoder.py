@@ -61,7 +61,7 @@ class Decoder(keras.Model):  # type: ignore[misc]  # Keras has no types
         """
         count = keras.ops.shape(input_ids)[1]
         columns = self.make_columns(attention_mask, count, past, is_shared=self.is_shared)
-        return _step(self.model, keras.ops.cast(input_ids, "int32"), columns)
+        return call_model(self.model, keras.ops.cast(input_ids, "int32"), columns)
 
     def call_uncached(self, tokens: Any) -> Any:
         """Returns the logits of whole sequences without padding, integers `[batch, length]`, in one call of the model.
@@ -234,9 +234,12 @@ def _hub_inputs(tokens: Any, mask: Any) -> dict[str, Any]:
     return dict(zip(_INPUTS, (tokens, mask), strict=True))
 
 
-def _step(model: Any, tokens: Any, columns: Columns) -> tuple[Any, list[Any]]:
+def call_model(model: Any, tokens: Any, columns: Columns) -> tuple[Any, list[Any]]:
+    """Returns the logits of the tokens of a call, and the keys and values of all columns."""
     if _has_step(model):
-        logits, present = model.step(tokens, columns.earlier, columns.own_positions, columns.visible())
+        end = columns.start + columns.count
+        seen = columns.visible() if columns.first is None else columns.visible()[:, :, :end]
+        logits, present = model.step(tokens, columns.earlier, columns.own_positions, seen)
         columns.keep_own_rows(present)
         return logits, columns.present
     with attends_to(all_layers(model), columns):
@@ -250,7 +253,7 @@ def _hub_shapes(model: Any) -> list[tuple[int, int]]:
 
     def call(tokens: Any) -> Any:
         columns = Columns.from_mask(keras.ops.ones_like(tokens), keras.ops.shape(tokens)[1], ())
-        logits, present = _step(model, tokens, columns)
+        logits, present = call_model(model, tokens, columns)
         found.extend(present)
         return logits
 

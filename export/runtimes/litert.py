@@ -18,6 +18,7 @@ from keras_pe.export.artifacts.litert_file import (
     foreign_operators,
     interface_names,
     quantized_constants,
+    signature_keys,
 )
 from keras_pe.export.runtimes.litert_intermediates import InspectedLiteRT
 from keras_pe.export.runtimes.runner import in_order
@@ -48,12 +49,20 @@ class LiteRTRuntime:
         resolver = OpResolverType.AUTO if xnnpack else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         self._interpreter = Interpreter(model_path=path, experimental_op_resolver_type=resolver)
         self._answer = _caller(self._interpreter, chosen_signature(self._path))
+        keys = signature_keys(self._path)
+        self._others = [_BySignature(self._interpreter, key) for key in keys] if len(keys) > 1 else []
         self.inputs = self._answer.inputs
         self.version = f"ai-edge-litert {importlib.metadata.version('ai-edge-litert')}"
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         # The interpreter's arrays are views of memory that the next run overwrites.
-        return {name: np.array(output) for name, output in self._answer(inputs).items()}
+        return {name: np.array(output) for name, output in self._chosen(inputs)(inputs).items()}
+
+    def _chosen(self, inputs: Mapping[str, Array]) -> "_BySignature | _ByPlace":
+        """Returns the signature whose inputs have the shapes of these arrays, in a file with several signatures."""
+        shapes = {name: np.shape(array) for name, array in inputs.items()}
+        fitting = (each for each in self._others if {spec.name: spec.shape for spec in each.inputs} == shapes)
+        return next(fitting, self._answer)
 
     def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
         return self._inside(inputs, replaced)

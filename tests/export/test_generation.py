@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from keras_pe.argument_errors import ArgValueError
-from keras_pe.export import check_parity, export_decoder, export_onnx, generate
-from keras_pe.export.generation import OnnxDecoder, _draw
+from keras_pe.export import check_parity, export_decoder, export_litert, export_onnx, generate
+from keras_pe.export.generation import _draw
+from keras_pe.export.running_decoder import OnnxDecoder, open_decoder
 from tests.export.decoders import FAMILIES, VOCABULARY, language_model, own_decoder, whole_logits
 from tests.raised import about
+
+_EXHAUSTIVE = pytest.mark.exhaustive
 
 
 @pytest.mark.slow
@@ -45,7 +48,8 @@ def test_a_shared_cache_is_in_memory_once_and_a_call_writes_its_own_rows(tmp_pat
     (new,) = generate(artifact, [5, 6, 7], count=50)
     np.testing.assert_array_equal(new, whole_logits(model, [[5, 6, 7, *new]])[0].argmax(-1)[2:-1])
     tokens, mask = np.array([[5, 6, 7]]), np.ones((1, 3), "int64")
-    decoder = OnnxDecoder(artifact, 1, 2**19)
+    decoder = open_decoder(artifact, 1, 2**19)
+    assert isinstance(decoder, OnnxDecoder)
     decoder.step(tokens, mask)
     decoder.step(tokens[:, :1], np.ones((1, 4), "int64"))
     places = [value.data_ptr() for value in decoder.cache.values()]
@@ -78,6 +82,21 @@ def test_a_shared_cache_needs_an_operator_set_with_its_operator(tmp_path: Path) 
         export_onnx(own_decoder(), tmp_path / "own.onnx", state="shared_cache", opset_version=23)
     with pytest.raises(ValueError, check=about("cache")):
         export_decoder(own_decoder(), tmp_path, end_tokens=[0], cache="ring")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "family", [pytest.param(each, marks=pytest.mark.slow if each == "Llama" else _EXHAUSTIVE) for each in FAMILIES]
+)
+def test_signatures_of_litert_yield_the_tokens_of_the_uncached_model(family: str, tmp_path: Path) -> None:
+    model, prompt = language_model(family), [5, 6, 7, 8, 9, 10, 11]
+    sizes = {"max_sequence_length": (256,), "sequence_length": (4,)}
+    artifact = export_litert(model, tmp_path / "decoder.tflite", state="shared_cache", sizes=sizes)
+    assert artifact.nbytes < 1.5 * sum(4 * weight.numpy().size for weight in model.weights) + 2**17  # weights once
+    (new,) = generate(artifact, prompt, count=200)
+    whole = whole_logits(model, [[*prompt, *new]])[0]
+    np.testing.assert_array_equal(new, whole.argmax(-1)[len(prompt) - 1 : -1])
+    with pytest.raises(ValueError, check=about("prompt")):
+        generate(artifact, prompt, count=256)
 
 
 @pytest.mark.slow

@@ -54,7 +54,7 @@ def faulty_columns() -> Mapping[tuple[Cause, str], Any]:
         @property
         def own_positions(self) -> Any:
             places = ops.cumsum(ops.ones_like(self.positions), axis=1) - 1
-            return places[:, self.start :]
+            return self.select_own(places)
 
     class _Unmasked(Columns):
         def visible(self, window: int | None = None) -> Any:
@@ -100,6 +100,6 @@ def _by_column(columns: Any, window: int | None) -> Any:
     from keras import ops
 
     places = ops.arange(ops.shape(columns.positions)[1], dtype="int32")
-    own, every = places[columns.start :][None, :, None], places[None, None, :]
+    own, every = columns.select_own(places[None])[:, :, None], places[None, None, :]
     seen = ops.broadcast_to(every <= own, (ops.shape(columns.positions)[0], columns.count, ops.shape(places)[0]))
     return seen if window is None else ops.logical_and(seen, own - every < window)

@@ -1,0 +1,187 @@
+"""Measures decoders: the time of a step by the length of its cache, and the tokens a second of whole generations.
+
+The contestants of a step are our two files and a graph that is made by hand of ONNX Runtime's own fused operators. A
+generation has Keras' `generate` on TensorFlow and onnxruntime-genai as well, if the package is installed. All of them
+take turns in one process.
+
+    python -m benchmarks.decoder [threads]
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measuring import Run, quotient, time_in_turns
+
+SIZES = {"vocabulary_size": 8000, "num_layers": 4, "hidden_dim": 512, "intermediate_dim": 1408}
+HEADS = {"num_query_heads": 8, "num_key_value_heads": 4}
+LENGTHS = (128, 512, 1024, 2048, 4096)
+PROMPT, NEW = 32, 96
+OURS = ("growing", "shared")
+BY_HAND = "by hand"
+
+
+def measure(threads: int) -> dict[str, Any]:
+    """Returns the seconds of each run by `decoder step, length, threads/contestant` and `decoder text, threads/...`."""
+    label = f"{threads} thread{'s' * (threads > 1)}"
+    seconds: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        model = _model()
+        files = _files(model, Path(folder))
+        opened = {name: _session(file, threads) for name, file in files.items()}
+        _compare(opened)
+        for length in LENGTHS:
+            steps = {name: _step(session, length) for name, session in opened.items()}
+            taken = time_in_turns(steps, rounds=24, most_seconds=1.5)
+            seconds |= {f"decoder step, {length}, {label}/{name}": each for name, each in taken.items()}
+        texts: dict[str, Run] = {name: partial(_generate, session) for name, session in opened.items()}
+        texts["Keras generate"] = _generate_in_keras(model)
+        if find_spec("onnxruntime_genai") is not None:
+            texts |= {f"onnxruntime-genai, {name}": _generate_in_genai(files[name].parent, threads) for name in OURS}
+        taken = time_in_turns(texts, rounds=7, most_seconds=12.0)
+        seconds |= {f"decoder text, {label}/{name}": each for name, each in taken.items()}
+    left_out = [] if find_spec("onnxruntime_genai") else ["Decoders: onnxruntime-genai was not installed."]
+    return {"seconds": seconds, "left out": left_out}
+
+
+def _model() -> Any:
+    import keras
+    import keras_hub
+
+    keras.utils.set_random_seed(0)
+    backbone = keras_hub.models.LlamaBackbone(**SIZES, **HEADS)
+    return keras_hub.models.LlamaCausalLM(backbone=backbone, preprocessor=None)
+
+
+def _files(model: Any, folder: Path) -> dict[str, Path]:
+    """Writes the file of each contestant."""
+    from benchmarks.decoder_by_hand import write_llama
+    from keras_pe.export import export_decoder
+
+    own = {name: export_decoder(model, folder / name, end_tokens=[0], cache=name).path for name in OURS}
+    write_llama(model, folder / "by_hand.onnx", max(LENGTHS))
+    return {**own, BY_HAND: folder / "by_hand.onnx"}
+
+
+def _session(file: Path, threads: int) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+
+
+def _compare(opened: Mapping[str, Any]) -> None:
+    """Raises AssertionError unless all sessions return the same logits: others would not be contestants."""
+    mask = np.ones((1, PROMPT), "int64")
+    first, *others = [_open(session, 0, PROMPT).step(_prompt(), mask) for session in opened.values()]
+    for logits in others:
+        np.testing.assert_allclose(logits, first, atol=1e-3)
+
+
+def _open(session: Any, rows: int, longest: int) -> Any:
+    """Returns a decoder with so many rows in its cache, or with as many as the longest text in a shared cache."""
+    from keras_pe.export.artifacts.state import State
+    from keras_pe.export.running_decoder import OnnxDecoder
+
+    presents = {each.name: each.shape for each in session.get_outputs()}
+    states, cache = [], {}
+    for past in session.get_inputs():
+        if past.name.startswith("past"):
+            present = past.name.replace("past_key_values", "present")
+            batch, heads, length, channels = past.shape
+            is_shared = presents[present][2] == length
+            states.append(
+                State(past.name, present, (batch, heads, length if is_shared else 0, channels), "float32", 0.0)
+            )
+            shape = (1, heads, longest if is_shared else rows, channels)
+            cache[past.name] = np.random.default_rng(0).standard_normal(shape).astype("float32")
+    return OnnxDecoder(session, states, cache)
+
+
+def _step(session: Any, length: int) -> Run:
+    """Returns a step whose token is the last of so many."""
+    decoder = _open(session, length - 1, max(LENGTHS))
+    token, mask, first = np.array([[5]]), np.ones((1, length), "int64"), decoder.cache
+
+    def run() -> None:
+        decoder.cache = first  # a growing cache would have one row more in each run
+        decoder.step(token, mask)
+
+    return run
+
+
+def _generate(session: Any) -> Any:
+    """Generates the most likely tokens."""
+    decoder, tokens = _open(session, 0, PROMPT + NEW), _prompt()
+    for total in range(PROMPT, PROMPT + NEW):
+        tokens = decoder.step(tokens, np.ones((1, total), "int64"))[:, -1:].argmax(-1)
+    return tokens
+
+
+def _prompt() -> Any:
+    return np.arange(1, PROMPT + 1)[None]
+
+
+def _generate_in_keras(model: Any) -> Run:
+    model.compile(sampler="greedy", jit_compile=False)
+    mask = np.arange(PROMPT + NEW)[None] < PROMPT
+    ids = np.where(mask, np.arange(PROMPT + NEW) + 1, 0).astype("int32")
+    return partial(model.generate, {"token_ids": ids, "padding_mask": mask}, stop_token_ids=None)
+
+
+def _generate_in_genai(folder: Path, threads: int) -> Run:
+    import onnxruntime_genai
+
+    file = folder / "genai_config.json"
+    content = json.loads(file.read_text())
+    content["model"]["decoder"]["session_options"] |= {"intra_op_num_threads": threads}
+    file.write_text(json.dumps(content))
+    model = onnxruntime_genai.Model(str(folder))
+
+    def run() -> None:
+        parameters = onnxruntime_genai.GeneratorParams(model)
+        parameters.set_search_options(max_length=PROMPT + NEW, min_length=PROMPT + NEW)
+        generator = onnxruntime_genai.Generator(model, parameters)
+        generator.append_tokens(_prompt().astype("int32"))
+        while not generator.is_done():
+            generator.generate_next_token()
+
+    return run
+
+
+def describe(seconds: Mapping[str, list[float]]) -> list[str]:
+    """Returns a line for each contestant: the median, and the ratio to the graph made by hand in turns."""
+    cases: dict[str, dict[str, list[float]]] = {}
+    for key, each in seconds.items():
+        label, _, name = key.rpartition("/")
+        cases.setdefault(label, {})[name] = each
+    lines: list[str] = []
+    tell: Callable[[float], str]
+    for label, taken in cases.items():
+        is_text = label.startswith("decoder text")
+        for name, each in taken.items():
+            tell = (lambda s: f"{NEW / s:8.1f} tokens/s") if is_text else (lambda s: f"{s * 1e3:8.3f} ms")
+            middle, least, most = quotient(each, taken[BY_HAND])
+            lines.append(f"{label}, {name}: {tell(median(each))}; {middle:.2f} ({least:.2f} to {most:.2f}) of by hand")
+    return lines
+
+
+def main() -> None:
+    """Prints the seconds of one number of threads as JSON."""
+    found = measure(int(sys.argv[1]) if sys.argv[1:] else 1)
+    print(*describe(found["seconds"]), *found["left out"], sep="\n", file=sys.stderr)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
