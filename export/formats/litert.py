@@ -17,7 +17,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError, UnsupportedError, join_sentences
 from keras_pe.export.formats.litert_devices import device_notes, refuse_operators, rewritten_operators, target_layers
 from keras_pe.export.formats.litert_numbers import SHORT_FLOATS
-from keras_pe.export.formats.litert_rewrites import rewritten
+from keras_pe.export.formats.litert_rewrites import rewritten, with_lstm_operators
 from keras_pe.export.formats.litert_targets import DATE, TARGETS
 from keras_pe.export.graph.graph_queries import GraphView, refuse_state_and_randomness
 from keras_pe.export.graph.trace_with_variables import Endpoint
@@ -76,7 +76,7 @@ def trace_model(layers: Sequence[Any], signature: Signature, target: str | None 
         TracingError: If Keras cannot trace the model.
         UnsupportedError: If the model has state or randomness.
     """
-    recurrences = "loops" if target is None else TARGETS[target].recurrences
+    recurrences = "fused" if target is None else TARGETS[target].recurrences
     endpoint, name = Endpoint(layers, signature, Format.LITERT, recurrences), layers[0].name
     refuse_state_and_randomness(endpoint.view, endpoint.signature, endpoint.outputs, name, Format.LITERT)
     has_integers = any(getattr(layer, "quantization_mode", None) == "int8" for layer in layers)
@@ -97,6 +97,7 @@ def _convert(endpoint: Endpoint, name: str, target: str | None, file: Path, proc
         raise _name_culprits(endpoint.view, name, str(error)) from error
     content = file.read_bytes()
     if target is None:
+        content = with_lstm_operators(content)
         return Converted(partial(_write, content), device_notes(read_operators(content), endpoint.view))
     device = TARGETS[target]
     converted, content = content, rewritten(content, device.operators, endpoint.paths)

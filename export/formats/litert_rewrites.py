@@ -13,6 +13,8 @@ from keras_pe.export.formats.litert_lstm import write_lstm
 from keras_pe.export.formats.litert_numbers import limit_masks, narrow_indices, widen_outputs
 from keras_pe.export.formats.litert_synonyms import SYNONYMS
 from keras_pe.export.formats.litert_targets import MOST_AXES
+from keras_pe.export.graph.litert_recurrences import LSTM_CALL
+from keras_pe.export.runtimes.litert_inner_tensors import pack
 
 _MASKS = ("beginMask", "endMask", "ellipsisMask", "newAxisMask", "shrinkAxisMask")
 
@@ -25,7 +27,6 @@ def rewritten(content: bytes, operators: Collection[str], paths: Mapping[str, st
         operators: The types of operators that the device takes.
         paths: The path of the operator behind each output of the signature. The converter drops these paths.
     """
-    import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
     model = schema.ModelT.InitFromPackedBuf(content, 0)
@@ -48,9 +49,23 @@ def rewritten(content: bytes, operators: Collection[str], paths: Mapping[str, st
         graph.operators = editor.operators
         limit_masks(editor, graph)
         graph.operators = with_few_axes(Editor(model, graph), graph.operators)
-    builder = flatbuffers.Builder(len(content))
-    builder.Finish(model.Pack(builder), content[4:8])
-    return bytes(builder.Output())
+    return pack(model)
+
+
+def with_lstm_operators(content: bytes) -> bytes:
+    """Returns a file in which the traced calls of LSTM layers are operators; unchanged without such calls."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    if LSTM_CALL.encode() not in content:
+        return content
+    model = schema.ModelT.InitFromPackedBuf(content, 0)
+    for graph in model.subgraphs:
+        editor = Editor(model, graph)
+        for operator in graph.operators or ():
+            if editor.kind(operator) != "CUSTOM" or not write_lstm(editor, operator, int(operator.outputs[0])):
+                editor.operators.append(operator)
+        graph.operators = editor.operators
+    return pack(model)
 
 
 def _separate_outputs(model: Any, editor: Editor, graph: Any) -> None:

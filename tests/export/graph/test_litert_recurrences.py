@@ -1,4 +1,4 @@
-"""Recurrent layers for a target are fused operators, or copies of the step."""
+"""Recurrent layers of known sizes are fused operators, or for a GPU or NPU copies of the step."""
 
 from collections import Counter
 from pathlib import Path
@@ -41,7 +41,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("name", sample_cases(list(LAYERS), ("forwards", "both ways", "gated")))
-def test_a_recurrent_layer_is_fused_for_micro_and_unrolled_for_a_gpu(name: str, tmp_path: Path) -> None:
+def test_a_recurrent_layer_of_known_sizes_is_fused_and_for_a_gpu_unrolled(name: str, tmp_path: Path) -> None:
     make, count = LAYERS[name]
     model = sequence(make())
     micro = export_litert(model, tmp_path / "micro.tflite", target="micro")
@@ -49,7 +49,9 @@ def test_a_recurrent_layer_is_fused_for_micro_and_unrolled_for_a_gpu(name: str, 
     assert count_operators(micro)["WHILE"] == (not count)
     gpu = export_litert(model, tmp_path / "gpu.tflite", target="gpu")
     assert not count_operators(gpu).keys() & {FUSED, "WHILE"}
-    for artifact in (micro, gpu):
+    fixed = export_litert(model, tmp_path / "fixed.tflite", sizes={"batch": [3]})
+    assert count_operators(fixed)[FUSED] == count
+    for artifact in (micro, gpu, fixed):
         assert check_parity(model, artifact, runtimes="litert").passed
 
 
