@@ -77,7 +77,7 @@ def test_the_recipe_alone_repeats_the_bytes_and_leaves_the_harmful_layers_in_flo
 
 @pytest.mark.slow
 def test_model_explorer_finds_each_tensor_of_the_node_data_in_the_float_file(source: Path, tmp_path: Path) -> None:
-    need_package("model_explorer")
+    pytest.importorskip("model_explorer")  # it brings a web server, so no extra installs it
     from model_explorer.builtin_tflite_flatbuffer_adapter import BuiltinTfliteFlatbufferAdapter
     from model_explorer.node_data_builder import GradientItem, GraphNodeData, NodeDataResult
 
