@@ -35,6 +35,7 @@ def export_onnx(
     ranges: Mapping[str, tuple[float, float]] | None = None,
     border: Border | None = None,
     state: Literal["arguments", "cache", "shared_cache"] | None = None,
+    seed: Literal["argument"] | None = None,
     opset_version: int = opsets.DEFAULT,
     external_data_threshold: int = SELF_CONTAINED,
     half_precision: bool = False,
@@ -66,6 +67,9 @@ def export_onnx(
             free if the rows are independent. By default a model with state has no ONNX or LiteRT form. "cache" makes
             the keys and values of a causal language model inputs and outputs, see `export_decoder`; "shared_cache" does
             so with arrays that do not grow.
+        seed: "argument" makes the state of each generator of random numbers an input and an output, such as
+            `noise_seed` and `noise_seed_out`: int64, `[2]`. The file draws the numbers that Keras draws on TensorFlow.
+            ONNX needs opset 18. By default a model that draws numbers has no ONNX or LiteRT form.
         opset_version: The ONNX operator set, 15 to 25.
         external_data_threshold: The bytes of weights above which the weights are written to a second file, named
             `<file>.<hash of its content>.data`. Up to this size, one file contains everything.
@@ -91,7 +95,7 @@ def export_onnx(
     if "shared_cache" in (state, getattr(border, "state", None)) and opset_version < opsets.SCATTER_VERSION:
         rule = f"must be at least {opsets.SCATTER_VERSION} for a shared cache, whose rows TensorScatter writes."
         raise ArgValueError("opset_version", f"{rule} Received: opset_version={opset_version!r}.")
-    request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, state, progress)
+    request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, state, seed, progress)
     return export(onnx_format(opset_version, external_data_threshold, half_precision), request, explain)
 
 
@@ -182,6 +186,7 @@ def export_saved_model(
     ranges: Mapping[str, tuple[float, float]] | None = None,
     border: Border | None = None,
     state: Literal["arguments"] | None = None,
+    seed: Literal["argument"] | None = None,
     progress: Callable[[str], None] | bool | None = None,
 ) -> Artifact:
     """Exports a Keras model to a SavedModel with the signature `serving_default`.
@@ -193,7 +198,7 @@ def export_saved_model(
     Args:
         model: See `export_onnx`.
         filepath: The folder to write. The name must not end like a file of another format.
-        input_signature, sizes, inputs, ranges, border, state, progress: See `export_onnx`.
+        input_signature, sizes, inputs, ranges, border, state, seed, progress: See `export_onnx`.
 
     Returns:
         The written artifact.
@@ -205,7 +210,7 @@ def export_saved_model(
         FileExistsError: If something that is not a SavedModel stands at `filepath`.
         ImportError: If a package is missing.
     """
-    request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, state, progress)
+    request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, state, seed, progress)
     return export(saved_model_format(), request, explain)
 
 
@@ -219,6 +224,7 @@ def export_litert(
     ranges: Mapping[str, tuple[float, float]] | None = None,
     border: Border | None = None,
     state: Literal["arguments", "shared_cache"] | None = None,
+    seed: Literal["argument"] | None = None,
     target: Literal["gpu", "npu", "web", "micro"] | None = None,
     progress: Callable[[str], None] | bool | None = None,
 ) -> Artifact:
@@ -230,7 +236,7 @@ def export_litert(
     Args:
         model: See `export_onnx`.
         filepath: The `.tflite` file to write. The name must not end like a file of another format.
-        input_signature, sizes, inputs, ranges, border, progress: See `export_onnx`.
+        input_signature, sizes, inputs, ranges, border, seed, progress: See `export_onnx`.
         state: See `export_onnx`. "shared_cache" writes a causal language model with signatures of LiteRT-LM: `decode`
             takes one token, and `prefill_N` takes N tokens. `sizes` has the lengths of the cache and of these calls:
             `{"max_sequence_length": 1024, "sequence_length": (32, 256)}`. Inputs are `tokens` `[1, N]`, `input_pos`
@@ -270,6 +276,7 @@ def export_litert(
         ranges,
         border,
         state,
+        seed,
         progress,
         fixes_all=target is not None,
     )

@@ -191,6 +191,11 @@ def _layer_name(scope: str, names: Mapping[str, str]) -> str | None:
     return names.get(re.sub(r"_\d+$", "", scope), names.get(scope))
 
 
+_KEYS = "StatelessRandomGet"  # the first letters of the operators that only prepare a seed
+_WITH_SEED = ("StatelessRandomNormalV2", "StatelessRandomUniformV2")
+_SEED_ADVICE = "Export it with `seed`='argument', which makes the state of its generator an input and an output. "
+
+
 def refuse_state_and_randomness(
     view: GraphView,
     signature: Signature,
@@ -209,11 +214,12 @@ def refuse_state_and_randomness(
         format: The format, for the error.
         updated: Paths of the variables that a call changes without an operator of the graph.
     """
-    for path, operator in view.random_operators():
+    for path, operator in sorted(view.random_operators(), key=lambda draw: draw[1].startswith(_KEYS)):
         raise UnsupportedError(
             format,
             model,
             f"{view.place(path)} draws random numbers (operator {operator!r}), which no runtime repeats. "
+            f"{_SEED_ADVICE if operator in _WITH_SEED else ''}"
             f"Pass the numbers as an input instead{_or_without(view, signature, outputs)}.",
             operator=operator,
             **view.location(path),

@@ -52,6 +52,8 @@ class Border:
             artifact has no state.
         lengths: The length of a shared cache, then the numbers of tokens of a call, for an artifact of fixed sizes such
             as that of LiteRT. By default all lengths are free.
+        seed: "argument" makes the state of each generator of random numbers an input `<layer>_seed` and an output
+            `<layer>_seed_out`.
 
     Raises:
         TypeError: If a field is of another type.
@@ -67,6 +69,7 @@ class Border:
     postprocessing: Mapping[str, str | Callable[[Any], Any]] = field(default_factory=dict)
     state: str | None = None
     lengths: Sequence[int] = ()
+    seed: str | None = None
 
     def __post_init__(self) -> None:
         """Raises TypeError or ValueError if a field is invalid."""
@@ -78,6 +81,8 @@ class Border:
         if self.state not in (None, *STATES):
             known = " or ".join(map(repr, STATES))
             raise ArgValueError("state", f"must be {known}, or left out. Received: state={self.state!r:.80}")
+        if self.seed not in (None, "argument"):
+            raise ArgValueError("seed", f"must be 'argument', or left out. Received: seed={self.seed!r:.80}")
         others = (each.name for each in fields(self) if each.name not in ("state", "lengths"))
         if self.state in _CACHES and any(getattr(self, name) for name in others):
             raise ArgValueError(
@@ -157,11 +162,13 @@ class Border:
         for name, dtype in self.dtypes.items():
             _check_dtype(name, dtype)
         stateless = None
-        if self.state is not None:
+        if self.state is not None or self.seed is not None:
             from keras_pe.export.model.stateless import with_state_as_arguments
 
             symbols = with_leaves(arguments, map(_symbol, specs, specs.values()))
-            stateless = with_state_as_arguments(model, symbols, names)
+            stateless = with_state_as_arguments(
+                model, symbols, names, has_state=self.state is not None, has_seed=self.seed is not None
+            )
         has_free_batch = stateless is not None and stateless.has_free_batch
         inputs = {name: self._input(name, spec, fixed, has_free_batch) for name, spec in specs.items()}
         given = (self._to_model(name, inputs[name], spec_dtype(spec, name), met) for name, spec in specs.items())

@@ -13,6 +13,7 @@ from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.state import State, initial_value, state_output
 from keras_pe.export.model.decoder import Decoder
+from keras_pe.export.model.random_draws import draws_as_arithmetic
 from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.model.watch.keras_internals import all_layers, compute_output_spec, with_free_batch
 from keras_pe.export.model.watch.nested_arguments import leaves, sanitize, unique, with_leaves
@@ -22,6 +23,7 @@ from keras_pe.export.results import Array
 
 _LENGTHS = (6, 16, 64, 1)  # sizes of free dimensions on which rows are compared
 
+_GENERATORS = "_seed_generators"  # Keras' attribute of a layer with its generators of random numbers
 _Place = tuple[int, str, int]
 """The place of a variable: the index of its layer, the attribute, and the index in the attribute. A rebuild has it."""
 
@@ -62,7 +64,12 @@ class Stateless(keras.Model):  # type: ignore[misc]  # Keras has no types
         """
         variables = _at(self.model, self._places)
         free = [variable for variable, is_free in zip(variables, self._free, strict=True) if is_free]
-        with with_free_batch(free, all_layers(self.model)) if free else contextlib.nullcontext():
+        draws = any(attribute == _GENERATORS for _, attribute, _ in self._places)
+        with contextlib.ExitStack() as stack:
+            if free:
+                stack.enter_context(with_free_batch(free, all_layers(self.model)))
+            if draws:
+                stack.enter_context(draws_as_arithmetic())
             mapping = zip(variables, states, strict=True)
             with exchanged_state(mapping) as scope:
                 results = self.model(*arguments)
@@ -97,32 +104,53 @@ class Stateless(keras.Model):  # type: ignore[misc]  # Keras has no types
         return cls(**{**config, "model": model})
 
 
-def with_state_as_arguments(model: Any, arguments: Any, taken: Iterable[str]) -> Stateless:
+def with_state_as_arguments(
+    model: Any, arguments: Any, taken: Iterable[str], has_state: bool = True, has_seed: bool = False
+) -> Stateless:
     """Returns a model with its state as arguments. The batch becomes free if rows then do not depend on each other.
 
     Args:
         model: A built model.
         arguments: The positional arguments of a call, with a `keras.KerasTensor` at each leaf.
         taken: The names of the other inputs.
+        has_state: Whether variables of layers become arguments.
+        has_seed: Whether the states of generators of random numbers become arguments.
 
     Raises:
-        ValueError: If a call assigns no variable.
+        ValueError: If a call assigns no such variable, or if the backend is not TensorFlow with `has_seed`.
     """
+    if has_seed and keras.backend.backend() != "tensorflow":
+        raise ArgValueError(
+            "seed",
+            "must be left out on another backend than TensorFlow, whose generator a file repeats. "
+            f"Received: seed='argument' with KERAS_BACKEND={keras.backend.backend()}.",
+        )
     specs = [_with_batch(spec, _recurrent_batch(model)) for _, spec in leaves(arguments)]
     arguments = with_leaves(arguments, specs)
-    places = _assigned_places(model, arguments, specs)
-    if not places:
+    assigned = _assigned_places(model, arguments, specs)
+    seeds, states = ([each for each in assigned if (each[1] == _GENERATORS) is wanted] for wanted in (True, False))
+    if has_state and not states:
         raise ArgValueError(
             "state",
             f"must be left out for a model that keeps no state. Received: {model.name!r}, whose calls assign "
             "no variable.",
         )
+    if has_seed and not seeds:
+        raise ArgValueError(
+            "seed",
+            "must be left out for a model without a keras.random.SeedGenerator in a layer. "
+            f"Received: {model.name!r}, whose calls draw from no such generator.",
+        )
+    places = [*(states if has_state else []), *(seeds if has_seed else [])]
     variables = _at(model, places)
     batches = {spec.shape[0] if spec.shape else None for spec in specs}
     batch = batches.pop() if len(batches) == 1 else None
     initial = [keras.ops.convert_to_numpy(variable.value) for variable in variables]
     for rank in (1, 2):  # an axis of size 1 need not be the batch: a counter may have the shape (1,)
-        free = [value.ndim >= rank and value.shape[0] == (batch or 1) for value in initial]
+        free = [
+            attribute != _GENERATORS and value.ndim >= rank and value.shape[0] == (batch or 1)
+            for (_, attribute, _), value in zip(places, initial, strict=True)
+        ]
         if any(free) and _has_independent_rows(model, arguments, specs, places, free, initial):
             break
     else:
@@ -170,6 +198,8 @@ def _variables(model: Any) -> dict[_Place, Any]:
     found: dict[_Place, Any] = {}
     seen = set[int]()
     for number, layer in enumerate(all_layers(model)):
+        for place, generator in enumerate(getattr(layer, _GENERATORS, ())):
+            found[number, _GENERATORS, place] = generator.state
         for attribute, value in list(vars(layer).items()):
             for place, (_, each) in enumerate(leaves(value)):
                 if isinstance(each, keras.Variable) and id(each) not in seen and not attribute.startswith("_"):
@@ -222,6 +252,8 @@ def _name(model: Any, variable: Any, place: _Place) -> str:
     """Returns the name of a variable as an input: its path, or for a recurrent layer the layer's path and the role."""
     path = variable.path.removeprefix(f"{model.name}/")
     layer = all_layers(model)[place[0]]
+    if place[1] == _GENERATORS:
+        return sanitize(f"{layer.name}_seed")
     if not _is_recurrent(variable):
         return sanitize(path)
     keys, _ = leaves(layer.states)[place[2]]

@@ -36,6 +36,7 @@ class Request:
         border_record: The adapter as the artifact records it, after `open_model` has wrapped the model in the adapter.
         border_notes: A sentence for each step of the adapter that the record omits.
         state: "arguments" or "cache" if the state of the model becomes inputs and outputs, see `Border`.
+        seed: "argument" if the states of generators of random numbers become inputs and outputs, see `Border`.
         progress: Called with the name of each stage when it starts; True shows a bar.
         fixed: The sizes that the adapter needs fixed; None if it needs no fixed size.
         may_fix: Whether the export may fix a size that is free in the model. `open_model` decides it: an
@@ -52,6 +53,7 @@ class Request:
     ranges: Mapping[str, tuple[float, float]] | None = None
     border: Border | None = None
     state: str | None = None
+    seed: str | None = None
     progress: Callable[[str], None] | bool | None = None
     border_record: str | None = None
     border_notes: tuple[str, ...] = ()
@@ -103,7 +105,8 @@ class Request:
         may_fix = self.input_signature is None
         if self.border is not None:
             check_type("border", self.border, Border)
-        border = self.border if self.state is None else replace(self.border or Border(), state=self.state)
+        own = {name: value for name in ("state", "seed") if (value := getattr(self, name)) is not None}
+        border = replace(self.border or Border(), **own) if own else self.border
         if border is None:
             return replace(self, model=model, may_fix=may_fix)
         fixed = None
@@ -116,8 +119,8 @@ class Request:
             outer, given = border.traced_around(model, None, fixed)
         record, lost = border_to_json(border, outer, given)
         signature = own_signature(outer)
-        found = replace(self, model=outer, input_signature=signature, border=None, state=None)
-        if border.state is not None and self.inputs is not None:
+        found = replace(self, model=outer, input_signature=signature, border=None, state=None, seed=None)
+        if (border.state or border.seed) and self.inputs is not None:
             from keras_pe.export.model.stateless import with_first_states  # imports Keras
 
             found = replace(found, inputs=[with_first_states(outer, each) for each in self._examples()])

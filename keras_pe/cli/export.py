@@ -62,6 +62,11 @@ class RefusedError(click.ClickException):
 )
 @sizes_option
 @border_options
+@click.option(
+    "--seed",
+    type=click.Choice(["argument"]),
+    help="Make the state of each generator of random numbers an input and an output of the artifact.",
+)
 @model_options
 @click.option(
     "--explain",
@@ -78,6 +83,7 @@ def export(
     external_data: bool,
     target: str | None,
     sizes: Mapping[str, tuple[int, ...]],
+    seed: str | None,
     modules: tuple[str, ...],
     unsafe: bool,
     explain: bool,
@@ -109,7 +115,7 @@ def export(
         stage("load")
         loaded = load(model)
         with tried():
-            given = {"sizes": sizes, "border": border_of(border, load)}
+            given = {"sizes": sizes, "border": border_of(border, load), "seed": seed}
         for format, place in places.items():
             try:
                 artifacts.append(_export(format, loaded, place, opset, external_data, target, stage, given))

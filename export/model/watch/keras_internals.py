@@ -284,3 +284,10 @@ def repair_tf2onnx() -> None:
         # Keras evaluates `hasattr(np, "object")`, for which NumPy 2.4 warns about a future meaning.
         warnings.filterwarnings("ignore", message=".*np.object.*", category=FutureWarning)
         patch_tf2onnx()
+
+
+def random_functions() -> Any:
+    """Returns the module of the backend whose functions draw the numbers of `keras.random`."""
+    from keras.src import backend
+
+    return backend.random

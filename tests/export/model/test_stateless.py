@@ -231,21 +231,63 @@ def _float64_copy(layer: Any) -> Any:
     return type(layer).from_config({**layer.get_config(), "dtype": "float64"})
 
 
+class Noisy(layers.Layer):
+    def __init__(self, kind: str = "normal", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.kind, self._generator = kind, keras.random.SeedGenerator(1)
+
+    def call(self, x: Any) -> Any:
+        shape, draws = ops.shape(x), {"seed": self._generator}
+        if self.kind == "several":
+            numbers = keras.random.randint(shape, -3, 9, **draws)
+            dropped = keras.random.dropout(x, 0.3, seed=self._generator)
+            return dropped * keras.random.uniform(shape, -1, 1, **draws) + ops.cast(numbers, x.dtype)
+        if self.kind == "global":
+            return x + keras.random.normal(shape, **draws) + keras.random.normal(shape)
+        return x + getattr(keras.random, self.kind)(shape, **draws)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "kind": self.kind}
+
+
+@pytest.mark.slow
+def test_a_file_draws_the_numbers_of_keras_from_the_state_of_the_generator(tmp_path: Path) -> None:
+    model = chain(layers.LSTM(4, name="lstm", **STATEFUL), Noisy("several", name="noise"), shape=(2, None, 4))
+    artifact = export_onnx(model, tmp_path / "m.onnx", state="arguments", seed="argument")
+    assert [(each.input, each.shape) for each in artifact.states][2:] == [("noise_seed", (2,))]
+    session = ort.InferenceSession(str(artifact.path))
+    names = [each.name for each in session.get_outputs()]
+    x = RNG.normal(size=(2, 9, 4)).astype("float32")
+    run = lambda arrays: dict(zip(names, session.run(None, arrays), strict=True))  # noqa: E731
+    found, state = run_chunks(run, x, artifact.initial_state(2), [2, 1, 6])
+    wanted = np.concatenate([np.asarray(model(part)) for part in np.split(x, [2, 3], axis=1)], axis=1)
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    assert state["noise_seed"].tolist() == [1, 9]
+    plain = chain(Noisy(name="noise"))
+    report = check_parity(plain, export_onnx(plain, tmp_path / "n.onnx", seed="argument"), runtimes="onnxruntime")
+    assert report.passed, report
+
+
+def test_a_seed_is_an_argument_of_a_model_with_a_generator_alone() -> None:
+    with pytest.raises(ValueError, check=about("seed")):
+        Border(seed="argument").around(chain(Counting(name="counter")))
+    with pytest.raises(ValueError, check=about("state")):
+        Border(state="arguments", seed="argument").around(chain(Noisy(name="noise")))
+    with pytest.raises(ValueError, check=about("seed")):
+        Border(seed="arguments")
+
+
 @pytest.mark.slow
 def test_random_numbers_stay_refused_and_the_refusal_of_state_names_the_argument(tmp_path: Path) -> None:
-    class Noisy(layers.Layer):
-        def __init__(self, **kwargs: Any) -> None:
-            super().__init__(**kwargs)
-            self.generator = keras.random.SeedGenerator(1)
-
-        def call(self, x: Any) -> Any:
-            return x + keras.random.normal(ops.shape(x), seed=self.generator)
-
     with pytest.raises(ExportError, match="`state`='arguments'"):
         export_onnx(chain(Counting(name="counter")), tmp_path / "m.onnx")
     model = chain(Counting(name="counter"), Noisy(name="noisy"))
-    with pytest.raises(ExportError, match=r"'noisy' .* draws random numbers"):
+    with pytest.raises(ExportError, match=r"'noisy' .* draws random numbers .* `seed`='argument'"):
         export_onnx(model, tmp_path / "m.onnx", state="arguments")
+    for kind in ("truncated_normal", "global"):  # drawn by rejection; a generator that belongs to no layer
+        with pytest.raises(ExportError) as caught:
+            export_onnx(chain(Noisy(kind, name="noisy")), tmp_path / "m.onnx", seed="argument")
+        assert "`seed`" not in str(caught.value)
 
 
 class Subclassed(keras.Model):
