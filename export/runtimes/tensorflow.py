@@ -49,6 +49,7 @@ class TensorFlowRuntime:
         tensors = [t for op in graph.get_operations() for t in op.outputs if _readable(op, t)]
         # A tensor that only a gradient reads has no value while another output of its operation is replaced.
         tensors = [t for t in tensors if len(t.op.outputs) == 1 or t.consumers() or t.name in returned]
+        replaced = {**replaced, **self._siblings(inputs, replaced)}
         feeds = [t.name for t in self._frozen.inputs] + list(replaced)
         fetched = self._frozen.prune(feeds, [t.name for t in tensors])
         given = [self._tensors(inputs)[name] for name in self._frozen_names]
@@ -56,6 +57,19 @@ class TensorFlowRuntime:
         outputs = dict(zip(self._serve.structured_outputs, self._frozen.outputs, strict=True))
         read = {tensor.name: value.numpy() for tensor, value in zip(tensors, values, strict=True)}
         return read | {name: read[tensor.name] for name, tensor in outputs.items() if tensor.name in read}
+
+    def _siblings(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
+        """Returns the computed values of the other outputs of operations with a replaced output.
+
+        TensorFlow computes no output of an operation of which another output is replaced.
+        """
+        operations = [self._frozen.graph.get_tensor_by_name(name).op for name in replaced]
+        names = {t.name for op in operations for t in op.outputs if t.consumers()} - replaced.keys()
+        if not names:
+            return {}
+        alone = {name: replaced[name] for name, op in zip(replaced, operations, strict=True) if len(op.outputs) == 1}
+        read = self.intermediates(inputs, alone)
+        return {name: read[name] for name in names if name in read}
 
     def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
         if self._conditions is None:

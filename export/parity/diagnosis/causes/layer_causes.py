@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError
@@ -72,6 +73,9 @@ def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator
     telling = telling if probe.faults else _proven(probe, telling)
     for fault in probe.faults:
         own = [each for each in telling if _is_in_any(each.layer, fault.layers)]
+        if not _is_shown(fault, own):
+            telling = [each for each in telling if each not in own or each.stored is None]
+            own = [each for each in own if each.stored is None]
         unsure = [each for each in own if _is_unsure(each, fault)]
         instead = explain(probe, fault.folded or fault) if unsure else None
         if instead is not None:
@@ -89,6 +93,25 @@ def _is_unsure(weight: WeightFault, fault: LayerFault) -> bool:
     if fault.folded is not None:
         return weight.layer == fault.folded.layer
     return not weight.is_named or (weight.is_folded and hasattr(fault.call.layer, "moving_variance"))
+
+
+def _is_shown(fault: LayerFault, weights: Sequence[WeightFault]) -> bool:
+    """Whether a layer with the stored weights comes nearer to the artifact; True if no such weight is uncertain.
+
+    A converter may have multiplied a weight that was matched by likeness by a constant of the layer's code.
+    """
+    stored = {each.weight: each.stored for each in weights if each.stored is not None}
+    if not stored or fault.actual is None or fault.through is not None:
+        return True
+    variables = [(each.path, each) for each in fault.call.layer.weights]
+    return _are_nearer(fault, stored, variables)
+
+
+def _are_nearer(fault: LayerFault, stored: Mapping[str, Array], variables: Iterable[tuple[str, Any]]) -> bool:
+    """Whether stored weights, by path, at least halve the difference of a layer from the artifact."""
+    assert fault.actual is not None
+    given = with_weights(fault, [(variable, stored[path]) for path, variable in variables if path in stored])
+    return distance(given, fault.actual) <= _NEARER * distance(fault.expected, fault.actual)
 
 
 def _proven(probe: Probe, differing: list[WeightFault]) -> list[WeightFault]:
@@ -111,11 +134,8 @@ def _comes_nearer(probe: Probe, reference: KerasReference, stored: Mapping[str, 
     if number is None:
         return True
     fault = next(OutsideView(probe, reference, number).faults())
-    assert fault.actual is not None
     paths = [variable.path for variable in reference.model.weights]
-    values = zip(paths, fault.call.layer.model.weights, strict=True)
-    given = with_weights(fault, [(variable, stored[path]) for path, variable in values if path in stored])
-    return distance(given, fault.actual) <= _NEARER * distance(fault.expected, fault.actual)
+    return _are_nearer(fault, stored, zip(paths, fault.call.layer.model.weights, strict=True))
 
 
 def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:

@@ -26,6 +26,7 @@ _MOST_CASES = 6
 _SAME = 0.1  # largest part of the squared difference that the kernels of a runtime may leave unexplained
 _FUSED = 4.0  # largest squared change by the kernels of a runtime, in those of rounding
 _WEIGHTS = 0.1  # least part of the squared difference that the weights leave, if their scales are at fault
+_MOST = 0.9  # share of the change that faults explain, beyond which the rounding of other tensors is not a cause
 _SAID = 3
 _ADDED = "_quant"  # suffix by ONNX Runtime of a node that computes with integers
 _OPTIONS = {Format.ONNX: "nodes_to_exclude", Format.LITERT: "no_quantize"}
@@ -75,10 +76,11 @@ def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
     # Fused kernels round some values to the next step. A fault of the runtime changes more than rounding itself does.
     is_same = _total_change(answers, rounded) <= max(_FUSED * _total_change(floats, rounded), _SAME * total)
     found = find_calibration_faults(measured, _position_layers(reference)) if is_same else ()
-    if left >= _WEIGHTS * total:
-        found = (*find_weight_faults(path, layers), *found)
+    share = sum(each.share for each in measured.costs if any(finding.layer == each.name for finding in found))
+    if left >= _WEIGHTS * total and (of_weights := find_weight_faults(path, layers)):
+        found, share = (*of_weights, *found), max(share, left / total)
     explains_all = is_same and (bool(found) or _is_right(reference, expectations, floats))
-    if explains_all:
+    if explains_all and share < _MOST:
         found = (*found, _quantized_finding(measured, _OPTIONS[Format(probe.run.result.format)], is_sound=not found))
     if found:
         yield RoundedFile(found, explains_all)

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import onnx
 import pytest
 from keras import layers as L  # noqa: N812
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
@@ -126,3 +127,28 @@ def test_int8_accepts_a_length_that_calibration_has_seen_and_names_the_cut_range
         assert all(0 < share < 1 for share in cut.values())
     model = quantize_model(attention_mean, shape, file, form, dtype, [short, *rows])
     assert check_parity(model, file, precision="int8", **options).passed
+
+
+def round_result(path: Path, layer: str, scale: float) -> None:
+    """Rounds the result of a layer's last node to int8."""
+    model = onnx.load(path)
+    number = max(number for number, node in enumerate(model.graph.node) if node.name.startswith(f"{layer}/"))
+    (name,) = model.graph.node[number].output
+    model.graph.node[number].output[:] = [f"{name}/wide"]
+    names = [f"{name}/wide", "scale", "zero"], [f"{name}/int8"], [f"{name}/int8", "scale", "zero"], [name]
+    model.graph.node.insert(number + 1, onnx.helper.make_node("QuantizeLinear", *names[:2]))
+    model.graph.node.insert(number + 2, onnx.helper.make_node("DequantizeLinear", *names[2:]))
+    constants = {"scale": np.float32(scale), "zero": np.int8(0)}
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items())
+    onnx.save(model, path)
+
+
+@pytest.mark.slow
+def test_a_range_that_explains_the_whole_difference_is_named_alone(tmp_path: Path) -> None:
+    keras.utils.set_random_seed(0)
+    x = keras.Input((16,), name="x")
+    model = keras.Model(x, L.Dense(4, name="scores")(L.Dense(8, name="hidden")(x)))
+    path = export_onnx(model, tmp_path / "model.onnx").path
+    round_result(path, "hidden", 0.5 / 127)
+    report = check_parity(model, path, runtimes="onnxruntime[all]")
+    assert [(each.cause, each.layer) for each in report.findings] == [(Cause.CLIPPED_RANGE, "hidden")]
