@@ -93,7 +93,7 @@ PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
     _fold_constants,
     # The bias of a projection is added to the product, before the Reshape that splits the result into heads.
     operator_rewrites.add_bias_before_split,
-    # Shapes are constants if possible, so that no Shape reads a tensor that a later pass removes.
+    # Shapes are constants if possible: the next two passes then find equal sizes and needless Reshapes.
     lambda each: write_shapes(each.graph, each.sizes),
     # One Shape reads the sizes that several tensors share.
     lambda each: share_sizes(each.graph, each.sizes),

@@ -52,52 +52,42 @@ def _operators(proto: onnx.ModelProto) -> list[str]:
 
 
 FOLDED = {
-    "valid": lambda: [layers.Conv2D(3, 3), layers.BatchNormalization()],
-    "same, by two": lambda: [layers.Conv2D(3, 3, 2, padding="same", use_bias=False), layers.BatchNormalization()],
-    "of each channel": lambda: [layers.DepthwiseConv2D(3, depth_multiplier=2), layers.BatchNormalization(scale=False)],
-    "without a shift": lambda: [layers.Conv2D(3, 1), layers.BatchNormalization(center=False)],
-    "before a dropout": lambda: [layers.Conv2D(3, 3), layers.BatchNormalization(), layers.Dropout(0.5)],
-    "in a model": lambda: [keras.Sequential([layers.Conv2D(3, 3)]), keras.Sequential([layers.BatchNormalization()])],
+    "valid": (IMAGE, lambda: [layers.Conv2D(3, 3)], ["Conv"]),
+    "products": ((4,), lambda: [layers.Dense(3)], ["MatMul", "Add"]),
+    "same, by two": (IMAGE, lambda: [layers.Conv2D(3, 3, 2, padding="same", use_bias=False)], ["Conv"]),
+    "of each channel": (IMAGE, lambda: [layers.DepthwiseConv2D(3, depth_multiplier=2)], ["Conv"]),
+    "in a model": (IMAGE, lambda: [keras.Sequential([layers.Conv2D(3, 3)])], ["Conv"]),
+    "of sequences": ((5, 4), lambda: [layers.Dense(3, use_bias=False)], ["MatMul", "Add"]),
+    "transposed": (IMAGE, lambda: [layers.Conv2DTranspose(4, 3)], ["ConvTranspose"]),
+    "separable": (IMAGE, lambda: [layers.SeparableConv2D(3, 3)], ["Conv", "Conv"]),
+    "lines": ((8, 4), lambda: [layers.Conv1D(3, 3)], ["Unsqueeze", "Conv", "Squeeze"]),
+    "of a line": (
+        (8, 4),
+        lambda: [layers.SeparableConv1D(3, 3, use_bias=False)],
+        ["Unsqueeze", "Conv", "Conv", "Squeeze"],
+    ),
+}
+NORMALIZATIONS = {
+    "plain": layers.BatchNormalization,
+    "without a scale": lambda: layers.BatchNormalization(scale=False),
+    "without a shift": lambda: layers.BatchNormalization(center=False),
+    "in a model": lambda: keras.Sequential([layers.BatchNormalization(), layers.Dropout(0.5)]),
 }
 
 
 @pytest.mark.quick_rows(2)
-@pytest.mark.parametrize("build", FOLDED.values(), ids=FOLDED.keys())
-def test_a_convolution_and_its_normalization_are_one_operator(build: Callable[[], list[Any]], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("row", "norm"), [*((row, "plain") for row in FOLDED), *(("valid", norm) for norm in [*NORMALIZATIONS][1:])]
+)
+def test_a_linear_operator_absorbs_the_normalization_after_it(row: str, norm: str, tmp_path: Path) -> None:
     keras.utils.set_random_seed(0)
-    model = _of(*build())
-    proto = _export_model(model, tmp_path)
-    assert _operators(proto) == ["Conv"]
-    paths = {weight.path for weight in model.weights}
-    assert len(proto.graph.initializer) == 2
-    assert {tensor.name for tensor in proto.graph.initializer} <= paths
-
-
-OTHERS = {
-    "products": ((4,), lambda: [layers.Dense(3), layers.BatchNormalization()], ["MatMul", "Add"]),
-    "of sequences": ((5, 4), lambda: [layers.Dense(3, use_bias=False), layers.BatchNormalization()], ["MatMul", "Add"]),
-    "transposed": (IMAGE, lambda: [layers.Conv2DTranspose(4, 3), layers.BatchNormalization()], ["ConvTranspose"]),
-    "separable": (IMAGE, lambda: [layers.SeparableConv2D(3, 3), layers.BatchNormalization()], ["Conv", "Conv"]),
-    "lines": ((8, 4), lambda: [layers.Conv1D(3, 3), layers.BatchNormalization()], ["Unsqueeze", "Conv", "Squeeze"]),
-    "of a line": (
-        (8, 4),
-        lambda: [layers.SeparableConv1D(3, 3, use_bias=False), layers.BatchNormalization()],
-        ["Unsqueeze", "Conv", "Conv", "Squeeze"],
-    ),
-}
-
-
-@pytest.mark.quick_rows(1)
-@pytest.mark.parametrize(("shape", "build", "operators"), OTHERS.values(), ids=OTHERS.keys())
-def test_a_linear_operator_absorbs_the_normalization_after_it(
-    shape: tuple[int, ...], build: Callable[[], list[Any]], operators: list[str], tmp_path: Path
-) -> None:
-    keras.utils.set_random_seed(0)
-    model = _of(*build(), shape=shape)
+    shape, build, operators = FOLDED[row]
+    model = _of(*build(), NORMALIZATIONS[norm](), shape=shape)
     proto = _export_model(model, tmp_path)
     assert _operators(proto) == operators
     numbers = {tensor.name for tensor in proto.graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT}
     assert numbers < {weight.path for weight in model.weights}
+    assert len(numbers) == 1 + sum(name in ("Conv", "ConvTranspose", "MatMul") for name in operators)  # and one bias
     assert check_parity(model, tmp_path / "model.onnx", runtimes="onnxruntime[all]", require_coverage=True).passed
 
 
