@@ -57,10 +57,20 @@ def _repairs() -> list[tuple[Any, Any, Any]]:
     return [
         (tf_loader, "tflist_to_onnx", partial(_read_graph, tf_loader.tflist_to_onnx)),
         (Graph, "extract_sub_graph_nodes", _nodes_behind),
+        (tfonnx, "rewrite_conv2d_with_pad", partial(_merge_paddings, tfonnx.rewrite_conv2d_with_pad)),
         # These rewriters guess that a loop is a layer. `recurrences` exports layers without guessing.
         (tfonnx, "rewriter_lstm_tf2", left_alone),
         (tfonnx, "rewrite_gru_tf2", left_alone),
     ]
+
+
+def _merge_paddings(usual: Callable[..., Any], graph: Any, nodes: Any) -> Any:
+    """Merges paddings into convolutions that have none.
+
+    tf2onnx's own rewriter would replace the explicit padding of a convolution, such as a dilated one with "same".
+    """
+    usual(graph, [node for node in nodes if node.type != "Conv2D" or node.get_attr_value("padding") != b"EXPLICIT"])
+    return nodes
 
 
 def _nodes_behind(

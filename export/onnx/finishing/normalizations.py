@@ -38,6 +38,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     producer,
     remove,
     replace,
+    standing_for,
 )
 from keras_pe.export.onnx.finishing.operator_sizes import Sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
@@ -148,7 +149,7 @@ def store_normalizations(graph: ir.Graph, sizes: KnownSizes, layers: Mapping[str
         shapes = {shape for _, shape, _ in maps}
         if all(_is_image(shape, sizes.shape(value)) for value, shape, _ in maps):
             for value, _, each in maps:
-                _write_operator(graph, norm, value, *each.nodes)
+                _write_operator(graph, norm, standing_for(value), *each.nodes)
         elif len(shapes) == 1:
             folding, (shape,) = Folding(norm, norm), shapes
             stored[path] = path
@@ -159,7 +160,8 @@ def store_normalizations(graph: ir.Graph, sizes: KnownSizes, layers: Mapping[str
                 numbers.append(add_weight(graph, Weight(name, "", weight, layout)))
             for value, _, each in maps:
                 last = each.nodes[-1]
-                scaled = insert(last, "Mul", [value, numbers[0]])
+                # The value may be the result of another normalization, which this loop has replaced.
+                scaled = insert(last, "Mul", [standing_for(value), numbers[0]])
                 replace(last.outputs[0], insert(last, "Add", [scaled, numbers[1]]))
                 remove(*reversed(each.nodes))
     return stored
@@ -170,7 +172,7 @@ def _is_image(shape: tuple[int, ...], tensor_shape: Sizes | None) -> bool:
     return len(shape) > 2 and 1 < shape[1] == math.prod(shape) and len(tensor_shape or shape) == len(shape)
 
 
-def _write_operator(graph: ir.Graph, norm: Any, image: ir.Value, product: Node, last: Node) -> None:
+def _write_operator(graph: ir.Graph, norm: Any, image: ir.Value | None, product: Node, last: Node) -> None:
     def weight(variable: Any) -> ir.Value:
         return add_weight(graph, Weight(variable.path, "", variable))
 

@@ -120,6 +120,7 @@ NOT_FOLDED = {
     "without a scale": lambda: _of(_bent(), layers.BatchNormalization(scale=False), layers.MaxPooling2D()),
     "without a shift": lambda: _of(_bent(), layers.BatchNormalization(center=False), layers.Conv2D(4, 1)),
     "first of all": lambda: _of(layers.BatchNormalization(), layers.Conv2D(4, 3, padding="same")),
+    "behind another": lambda: _of(_bent(), *(layers.BatchNormalization() for _ in range(2)), layers.Conv2D(4, 1)),
     "of a volume": lambda: _of(
         layers.Conv3D(3, 2, activation="relu"), layers.BatchNormalization(), layers.Conv3D(2, 1), shape=(4, 4, 4, 3)
     ),
@@ -153,6 +154,7 @@ PRODUCTS = {
     "a result that is returned, channels last": _read_twice,
     "one that is folded elsewhere as well": _with_one_normalization,
     "first of all": lambda: _dense(layers.BatchNormalization()),
+    "behind another": lambda: _dense(layers.BatchNormalization(), layers.BatchNormalization()),
     "behind an activation": lambda: _dense(layers.Dense(5, "relu"), layers.BatchNormalization(scale=False)),
     "of sequences": lambda: _dense(layers.BatchNormalization(center=False), shape=(None, 4)),
     "of another axis": lambda: _dense(layers.BatchNormalization(axis=2), shape=(5, 6, 4)),
@@ -169,10 +171,12 @@ def test_another_normalization_is_a_product_and_a_sum(build: Callable[[], keras.
     model = build()
     proto = _export_model(model, tmp_path)
     assert not {"Sqrt", "Reciprocal", "Sub", "Neg"} & set(_operators(proto))
-    (product,) = (node for node in proto.graph.node if node.op_type == "Mul")
-    (total,) = (node for node in proto.graph.node if product.output[0] in node.input)
-    assert total.op_type == "Add"
-    assert {product.input[1], total.input[1]} < {weight.path for weight in model.weights}
+    products = [node for node in proto.graph.node if node.op_type == "Mul"]
+    assert products
+    for product in products:
+        (total,) = (node for node in proto.graph.node if product.output[0] in node.input)
+        assert total.op_type == "Add"
+        assert {product.input[1], total.input[1]} < {weight.path for weight in model.weights}
     report = check_parity(model, tmp_path / "model.onnx", runtimes="onnxruntime[all]", require_coverage=True)
     assert report.passed, report
     for result in report.results:
