@@ -98,15 +98,15 @@ def _words(seed: Any, count: Any) -> Any:
     from keras import ops
 
     seeds = ops.reshape(ops.cast(random_functions().draw_seed(seed), "int64") % _SEED_RANGE, (2, 1))
-    even, odd = _mixed(seeds, ops.zeros_like(seeds), ops.cast(_SCRAMBLING_KEYS, "int64"))
+    even, odd = _run_rounds(seeds, ops.zeros_like(seeds), ops.cast(_SCRAMBLING_KEYS, "int64"))
     groups = ops.reshape(ops.arange((count + 3) // 4, dtype="int64"), (1, -1))
     zeros = ops.zeros_like(groups)
     keys = ops.concatenate([even[:1], odd[:1]])
-    parts = _mixed(ops.concatenate([groups, zeros + even[1:]]), ops.concatenate([zeros, zeros + odd[1:]]), keys)
+    parts = _run_rounds(ops.concatenate([groups, zeros + even[1:]]), ops.concatenate([zeros, zeros + odd[1:]]), keys)
     return ops.reshape(ops.transpose(ops.stack(parts, axis=1), (2, 0, 1)), (-1,))[:count]
 
 
-def _mixed(even: Any, odd: Any, keys: Any) -> tuple[Any, Any]:
+def _run_rounds(even: Any, odd: Any, keys: Any) -> tuple[Any, Any]:
     """Returns the words of counters after the rounds of Philox4x32-10.
 
     Args:
