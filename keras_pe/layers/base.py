@@ -25,8 +25,9 @@ from keras_pe.layers.call_arguments import (
     read_variables,
 )
 from keras_pe.layers.positions import Positions, open_positions, resolve_positions, split_on_host
+from keras_pe.layers.traced_build import build_in_trace
 from keras_pe.rotations.composed import LIMIT
-from keras_pe.rotations.static_values import known_length
+from keras_pe.rotations.static_values import dynamo_is_tracing, known_length
 from keras_pe.signal.layouts import is_integer
 
 Combine = Literal["add", "concatenate", "replace"]
@@ -40,6 +41,7 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
     """
 
     _call_arguments: tuple[str, ...] = ("inputs", "positions", "start_index")  # in their order
+    _sized_axes: tuple[int, ...] = (-1,)  # the axes of the inputs whose sizes `build` reads
 
     def __init__(self, *, max_length: Any, **kwargs: Any) -> None:
         # Keras would cast positions to the compute dtype, and bfloat16 cannot tell 257 from 256.
@@ -61,7 +63,10 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
         named = by_name(names, others, named, self.name)
         # Keras converts what it is given before `call` sees it.
         check_before_conversion(inputs, named.get("positions"), named.get("start_index"), self.name)
-        if not self.built:
+        if dynamo_is_tracing():
+            axes = self._axes_of(getattr(inputs, "shape", ()), named.get("positions"))
+            build_in_trace(self, inputs, self._sized_axes, _axes=axes)
+        elif not self.built:
             self._axes = self._axes_of(getattr(inputs, "shape", ()), named.get("positions"))
         if named.get("positions") is not None:
             named["positions"] = split_on_host(named["positions"])

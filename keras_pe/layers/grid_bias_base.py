@@ -23,8 +23,9 @@ from keras_pe.layers.call_arguments import (
 )
 from keras_pe.layers.positions import OUT_OF_REACH, resolve_positions
 from keras_pe.layers.relative_base import check_examples, map_pairs
+from keras_pe.layers.traced_build import build_in_trace
 from keras_pe.rotations.lookup import Table, TrainedRows, take
-from keras_pe.rotations.static_values import count_up, visible
+from keras_pe.rotations.static_values import at_trace_time, count_up, dynamo_is_tracing, visible
 from keras_pe.signal.layouts import is_integer
 from keras_pe.signal.resizing import check_grid_shape
 
@@ -61,6 +62,8 @@ class GridBiasLayer(keras.layers.Layer):  # type: ignore[misc]
     def __call__(self, queries: Any, *others: Any, **named: Any) -> Any:
         named = by_name(self._call_arguments, others, named, self.name)
         check_before_conversion(queries, named.get("positions"), None, self.name)
+        if dynamo_is_tracing():
+            build_in_trace(self, queries, ())
         given = {name: value for name, value in named.items() if value is not None}
         return super().__call__(queries, **given)
 
@@ -69,7 +72,7 @@ class GridBiasLayer(keras.layers.Layer):  # type: ignore[misc]
         self._check_call(queries, positions)
         table = self._rows()
         if positions is None:
-            bias = take(table, _rows_of_grid(self.grid_shape, self.class_tokens).tensor())
+            bias = take(table, _tensor_of_grid(self.grid_shape, self.class_tokens))
         else:
             bias = self._trained.at(table, self._rows_of_positions(positions))
         bias = ops.transpose(bias, (0, 3, 1, 2))
@@ -153,6 +156,11 @@ class GridBiasLayer(keras.layers.Layer):  # type: ignore[misc]
                     f"must be less than {size} apart along an axis of {size} places in layer "
                     f"'{self.name}'. Received: positions that are {split_columns} apart.",
                 )
+
+
+@at_trace_time
+def _tensor_of_grid(grid_shape: tuple[int, ...], class_tokens: int) -> Any:
+    return _rows_of_grid(grid_shape, class_tokens).tensor()
 
 
 @lru_cache(maxsize=16)

@@ -207,7 +207,7 @@ def _resizing_matrix(rule: Resizing, size: int, new_size: Any, is_kept: Any, dty
     whole = quotients(places.numerators, places.denominator)
     rest = places.numerators - whole * places.denominator
     step, denominator = (_cast_to_float(each, dtype) for each in (places.step, places.denominator))
-    rows = np.arange(size, dtype=dtype)[np.newaxis]
+    rows = ops.expand_dims(ops.cast(count_up(size), dtype), 0)
     weights = rule.weights(
         ops.cast(whole - 1, dtype), ops.cast(rest, dtype) / denominator, step / denominator, rows, ops
     )

@@ -21,7 +21,8 @@ from keras_pe.layers.call_arguments import (
     read_variables,
 )
 from keras_pe.layers.positions import OUT_OF_REACH, resolve_positions
-from keras_pe.rotations.static_values import align_dtypes, count_up, known_length, visible
+from keras_pe.layers.traced_build import build_in_trace
+from keras_pe.rotations.static_values import align_dtypes, count_up, dynamo_is_tracing, known_length, visible
 
 
 class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
@@ -47,6 +48,8 @@ class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
         named = by_name(self._call_arguments, others, named, self.name)
         check_before_conversion(queries, named.get("positions"), named.get("start_index"), self.name)
         check_before_conversion(queries, named.get("key_positions"), None, self.name)
+        if dynamo_is_tracing():
+            build_in_trace(self, queries, (2, 3))
         given = {name: value for name, value in named.items() if value is not None}
         return super().__call__(queries, **given)
 

@@ -142,6 +142,7 @@ class RotaryPositionEncoding(PositionLayer):
         self.split_sections = bool(split_sections)
         self._head = HeadAxes.checked(sequence_axis, feature_axis)
         self.sequence_axis, self.feature_axis = self._head
+        self._sized_axes = (self.feature_axis,)
         self._check_sections()
         # A namespace hides the containers: TensorFlow wraps them otherwise, and refuses to save keys that are not
         # strings.

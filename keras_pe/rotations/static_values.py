@@ -74,7 +74,7 @@ def quotients(numbers: Any, divisor: Any) -> Any:
         import jax
 
         return jax.lax.div(numbers, jax.numpy.full_like(numbers, divisor))
-    return ops.floor_divide(numbers, divisor)
+    return numbers // divisor  # Keras' function makes a tensor of a size, which TorchDynamo refuses.
 
 
 def is_eager() -> bool:
@@ -105,6 +105,16 @@ def outside_of_traces(function: Callable[..., _Result]) -> Callable[..., _Result
     return disable(function)
 
 
+def at_trace_time(function: Callable[..., _Result]) -> Callable[..., _Result]:
+    """Returns the function as one that TorchDynamo calls while it traces; its result is a constant of the graph."""
+    if keras.config.backend() != "torch":
+        return function
+    import torch
+
+    constant: Callable[[Callable[..., _Result]], Callable[..., _Result]] = torch.compiler.assume_constant_result
+    return constant(function)
+
+
 def choose(condition: Any, special: Callable[[], Any], general: Callable[[], Any], *, of_one: bool = False) -> Any:
     """Returns what `special` does where the condition holds, and is cheaper than `general`, which holds everywhere.
 
@@ -131,11 +141,16 @@ def _visible_in_torch(value: Any) -> npt.NDArray[Any] | None:
     return None
 
 
+def dynamo_is_tracing() -> bool:
+    """Whether TorchDynamo traces now, as `torch.compile` does."""
+    return keras.config.backend() == "torch" and bool(sys.modules["torch"].compiler.is_dynamo_compiling())
+
+
 def torch_is_tracing(any_size: bool = True) -> bool:
     """Whether PyTorch traces now; with `any_size` false, only where even a plain int may change with the inputs."""
     if keras.config.backend() != "torch":
         return False
     torch = sys.modules["torch"]
-    if torch.compiler.is_dynamo_compiling() or torch.jit.is_tracing():
+    if dynamo_is_tracing() or torch.jit.is_tracing():
         return True
     return bool(any_size and torch.compiler.is_compiling())

@@ -10,7 +10,10 @@ import pytest
 
 from keras_pe import (
     AlibiBias,
+    ContinuousPositionBias,
     FourierFeatures,
+    GridPositionBias,
+    GridPositionEmbedding,
     LearnedPositionEmbedding,
     RelativePositionBias,
     RelativePositionEmbedding,
@@ -142,25 +145,30 @@ class TestPyTorch:
         np.testing.assert_allclose(compiled(x, given), expected, rtol=0, atol=4 * 2.0**-23)
 
     @pytest.mark.parametrize(
-        ("layer", "shape"),
+        ("kind", "arguments", "shape"),
         [
-            (AlibiBias(4), (2, 8, 16)),
-            (FourierFeatures(np.ones((1, 8))), (2, 9, 16)),
-            (LearnedPositionEmbedding(32), (2, 8, 16)),
-            (RelativePositionBias(4), (2, 8, 16)),
-            (RotaryPositionEncoding(), (2, 8, 4, 16)),
-            (TimestepEmbedding(16), (2,)),
+            (AlibiBias, (4,), (2, 8, 16)),
+            (ContinuousPositionBias, (4, (2, 4)), (2, 8, 16)),
+            (FourierFeatures, (np.ones((1, 8)),), (2, 9, 16)),
+            (GridPositionBias, (4, (2, 4)), (2, 8, 16)),
+            (GridPositionEmbedding, ((2, 4),), (2, 8, 16)),
+            (LearnedPositionEmbedding, (32,), (2, 8, 16)),
+            (RelativePositionBias, (4,), (2, 8, 16)),
+            (RelativePositionEmbedding, (4, 3), (2, 8, 4, 6)),
+            (RotaryPositionEncoding, (), (2, 8, 4, 16)),
+            (SinusoidalPositionEncoding, (), (2, 4, 8, 16)),
+            (TimestepEmbedding, (16,), (2,)),
         ],
-        ids=lambda value: type(value).__name__ if isinstance(value, keras.Layer) else "",
+        ids=lambda value: value.__name__ if isinstance(value, type) else "",
     )
-    def test_a_layer_that_is_built_compiles_without_a_break_in_the_graph(
-        self, layer: keras.Layer, shape: tuple[int, ...]
+    def test_a_layer_that_was_never_called_compiles_without_a_break_in_the_graph(
+        self, kind: Any, arguments: tuple[Any, ...], shape: tuple[int, ...]
     ) -> None:
         import torch
 
-        layer.build(shape)
-        x = torch.rand(shape)
-        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+        torch._dynamo.reset()  # It compiles the code of a call eight times at most.
+        layer, x = kind(*arguments), torch.rand(shape)
+        compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
         np.testing.assert_allclose(compiled(x).detach(), layer(x).detach(), rtol=0, atol=4 * 2.0**-23)
 
     @pytest.mark.parametrize(
@@ -177,6 +185,7 @@ class TestPyTorch:
     def test_it_compiles_without_a_break_in_the_graph(self) -> None:
         import torch
 
+        torch._dynamo.reset()
         compiled = torch.compile(built(), fullgraph=True, backend="aot_eager")
         assert_right_at_every_length(lambda x: compiled(torch.tensor(x)).numpy(), (5, 512, 700, 1500))
 
