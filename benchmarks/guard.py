@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.exporter import depth_cost
+from benchmarks.measurement_files import load
 from benchmarks.measuring import RUNTIMES, quotient, run_module
-from benchmarks.results import load
 
 BOUNDS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("bounds.toml").read_text())["bound"]
 OURS = "keras_pe"

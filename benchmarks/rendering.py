@@ -6,8 +6,8 @@ from statistics import median
 from typing import Any
 
 from benchmarks.decoder import NEW
+from benchmarks.measurement_files import load
 from benchmarks.measuring import ROOT, quotient
-from benchmarks.results import load
 
 Values = dict[str, list[float]]
 PARTS = ("accuracy", "onnxruntime", "tensorflow", "jax", "torch", "rotary", "costs", "exporter", "quantize", "decoder")

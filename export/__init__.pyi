@@ -38,13 +38,13 @@ from keras_pe.export.generation import generate as generate
 from keras_pe.export.model.border import Border as Border
 from keras_pe.export.model.signature.model_signature import model_signature as model_signature
 from keras_pe.export.parity.bundle import write_bundle as write_bundle
-from keras_pe.export.parity.check import assert_parity as assert_parity
-from keras_pe.export.parity.check import check_parity as check_parity
+from keras_pe.export.parity.check_parity import assert_parity as assert_parity
+from keras_pe.export.parity.check_parity import check_parity as check_parity
 from keras_pe.export.parity.data.batching import Batching as Batching
 from keras_pe.export.parity.data.source import DataError as DataError
 from keras_pe.export.parity.data.source import DataPart as DataPart
 from keras_pe.export.parity.data.source import DataSource as DataSource
-from keras_pe.export.parity.dataset.check import check_dataset as check_dataset
+from keras_pe.export.parity.dataset.check_dataset import check_dataset as check_dataset
 from keras_pe.export.parity.dataset.parity_batch import ParityBatch as ParityBatch
 from keras_pe.export.parity.replay import replay_bundle as replay_bundle
 from keras_pe.export.parity.reports.report import write_report as write_report

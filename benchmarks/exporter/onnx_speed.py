@@ -66,14 +66,14 @@ def export(name: str, route: str, folder: Path) -> None:
     if route.startswith("torch"):
         if find_spec("transformers") is None:
             return
-        from benchmarks.exporter import in_torch
+        from benchmarks.exporter import torch_exports
 
         source = folder / f"{_OPTIMIZED.get(route)}.onnx"
         if route in _OPTIMIZED:
-            if model.architecture in in_torch.KINDS and source.is_file():
-                in_torch.optimize(model.architecture, source, path)
-        elif model.architecture in in_torch.BUILDERS:
-            in_torch.export(model.architecture, route == "torch", path, model.opset)
+            if model.architecture in torch_exports.KINDS and source.is_file():
+                torch_exports.optimize(model.architecture, source, path)
+        elif model.architecture in torch_exports.BUILDERS:
+            torch_exports.export(model.architecture, route == "torch", path, model.opset)
     elif route == "keras":
         trained(name).export(path, format="onnx", verbose=False)
     else:

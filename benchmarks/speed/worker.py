@@ -9,13 +9,13 @@ from typing import Any
 
 from benchmarks.measuring import Run, time_in_turns, time_openings
 from benchmarks.speed import contestants as sinusoids
-from benchmarks.speed import rotary, scenarios
+from benchmarks.speed import rotary_cases, scenarios
 from benchmarks.speed.contestants import Contestant
 from benchmarks.speed.scenarios import Scenario
 
 ENCODINGS = {
     "sinusoidal": (sinusoids.CONTESTANTS, scenarios.SCENARIOS),
-    "rotary": (rotary.CONTESTANTS, rotary.SCENARIOS),
+    "rotary": (rotary_cases.CONTESTANTS, rotary_cases.SCENARIOS),
 }
 
 

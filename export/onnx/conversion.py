@@ -186,7 +186,7 @@ def lookup_handlers(trace: Trace) -> Mapping[tuple[str, int], Callable[..., None
     contents = _contents(trace)
     if not contents:
         return {}
-    from keras_pe.export.onnx.handlers.registration import Replacement
+    from keras_pe.export.onnx.handlers.handler_registry import Replacement
 
     def find(graph: Any, node: Any, **_: Any) -> None:
         ctx = Replacement(graph, node)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import keras_pe
-from keras_pe.export.artifacts.quantization import read_quantization
+from keras_pe.export.artifacts.quantized_tensors import read_quantization
 from keras_pe.export.artifacts.read_artifact import hash_artifacts, read_artifact
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.parity.presentation.figures import (

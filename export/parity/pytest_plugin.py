@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def parity() -> "Callable[..., ParityReport]":
     """Returns a function like `assert_parity`, which fails the test if an artifact differs from the model."""
-    from keras_pe.export.parity.check import assert_parity
+    from keras_pe.export.parity.check_parity import assert_parity
 
     def check(*arguments: Any, **keywords: Any) -> "ParityReport":
         __tracebackhide__ = True

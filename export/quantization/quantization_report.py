@@ -23,7 +23,7 @@ from keras_pe.export.parity.reports.document import (
 from keras_pe.export.parity.reports.json import Published
 from keras_pe.export.parity.reports.report import Report
 from keras_pe.export.parity.statistics.confidence import rate
-from keras_pe.export.quantization.results import QuantizationResults, Score, Trial
+from keras_pe.export.quantization.quantization_records import QuantizationResults, Score, Trial
 
 _TRIALS = ("file", "result", "layers in float", "size", "changed, calibration", "changed, held out", "bound", "error")
 _LAYERS = ("layer", "operators", "saves", "effect alone", "share of error", "written as")

@@ -28,12 +28,12 @@ from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.processes.process import TemporaryFolder
 from keras_pe.export.progress import TIMEOUT, Stopwatch, Tell, check_seconds, date, telling
 from keras_pe.export.publishing.staging import check_destination, publish_file, staging
-from keras_pe.export.quantization.layers import describe_left
+from keras_pe.export.quantization.float_layers import MOST_TRIALS, Search, rank
+from keras_pe.export.quantization.layer_nodes import describe_left
 from keras_pe.export.quantization.plan import plan_path
+from keras_pe.export.quantization.quantization_records import Goal, Kind, Trial
 from keras_pe.export.quantization.quantization_report import QuantizationReport
 from keras_pe.export.quantization.quantizers import METHODS, QUANTIZERS
-from keras_pe.export.quantization.results import Goal, Kind, Trial
-from keras_pe.export.quantization.search import MOST_TRIALS, Search, rank
 from keras_pe.export.quantization.workbench import Workbench, check_rows, opened_workbench
 from keras_pe.export.results import Allowance
 from keras_pe.protocols import Model

@@ -21,19 +21,19 @@ from keras_pe.export.parity.work.schedule import result_key
 from keras_pe.export.parity.work.worker_input import Calibration, Job
 from keras_pe.export.parity.work.worker_session import session_of
 from keras_pe.export.progress import Tell
-from keras_pe.export.quantization.layers import (
+from keras_pe.export.quantization.file_measurement import FileMeasurer
+from keras_pe.export.quantization.float_layers import least_rows
+from keras_pe.export.quantization.layer_nodes import (
     Node,
     QuantizableLayer,
     quantizable_layers,
     read_nodes,
 )
-from keras_pe.export.quantization.measurement import FileMeasurer
 from keras_pe.export.quantization.plan import Plan
+from keras_pe.export.quantization.quantization_records import Goal, LayerEffect, Score, Trial
 from keras_pe.export.quantization.quantizer import Quantizer
 from keras_pe.export.quantization.quantizers import QUANTIZERS, calibrate, quantized_operators, write_quantized
-from keras_pe.export.quantization.results import Goal, LayerEffect, Score, Trial
 from keras_pe.export.quantization.rows import SplitRows, store_rows
-from keras_pe.export.quantization.search import least_rows
 from keras_pe.export.quantization.timing import ONE_THREAD, time_in_turns
 from keras_pe.export.runtimes.runner import Worker
 

@@ -13,7 +13,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from keras_pe.export.artifacts.litert_editor import Editor
 from keras_pe.export.artifacts.litert_file import interface_order
 from keras_pe.export.artifacts.litert_operators import read_operators
-from keras_pe.export.artifacts.quantization import value_limits
+from keras_pe.export.artifacts.quantized_tensors import value_limits
 from keras_pe.export.runtimes.float_twin import FloatTwin, RoundedTensor
 from keras_pe.export.runtimes.litert_layers import operator_layers
 from keras_pe.export.runtimes.runtime import Array, Arrays

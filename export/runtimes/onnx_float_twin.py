@@ -8,7 +8,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from keras_pe.export.artifacts.onnx_model import layer_of, weight_files
-from keras_pe.export.artifacts.quantization import plain_name, value_limits
+from keras_pe.export.artifacts.quantized_tensors import plain_name, value_limits
 from keras_pe.export.runtimes.float_twin import FloatTwin, RoundedTensor
 from keras_pe.export.runtimes.integer_operators import FLOAT_SUFFIX, replace_integer_operators
 from keras_pe.export.runtimes.runtime import Array, Arrays

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def artifact_json(artifact: "Artifact", explain: bool) -> dict[str, Any]:
     """Returns an artifact as plain values; with `explain` quantized tensors and the layers of an ONNX file too."""
-    from keras_pe.export.artifacts.quantization import read_quantization
+    from keras_pe.export.artifacts.quantized_tensors import read_quantization
     from keras_pe.export.artifacts.target_layers import read_target_layers
 
     description = asdict(artifact) | {"path": str(artifact.path)}
@@ -35,7 +35,7 @@ def artifact_json(artifact: "Artifact", explain: bool) -> dict[str, Any]:
 def show_artifacts(artifacts: "Sequence[Artifact]", explain: bool) -> None:
     """Prints artifacts of one model: inputs and outputs once, a row for each file, the contents of ONNX files."""
     from keras_pe.export.artifacts.artifact import SIZES_KEY
-    from keras_pe.export.artifacts.quantization import COLUMNS, quantization_rows, read_quantization
+    from keras_pe.export.artifacts.quantized_tensors import COLUMNS, quantization_rows, read_quantization
     from keras_pe.export.artifacts.target_layers import read_target_layers
     from keras_pe.export.model.sizes.dimensions import describe_dimensions, dimensions_from_json
 

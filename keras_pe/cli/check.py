@@ -147,7 +147,7 @@ def check(
     check_data_usage(context, data_set)
     from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
     from keras_pe.export.parity.bundle import check_bundle_path
-    from keras_pe.export.parity.check import check_parity
+    from keras_pe.export.parity.check_parity import check_parity
     from keras_pe.export.parity.replay import replay_bundle
     from keras_pe.export.parity.reports.report import check_report_path
     from keras_pe.export.progress import Stopwatch

@@ -101,7 +101,7 @@ def run_check_data(
         **others: The options that a sweep has as well.
     """
     from keras_pe.export.parity.data.batching import Batching
-    from keras_pe.export.parity.dataset.check import check_dataset
+    from keras_pe.export.parity.dataset.check_dataset import check_dataset
     from keras_pe.export.parity.work.executors import cluster_executor
     from keras_pe.export.parity.work.schedule import WorkersDiedError
     from keras_pe.export.parity.work.worker_input import Acceptance

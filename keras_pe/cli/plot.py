@@ -83,7 +83,7 @@ def _plot_table(kind: str, path: Path) -> "Axes":
 
     from keras_pe import plots
     from keras_pe.conventions import identify
-    from keras_pe.conventions.identification.tables import as_matrix
+    from keras_pe.conventions.identification.encoding_table import as_matrix
     from keras_pe.signal.formula import timing_signal
 
     table = as_matrix(read_table(path)).astype(np.float64)

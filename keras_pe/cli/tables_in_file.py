@@ -66,7 +66,7 @@ def _matrix(array: Any) -> Any:
     """Returns an array as `(length, channels)`, None unless it holds floating-point numbers or int8."""
     import numpy as np
 
-    from keras_pe.conventions.identification.tables import as_matrix
+    from keras_pe.conventions.identification.encoding_table import as_matrix
 
     array = as_matrix(np.asarray(array))
     large = array.ndim == 2 and array.shape[0] >= _LEAST_ROWS and array.shape[1] >= _LEAST_CHANNELS

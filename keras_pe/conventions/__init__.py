@@ -4,10 +4,10 @@ from keras_pe.conventions.catalogue import CONVENTIONS, convention, from_convent
 from keras_pe.conventions.definition import Convention
 from keras_pe.conventions.identification.identify import identify
 from keras_pe.conventions.identification.match import Grid, Match
+from keras_pe.conventions.identify_rotary import RotaryMatch, identify_rotary
 from keras_pe.conventions.keras_hub import rotary_from_keras_hub
 from keras_pe.conventions.keras_hub_models import convert_keras_hub
 from keras_pe.conventions.permutation import channel_permutation, permute_rotary_weights
-from keras_pe.conventions.rotary import RotaryMatch, identify_rotary
 
 __all__ = [
     "CONVENTIONS",

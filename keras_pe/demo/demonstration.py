@@ -11,8 +11,8 @@ import numpy as np
 import onnxruntime as ort
 
 from keras_pe.demo.file_faults import FAULTS
+from keras_pe.demo.forecast_picture import draw_forecast
 from keras_pe.demo.forecaster import build_forecaster, train
-from keras_pe.demo.picture import draw_forecast
 from keras_pe.demo.series import HORIZON, load_months, make_windows, select
 from keras_pe.export import check_parity, export_onnx, export_saved_model
 from keras_pe.export.publishing.staging import publish_file, staging

@@ -11,9 +11,9 @@ import numpy as np
 from keras import ops
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
+from keras_pe.layers.axis_positions import Positions, resolve_positions
 from keras_pe.layers.base import Combine, CombiningLayer, plain
 from keras_pe.layers.call_arguments import Shape
-from keras_pe.layers.positions import Positions, resolve_positions
 from keras_pe.rotations.composed import LIMIT, Columns, ComposedEncoding
 from keras_pe.rotations.fractional import FractionalEncoding
 from keras_pe.rotations.lookup import MOST_ROWS, Table, TabulatedEncoding

@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
+from keras_pe.layers.axis_positions import Positions, open_positions, resolve_positions, split_on_host
 from keras_pe.layers.call_arguments import (
     Shape,
     by_name,
@@ -24,7 +25,6 @@ from keras_pe.layers.call_arguments import (
     read_start,
     read_variables,
 )
-from keras_pe.layers.positions import Positions, open_positions, resolve_positions, split_on_host
 from keras_pe.layers.traced_build import build_in_trace
 from keras_pe.rotations.composed import LIMIT
 from keras_pe.rotations.static_values import dynamo_is_tracing, known_length

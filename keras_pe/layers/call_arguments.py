@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
-from keras_pe.layers.positions import Positions, join_parts
+from keras_pe.layers.axis_positions import Positions, join_parts
 from keras_pe.rotations.composed import LIMIT
 from keras_pe.rotations.static_values import is_eager, visible
 from keras_pe.signal.layouts import is_integer

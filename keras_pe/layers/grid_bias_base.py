@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
+from keras_pe.layers.axis_positions import OUT_OF_REACH, resolve_positions
 from keras_pe.layers.base import check_count, plain
 from keras_pe.layers.call_arguments import (
     Shape,
@@ -21,7 +22,6 @@ from keras_pe.layers.call_arguments import (
     per_axis,
     read_variables,
 )
-from keras_pe.layers.positions import OUT_OF_REACH, resolve_positions
 from keras_pe.layers.relative_base import check_examples, map_pairs
 from keras_pe.layers.traced_build import build_in_trace
 from keras_pe.rotations.lookup import Table, TrainedRows, take

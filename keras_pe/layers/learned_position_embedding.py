@@ -7,9 +7,9 @@ import numpy as np
 from keras import ops
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
+from keras_pe.layers.axis_positions import Positions
 from keras_pe.layers.base import Combine, CombiningLayer
 from keras_pe.layers.call_arguments import Shape, check_integers, per_axis
-from keras_pe.layers.positions import Positions
 from keras_pe.rotations.lookup import TrainedRows
 from keras_pe.signal.formula import timing_signal
 

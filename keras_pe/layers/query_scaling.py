@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from keras_pe.argument_errors import ArgValueError
+from keras_pe.layers.axis_positions import Positions
 from keras_pe.layers.base import check_count
 from keras_pe.layers.head_axes import HeadAxes
-from keras_pe.layers.positions import Positions
 from keras_pe.rotations.static_values import count_up, quotients
 from keras_pe.signal.formula import check_number
 from keras_pe.signal.layouts import is_integer

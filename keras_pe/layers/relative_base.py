@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
+from keras_pe.layers.axis_positions import OUT_OF_REACH, resolve_positions
 from keras_pe.layers.base import check_count
 from keras_pe.layers.call_arguments import (
     Shape,
@@ -20,7 +21,6 @@ from keras_pe.layers.call_arguments import (
     check_values_reach,
     read_variables,
 )
-from keras_pe.layers.positions import OUT_OF_REACH, resolve_positions
 from keras_pe.layers.traced_build import build_in_trace
 from keras_pe.rotations.static_values import align_dtypes, count_up, dynamo_is_tracing, known_length, visible
 

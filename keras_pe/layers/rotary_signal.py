@@ -12,9 +12,9 @@ from keras import ops
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.layers.axes import Axis, axis_encoding
+from keras_pe.layers.axis_positions import Positions
 from keras_pe.layers.base import check_count
 from keras_pe.layers.head_axes import HeadAxes
-from keras_pe.layers.positions import Positions
 from keras_pe.rotations.composed import Columns, Rotation, map_columns, split_columns
 from keras_pe.rotations.lookup import RowsOfPositions, Table, append_guard
 from keras_pe.rotations.pairs import interleave_columns

@@ -8,9 +8,9 @@ from keras import ops
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.layers.axes import Axis, AxisEncoding, Flatten, GridLayer, axis_encoding, reach
+from keras_pe.layers.axis_positions import Positions
 from keras_pe.layers.base import Combine, check_start_index, plain
 from keras_pe.layers.call_arguments import per_axis
-from keras_pe.layers.positions import Positions
 from keras_pe.rotations.static_values import outside_of_traces
 from keras_pe.signal.coordinates import Coordinates
 from keras_pe.signal.formula import check_number, check_range, check_timescales, resolve_timescales

@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.layers.axes import Axis, AxisEncoding, axis_encoding
+from keras_pe.layers.axis_positions import Positions, open_positions, resolve_positions, split_on_host
 from keras_pe.layers.base import check_count
 from keras_pe.layers.call_arguments import (
     Shape,
@@ -16,7 +17,6 @@ from keras_pe.layers.call_arguments import (
     check_values_reach,
     read_variables,
 )
-from keras_pe.layers.positions import Positions, open_positions, resolve_positions, split_on_host
 from keras_pe.rotations.static_values import outside_of_traces
 from keras_pe.signal.formula import check_number
 from keras_pe.signal.layouts import Layout

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.exporter import depth_cost
 from benchmarks.guard import BASES, BOUNDS, OURS, is_linear
-from benchmarks.results import load
+from benchmarks.measurement_files import load
 
 
 @pytest.mark.quick_rows(3)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import results
+from benchmarks import measurement_files
 from benchmarks.measuring import Run, quotient, run_module, time_in_turns, time_openings
 
 
@@ -35,11 +35,11 @@ def test_files_are_opened_anew_for_each_share_of_the_rounds_in_any_order() -> No
 def test_stored_results_keep_their_order_and_a_part_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(results, "FOLDER", tmp_path)
-    results.save("speed", {"run": [9.0]}, {}, {"left out": []})
-    results.save("costs", {}, {"file": 7}, {"machine": "this"})
-    results.save("speed", {"run": [1.0, 5.0, 2.0]}, {}, {"left out": ["jax"]})
-    values, beside = results.load()
+    monkeypatch.setattr(measurement_files, "FOLDER", tmp_path)
+    measurement_files.save("speed", {"run": [9.0]}, {}, {"left out": []})
+    measurement_files.save("costs", {}, {"file": 7}, {"machine": "this"})
+    measurement_files.save("speed", {"run": [1.0, 5.0, 2.0]}, {}, {"left out": ["jax"]})
+    values, beside = measurement_files.load()
     assert values == {"run": [1.0, 5.0, 2.0], "file": [7.0]}
     assert beside == {"speed": {"left out": ["jax"]}, "costs": {"machine": "this"}}
 

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.speed import in_onnxruntime
 from benchmarks.speed.contestants import Contestant
 from benchmarks.speed.in_tensorflow import signature
-from benchmarks.speed.rotary import BASE, CONTESTANTS, PRODUCT, SCENARIOS
+from benchmarks.speed.rotary_cases import BASE, CONTESTANTS, PRODUCT, SCENARIOS
 
 CALLED = [each for each in CONTESTANTS[1:] if each.name != PRODUCT]
 

@@ -341,7 +341,7 @@ def test_a_fault_of_this_package_keeps_its_traceback(files, monkeypatch):
     def broken(*arguments, **keywords):
         return None.results
 
-    monkeypatch.setattr("keras_pe.export.parity.check.check_parity", broken)
+    monkeypatch.setattr("keras_pe.export.parity.check_parity.check_parity", broken)
     result = CliRunner().invoke(main, ["check", str(files[0]), str(files[1])])
     assert result.exit_code == 2
     assert result.stderr.startswith("Traceback")

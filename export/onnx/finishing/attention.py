@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from keras_pe.export.onnx.finishing.attention_scores import Weights, softmax_of, weights_of
-from keras_pe.export.onnx.finishing.contractions import transpose_to
+from keras_pe.export.onnx.finishing.einsum_rewrites import transpose_to
 from keras_pe.export.onnx.finishing.graph_edits import (
     Node,
     constant,

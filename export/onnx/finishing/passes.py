@@ -12,7 +12,7 @@ from typing import Any
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from keras_pe.export.onnx.finishing import contractions, operator_rewrites
+from keras_pe.export.onnx.finishing import einsum_rewrites, operator_rewrites
 from keras_pe.export.onnx.finishing.attention import attend
 from keras_pe.export.onnx.finishing.canonical_form import merge_equal, name_after_layers, order_needed
 from keras_pe.export.onnx.finishing.constants import compute_constants, remove_no_ops
@@ -82,13 +82,13 @@ PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
     # No node returns its input.
     lambda each: remove_no_ops(each.graph, each.sizes),
     # Both factors of a product keep the order of channels that they had before the same shuffle.
-    contractions.remove_shuffles,
+    einsum_rewrites.remove_shuffles,
     # Attention is one operator. The contractions are still Einsums: the rule reads their axes by label.
     attend,
     # An Einsum of two tensors is one MatMul or Mul.
-    contractions.multiply_matrices,
+    einsum_rewrites.multiply_matrices,
     # A product is not transposed if its factors can be.
-    contractions.swap_factors,
+    einsum_rewrites.swap_factors,
     # The shapes that attention and contractions have added are constants.
     _fold_constants,
     # The bias of a projection is added to the product, before the Reshape that splits the result into heads.

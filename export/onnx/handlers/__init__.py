@@ -14,7 +14,7 @@ def all_handlers(opset: int) -> Mapping[tuple[str, int], Callable[..., None]]:
     Args:
         opset: The opset of the export.
     """
-    from keras_pe.export.onnx.handlers.registration import HANDLERS
+    from keras_pe.export.onnx.handlers.handler_registry import HANDLERS
 
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.polynomial import Chebyshev
 
-from keras_pe.export.onnx.handlers.registration import Replacement, handler
+from keras_pe.export.onnx.handlers.handler_registry import Replacement, handler
 
 _SIGN_BIT = np.iinfo("int32").min
 

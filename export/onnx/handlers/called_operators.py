@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.onnx.handlers import opsets
-from keras_pe.export.onnx.handlers.registration import Replacement, handler
+from keras_pe.export.onnx.handlers.handler_registry import Replacement, handler
 from keras_pe.export.onnx.handlers.transposed_convolutions import transposed_convolution
 
 

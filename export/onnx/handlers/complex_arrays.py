@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_pe.export.onnx.handlers.complex_numbers import complex_handler
-from keras_pe.export.onnx.handlers.registration import Replacement
+from keras_pe.export.onnx.handlers.handler_registry import Replacement
 
 _END = np.iinfo(np.int64).max  # the end of an axis of any length
 

@@ -12,7 +12,7 @@ import numpy as np
 from onnx import TensorProto
 
 from keras_pe.export.onnx.handlers.arithmetic import angle
-from keras_pe.export.onnx.handlers.registration import Handler, Replacement, handler
+from keras_pe.export.onnx.handlers.handler_registry import Handler, Replacement, handler
 from keras_pe.export.onnx.tf2onnx_calls import OF_COMPLEX
 
 _PARTS: dict[int, int] = {TensorProto.COMPLEX64: TensorProto.FLOAT, TensorProto.COMPLEX128: TensorProto.DOUBLE}

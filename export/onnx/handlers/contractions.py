@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_pe.export.onnx.handlers.registration import Replacement, handler
+from keras_pe.export.onnx.handlers.handler_registry import Replacement, handler
 
 
 @handler("Einsum")

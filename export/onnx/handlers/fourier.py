@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from keras_pe.export.onnx.handlers.complex_numbers import complex_handler, join, part, times
-from keras_pe.export.onnx.handlers.registration import Replacement
+from keras_pe.export.onnx.handlers.handler_registry import Replacement
 
 _Size = int | str  # an integer, or the name of an int64 scalar
 

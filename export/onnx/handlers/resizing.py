@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.onnx.handlers.arithmetic import polynomial
-from keras_pe.export.onnx.handlers.registration import Operand, Replacement, handler
+from keras_pe.export.onnx.handlers.handler_registry import Operand, Replacement, handler
 
 _HEIGHT, _WIDTH = 1, 2  # the axes of an image, channels last
 _STEPS = 1024  # fractions of a pixel in TensorFlow's table of bicubic weights

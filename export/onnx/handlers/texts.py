@@ -4,7 +4,7 @@ import re
 from functools import partial
 
 from keras_pe.export.onnx.handlers import opsets
-from keras_pe.export.onnx.handlers.registration import Replacement, handler
+from keras_pe.export.onnx.handlers.handler_registry import Replacement, handler
 from keras_pe.export.onnx.handlers.scattering import count_values, scatter
 from keras_pe.export.onnx.tf2onnx_calls import OF_TEXTS
 

@@ -8,7 +8,7 @@ Source: tensorflow/core/framework/kernel_shape_util.cc.
 
 from dataclasses import dataclass
 
-from keras_pe.export.onnx.handlers.registration import Replacement, handler
+from keras_pe.export.onnx.handlers.handler_registry import Replacement, handler
 
 
 @dataclass(frozen=True)

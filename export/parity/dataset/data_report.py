@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults, OutputSummary
+from keras_pe.export.parity.dataset.dataset_records import DatasetResult, DatasetResults, OutputSummary
 from keras_pe.export.parity.presentation.figures import number
 from keras_pe.export.parity.presentation.report_content import (
     Subject,

@@ -11,8 +11,8 @@ from keras_pe.signal.formula import Float64Array
 
 def positions_given(fault: LayerFault) -> list[Float64Array]:
     """Returns the positions of each axis in a call of this package's layer, `(batch or 1, length)`."""
+    from keras_pe.layers.axis_positions import resolve_positions
     from keras_pe.layers.call_arguments import per_axis  # Keras is imported with it
-    from keras_pe.layers.positions import resolve_positions
 
     arguments, layer = arguments_of(fault), fault.call.layer
     if "timesteps" in arguments:

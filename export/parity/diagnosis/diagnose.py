@@ -18,8 +18,8 @@ from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime,
 from keras_pe.export.parity.diagnosis.causes.delegates import faulty_delegate
 from keras_pe.export.parity.diagnosis.causes.quantized_file import may_round_tensors, rounded_file
 from keras_pe.export.parity.diagnosis.detector_context import Probe
+from keras_pe.export.parity.diagnosis.faulty_layers import LayerTrace, trace_faults
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
-from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.relations.detection import few_rows, few_values, find_change

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_pe.export.parity.diagnosis.relations import Change, is_same
 from keras_pe.export.parity.diagnosis.relations.detection import find_change
-from keras_pe.export.parity.diagnosis.relations.quantization import stored_in_integers
+from keras_pe.export.parity.diagnosis.relations.rounding import stored_in_integers
 from keras_pe.export.results import Array, Cause
 from keras_pe.export.runtimes.runtime import LazyArrays
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from keras_pe.export.artifacts.quantization import COLUMNS, quantization_rows
+from keras_pe.export.artifacts.quantized_tensors import COLUMNS, quantization_rows
 from keras_pe.export.parity.reports.document import (
     Limit,
     Mark,

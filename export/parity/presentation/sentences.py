@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from keras_pe.display import shown_bytes
-from keras_pe.export.artifacts.quantization import count_quantized
+from keras_pe.export.artifacts.quantized_tensors import count_quantized
 from keras_pe.export.errors import sentence
 from keras_pe.export.parity.presentation.figures import number
 from keras_pe.export.parity.presentation.report_content import artifact_names, causes, skip_statements

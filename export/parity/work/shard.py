@@ -12,7 +12,7 @@ from keras_pe.export.parity.data.batching import Batch, Feed
 from keras_pe.export.parity.data.shards import Shard, count, read_rows
 from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
-from keras_pe.export.parity.work.measurement import RowMeasurer
+from keras_pe.export.parity.work.batch_measurement import RowMeasurer
 from keras_pe.export.parity.work.target_runner import Answer
 from keras_pe.export.parity.work.worker_input import Calibration, Job, Target
 from keras_pe.export.parity.work.worker_session import Session, session_of

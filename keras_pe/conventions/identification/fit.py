@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.conventions.identification.encoding_table import SLACK, CheckedTable, Rounding, Rows
 from keras_pe.conventions.identification.match import Match
 from keras_pe.conventions.identification.signals import Signal
-from keras_pe.conventions.identification.tables import SLACK, CheckedTable, Rounding, Rows
 from keras_pe.signal.formula import Float64Array
 
 

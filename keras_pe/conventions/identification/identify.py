@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy.typing as npt
 
 from keras_pe.conventions.catalogue import CONVENTIONS
+from keras_pe.conventions.identification.encoding_table import CheckedTable
 from keras_pe.conventions.identification.fit import Fit
-from keras_pe.conventions.identification.images import image_matches
+from keras_pe.conventions.identification.image_tables import image_matches
 from keras_pe.conventions.identification.match import Grid, Match
-from keras_pe.conventions.identification.search import DISTANCES, TOKENS, Ways, sequence_fits
+from keras_pe.conventions.identification.signal_search import DISTANCES, TOKENS, Ways, sequence_fits
 from keras_pe.conventions.identification.signals import USUAL, Signal
-from keras_pe.conventions.identification.tables import CheckedTable
 
 
 def identify(table: npt.ArrayLike) -> tuple[Match, ...]:

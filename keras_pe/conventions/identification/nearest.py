@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_pe.conventions.catalogue import CONVENTIONS
-from keras_pe.conventions.identification.search import UNUSUAL_MAX_START
+from keras_pe.conventions.identification.encoding_table import CheckedTable, as_matrix
+from keras_pe.conventions.identification.signal_search import UNUSUAL_MAX_START
 from keras_pe.conventions.identification.signals import sequence_signals
-from keras_pe.conventions.identification.tables import CheckedTable, as_matrix
 
 
 class Nearest(NamedTuple):

@@ -12,8 +12,8 @@ import pytest
 from keras_pe import SinusoidalPositionEncoding
 from keras_pe.export import export_litert, quantize, read_artifact
 from keras_pe.export.artifacts.artifact import Format
-from keras_pe.export.artifacts.quantization import read_quantization
-from keras_pe.export.quantization.layers import read_nodes
+from keras_pe.export.artifacts.quantized_tensors import read_quantization
+from keras_pe.export.quantization.layer_nodes import read_nodes
 from keras_pe.export.quantization.quantizers import METHODS
 from tests.export.runtimes.external.present import need_package
 

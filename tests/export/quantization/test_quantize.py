@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from keras_pe.export import DataError, quantize, read_artifact
-from keras_pe.export.artifacts.quantization import read_quantization
+from keras_pe.export.artifacts.quantized_tensors import read_quantization
 from keras_pe.export.quantization.quantizers import METHODS
 from keras_pe.export.records import QuantizationReport
 from tests.export.quantization.samples import ROWS, write_classifier

@@ -11,7 +11,7 @@ from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.artifacts.onnx_model import layer_of, read_without_weights
 from keras_pe.export.artifacts.onnx_quantization import quantized_constants
-from keras_pe.export.artifacts.quantization import plain_name
+from keras_pe.export.artifacts.quantized_tensors import plain_name
 from keras_pe.export.results import Array, Cause, Finding, OtherValue
 
 _FEW_STEPS = 4.0  # largest value of a channel, in steps, that loses a tenth of the channel or more

@@ -11,12 +11,12 @@ from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.layer_paths import is_within
 from keras_pe.export.parity.diagnosis.causes.user_code import operations_at_fault
 from keras_pe.export.parity.diagnosis.detector_context import Probe
+from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
 from keras_pe.export.parity.diagnosis.foldings import possible_foldings, recorded_foldings
 from keras_pe.export.parity.diagnosis.hidden_tensors import OutsideView
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_weights
 from keras_pe.export.parity.diagnosis.recorded_cases import calls_of, content_key, rank, telling_case
 from keras_pe.export.parity.diagnosis.relations import distance
-from keras_pe.export.parity.diagnosis.search import Explanation, explain
 from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
 from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
 from keras_pe.export.parity.diagnosis.sites.output_operations import other_operations

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.operations import CodePlace
 from keras_pe.export.parity.diagnosis.detector_context import Probe
+from keras_pe.export.parity.diagnosis.edit_search import explain
 from keras_pe.export.parity.diagnosis.inside_calls import Source, Tapes
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk, Suspects
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
-from keras_pe.export.parity.diagnosis.search import explain
 from keras_pe.export.parity.diagnosis.sites.inside_operations import operations_at
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import Arrays

@@ -16,7 +16,7 @@ from keras_pe.export.parity.diagnosis.relations.placement import (
     transpositions,
     turned_axes,
 )
-from keras_pe.export.parity.diagnosis.relations.quantization import (
+from keras_pe.export.parity.diagnosis.relations.rounding import (
     rescaled_integers,
     to_decimals,
     to_integers,

@@ -7,9 +7,9 @@ import numpy as np
 
 from keras_pe.export.comparison.output_decisions import Decision
 from keras_pe.export.parity.dataset.data_report import DatasetReport
-from keras_pe.export.parity.dataset.results import DatasetResult, OutputSummary
+from keras_pe.export.parity.dataset.dataset_records import DatasetResult, OutputSummary
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics, Severity, WorstRow
-from keras_pe.export.parity.work.measurement import measure_output
+from keras_pe.export.parity.work.batch_measurement import measure_output
 from keras_pe.export.results import Cause, Finding, NameMatch, OtherValue, StoredWeights
 from tests.export.parity.presentation import samples
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.parity.bundle import write_bundle
-from keras_pe.export.parity.dataset.check import check_dataset
+from keras_pe.export.parity.dataset.check_dataset import check_dataset
 from keras_pe.export.parity.replay import replay_bundle
 from tests.export.parity.dataset.conftest import MAGIC, Files
 
@@ -30,7 +30,7 @@ RUN = """
 import sys
 from pathlib import Path
 
-from keras_pe.export.parity.dataset.check import check_dataset
+from keras_pe.export.parity.dataset.check_dataset import check_dataset
 
 
 def peaks(pid):

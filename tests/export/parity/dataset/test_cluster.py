@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_pe.export.parity.dataset.check import check_dataset
+from keras_pe.export.parity.dataset.check_dataset import check_dataset
 from keras_pe.export.parity.work.executors import ProcessPool, cluster_executor
 from tests.export.parity.dataset.conftest import Files, draw
 

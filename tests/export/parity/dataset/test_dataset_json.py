@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from keras_pe.export.parity.dataset.data_report import DatasetReport
-from keras_pe.export.parity.dataset.results import DatasetResults
+from keras_pe.export.parity.dataset.dataset_records import DatasetResults
 from tests.export.parity.dataset.samples import ALL, FAILING
 
 

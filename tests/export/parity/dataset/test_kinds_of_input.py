@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from keras_pe.export import Batching, Border, export_onnx
-from keras_pe.export.parity.dataset.check import check_dataset
+from keras_pe.export.parity.dataset.check_dataset import check_dataset
 from keras_pe.export.parity.dataset.parity_batch import ParityBatch
 from keras_pe.export.parity.work.worker_session import close_session
 from tests.raised import about

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from keras_pe.export.parity.data.source import SHARD_ROWS
-from keras_pe.export.parity.dataset.check import check_dataset
+from keras_pe.export.parity.dataset.check_dataset import check_dataset
 from keras_pe.export.parity.work.executors import ProcessPool
 from tests.cli.test_check_data import write_model
 from tests.export.parity.dataset.conftest import Files, draw
 
 RUN = """
 import os, signal, sys
-from keras_pe.export.parity.dataset.check import check_dataset
+from keras_pe.export.parity.dataset.check_dataset import check_dataset
 
 model, artifact, data, kept, rows = sys.argv[1:]
 
@@ -30,7 +30,7 @@ check_dataset(model, artifact, data, workers=1, checkpoint_dir=kept, progress=ki
 FORK = """
 import multiprocessing, sys
 from concurrent.futures import ProcessPoolExecutor
-from keras_pe.export.parity.dataset.check import check_dataset
+from keras_pe.export.parity.dataset.check_dataset import check_dataset
 
 model, artifact, data = sys.argv[1:]
 check_dataset(model, artifact, data, workers=0)

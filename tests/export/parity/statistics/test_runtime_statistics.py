@@ -14,7 +14,7 @@ from keras_pe.export.parity.statistics.runtime_statistics import (
     Severity,
     WorstRow,
 )
-from keras_pe.export.parity.work.measurement import measure_output
+from keras_pe.export.parity.work.batch_measurement import measure_output
 
 
 def row(number: int, severity: Severity = Severity.FAILED, error: float = 1.0) -> WorstRow:

@@ -9,7 +9,7 @@ import pytest
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.parity.data.batching import fill_up, run_whole_batches
-from keras_pe.export.parity.dataset.check import check_dataset
+from keras_pe.export.parity.dataset.check_dataset import check_dataset
 from tests.cli.test_check_data import write_model
 
 TAKES = (TensorInfo("x", (3, 2), "float32"), TensorInfo("y", (3,), "int32"))

@@ -14,7 +14,7 @@ import keras_pe
 from keras_pe.export import Cause, check_parity, export_litert, export_onnx
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.quantization.feeds import write_feed
-from keras_pe.export.quantization.layers import read_nodes
+from keras_pe.export.quantization.layer_nodes import read_nodes
 from keras_pe.export.quantization.litert_quantizers import LITERT_QUANTIZERS
 from keras_pe.export.results import Array
 from tests.export.runtimes.external.present import need_package

@@ -17,14 +17,14 @@ from keras_pe.export.artifacts.read_artifact import hash_artifacts
 from keras_pe.export.comparison.references.opening import Source
 from keras_pe.export.errors import check_share
 from keras_pe.export.model.border import Border
-from keras_pe.export.parity.check import check_parity
+from keras_pe.export.parity.check_parity import check_parity
 from keras_pe.export.parity.data.batching import Batching, Feed, fill_up, fixed_size
 from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.sequences import join_sequences
 from keras_pe.export.parity.data.shards import shards_of, without_parts
 from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.dataset.data_report import DatasetReport
-from keras_pe.export.parity.dataset.results import DatasetResult, OutputSummary
+from keras_pe.export.parity.dataset.dataset_records import DatasetResult, OutputSummary
 from keras_pe.export.parity.parity_report import ParityReport, not_installed, untaken, versions_of
 from keras_pe.export.parity.statistics.runtime_statistics import OutputStatistics, RuntimeStatistics, WorstRow
 from keras_pe.export.parity.work.executors import Here, ProcessPool

@@ -19,7 +19,7 @@ from keras_pe.export.parity.data.batching import Feed
 from keras_pe.export.parity.data.shards import shards_of
 from keras_pe.export.parity.data.source import SHARD_ROWS, DataSource
 from keras_pe.export.parity.dataset import check as door
-from keras_pe.export.parity.dataset.check import check_dataset
+from keras_pe.export.parity.dataset.check_dataset import check_dataset
 from keras_pe.export.parity.statistics.runtime_statistics import Severity, WorstRow
 from keras_pe.export.parity.work.executors import ProcessPool
 from keras_pe.export.parity.work.worker_session import close_session

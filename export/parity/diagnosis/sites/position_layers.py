@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.conventions.positions import NEAR, POSITION_RULES, PositionRule
+from keras_pe.conventions.position_rules import NEAR, POSITION_RULES, PositionRule
 from keras_pe.export.parity.diagnosis.call_positions import positions_given
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.inferred_rotations import positions_shown, rates_of, signal_of, turns_of

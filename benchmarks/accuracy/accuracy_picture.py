@@ -1,6 +1,6 @@
 """Draws docs/accuracy.png: the error of each encoding by position.
 
-python -m benchmarks.accuracy.picture [FILE]
+python -m benchmarks.accuracy.accuracy_picture [FILE]
 """
 
 import itertools

@@ -16,7 +16,7 @@ from onnxruntime.quantization import (
 )
 
 from keras_pe.export import read_artifact
-from keras_pe.export.artifacts.quantization import count_quantized, quantization_rows, read_quantization
+from keras_pe.export.artifacts.quantized_tensors import count_quantized, quantization_rows, read_quantization
 from keras_pe.export.records import QuantizedTensor
 
 KERNEL = np.linspace(-1.27, 1.27, 32 * 4, dtype=np.float32).reshape(32, 4)

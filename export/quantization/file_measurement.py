@@ -10,11 +10,11 @@ from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.data.batching import Batch, run_whole_batches
 from keras_pe.export.parity.data.shards import Shard
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
-from keras_pe.export.parity.work.measurement import RowMeasurer
+from keras_pe.export.parity.work.batch_measurement import RowMeasurer
 from keras_pe.export.parity.work.target_runner import Answer
 from keras_pe.export.parity.work.worker_input import Job, OutputRule, TargetCalibration
 from keras_pe.export.parity.work.worker_session import Session
-from keras_pe.export.quantization.results import Score
+from keras_pe.export.quantization.quantization_records import Score
 from keras_pe.export.quantization.rows import StoredRows
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runner import Runner

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from keras_pe.export.parity.statistics.confidence import upper_bound
-from keras_pe.export.quantization.results import Goal, LayerEffect, Score, Trial
-from keras_pe.export.quantization.search import Search, least_rows, most_changed, rank, risk
+from keras_pe.export.quantization.float_layers import Search, least_rows, most_changed, rank, risk
+from keras_pe.export.quantization.quantization_records import Goal, LayerEffect, Score, Trial
 
 ROWS = 10_000
 SAVED = 0.02

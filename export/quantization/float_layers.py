@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from keras_pe.export.parity.statistics.confidence import upper_bound
-from keras_pe.export.quantization.results import Goal, LayerEffect, Score, Trial
+from keras_pe.export.quantization.quantization_records import Goal, LayerEffect, Score, Trial
 
 FIRST_RISK, LATER_RISK = 0.04, 0.01
 """Risk that a bound of the first file on the held-out rows is wrong, and of all later files together: 5 % in all."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.conventions.identification.encoding_table import LOOSE, CheckedTable, Rounding, Rows
 from keras_pe.conventions.identification.fit import Fit, closest, fit_of_rows
 from keras_pe.conventions.identification.rotation import Rotation, measure
 from keras_pe.conventions.identification.signals import ANGLE_ERROR, USUAL, Signal, sequence_signals
-from keras_pe.conventions.identification.tables import LOOSE, CheckedTable, Rounding, Rows
 from keras_pe.signal.formula import Float64Array
 
 # Directions with their range of first positions. Tokens ascend from 0; distances are negative or descend.

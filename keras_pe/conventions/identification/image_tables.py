@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_pe.conventions.catalogue import CONVENTIONS
+from keras_pe.conventions.identification.encoding_table import LOOSE, CheckedTable, Rounding
 from keras_pe.conventions.identification.fit import Fit, closest, fit
 from keras_pe.conventions.identification.match import Grid, Match
 from keras_pe.conventions.identification.signals import Flatten, Signal, flattening, image_signals
-from keras_pe.conventions.identification.tables import LOOSE, CheckedTable, Rounding
 from keras_pe.signal.formula import Float64Array
 
 

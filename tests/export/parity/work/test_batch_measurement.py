@@ -6,7 +6,7 @@ import pytest
 
 from keras_pe.export.comparison.output_decisions import Decision
 from keras_pe.export.parity.statistics.runtime_statistics import OutputStatistics
-from keras_pe.export.parity.work.measurement import measure_output
+from keras_pe.export.parity.work.batch_measurement import measure_output
 from keras_pe.export.parity.work.row_decisions import MAX_CLASSES
 
 
