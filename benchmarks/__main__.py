@@ -6,7 +6,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from benchmarks import rendering, results
+from benchmarks import measurement_files, rendering
 from benchmarks.measuring import RUNTIMES, run_module, thread_counts
 
 # With two threads only what there is most work in.
@@ -46,8 +46,8 @@ def main() -> None:
     for part in [] if asked.render else asked.parts or PARTS:
         print(part, flush=True)
         found = PARTS[part](asked.shared)
-        beside = {"machine": results.machine(asked.shared), **found.get("beside", {})}
-        results.save(part, found.get("seconds", {}), found.get("bytes", {}), beside)
+        beside = {"machine": measurement_files.machine(asked.shared), **found.get("beside", {})}
+        measurement_files.save(part, found.get("seconds", {}), found.get("bytes", {}), beside)
     rendering.write()
 
 

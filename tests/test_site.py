@@ -65,6 +65,8 @@ QUESTIONS = {
     "report a fault upstream with the replay bundle": "how-to/report-upstream",
     "runtime of my own": "how-to/own-runtime",
     "quantized files": "how-to/quantized",
+    "quantize a LiteRT file": "how-to/quantized-litert",
+    "run a decoder on a phone or in a browser": "how-to/decoder-on-devices",
     "channels first": "how-to/sizes-and-inputs",
     "export refused": "how-to/read-a-refusal",
     "export a stateful LSTM": "how-to/streaming",

@@ -97,7 +97,7 @@ def test_the_name_of_a_runtime_is_taken_apart_in_one_module() -> None:
 def test_one_file_calls_tf2onnx() -> None:
     onnx = "keras_pe.export.onnx"
     assert importers("tf2onnx") == {
-        f"{onnx}.{name}" for name in ("tf2onnx_calls", "tf2onnx_repairs", "handlers.registration")
+        f"{onnx}.{name}" for name in ("tf2onnx_calls", "tf2onnx_repairs", "handlers.handler_registry")
     }
     assert importers(f"{onnx}.tf2onnx_repairs") == {f"{onnx}.tf2onnx_calls"}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import rendering, results
+from benchmarks import measurement_files, rendering
 from benchmarks.__main__ import PARTS
 from benchmarks.measuring import ROOT
 
@@ -10,7 +10,7 @@ from benchmarks.measuring import ROOT
 @pytest.mark.parametrize("name", rendering.PAGES)
 def test_a_page_is_what_the_stored_results_render_to(name: str) -> None:
     text = (ROOT / name).read_text()
-    assert rendering.render(text, *results.load()) == text, "run python -m benchmarks --render"
+    assert rendering.render(text, *measurement_files.load()) == text, "run python -m benchmarks --render"
 
 
 def test_every_block_is_in_one_page_once() -> None:
@@ -20,22 +20,22 @@ def test_every_block_is_in_one_page_once() -> None:
 
 def test_the_page_of_all_figures_is_what_the_stored_results_render_to() -> None:
     page = (ROOT / "docs" / "benchmarks.md").read_text()
-    assert rendering.page(*results.load()) == page, "run python -m benchmarks --render"
+    assert rendering.page(*measurement_files.load()) == page, "run python -m benchmarks --render"
 
 
 def test_another_figure_is_another_text() -> None:
-    values, beside = results.load()
+    values, beside = measurement_files.load()
     changed = values | {"ONNX Runtime/1/range/1x128/keras_pe": [1.0]}
     assert rendering.page(changed, beside) != rendering.page(values, beside)
 
 
 def test_a_marker_of_no_block_is_refused() -> None:
     with pytest.raises(KeyError, match="speeed"):
-        rendering.render("<!-- figures: speeed -->\n<!-- end of figures -->", *results.load())
+        rendering.render("<!-- figures: speeed -->\n<!-- end of figures -->", *measurement_files.load())
 
 
 def test_every_part_that_was_measured_says_what_it_was_measured_on() -> None:
-    _, beside = results.load()
+    _, beside = measurement_files.load()
     assert {"accuracy", "onnxruntime"} <= set(beside) <= set(PARTS)
     for part in beside.values():
         assert part["machine"]["processor"]
@@ -45,7 +45,7 @@ def test_every_part_that_was_measured_says_what_it_was_measured_on() -> None:
 
 def test_the_page_names_the_parts_that_were_not_measured() -> None:
     assert set(rendering.PARTS) == set(PARTS)
-    values, beside = results.load()
+    values, beside = measurement_files.load()
     assert "torch: not measured yet." in rendering.page(values, {k: v for k, v in beside.items() if k != "torch"})
 
 

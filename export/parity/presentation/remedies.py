@@ -70,7 +70,7 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.CAST_OUT_OF_RANGE: "Pass values in the reported range, or clip values before the cast.",
     Cause.GRAPH_OPTIMIZATION: "Disable the optimizations, or use another release. Report the fault with the bundle.",
     Cause.KERAS_ITSELF: "The file is right. Compare it with the compiled model, and report the fault to Keras.",
-    Cause.COMPUTED_IN_16_BITS: "Let the runtime compute in float32, or accept the precision: `--precision float16`.",
+    Cause.COMPUTED_IN_16_BITS: "Let the runtime compute in float32, or accept the precision with --precision float16.",
     Cause.ZERO_VECTOR: "Run the layer on the CPU, or use another release. Report the fault with the bundle.",
     Cause.WRONG_OPERATOR: "Run the layer on the CPU, or use another release. Report the fault with the bundle.",
     Cause.OTHER_RELEASE: "Use the release that passes. Report the fault to the runtime with the bundle.",

@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from keras_pe.export.onnx.finishing import (
     constants,
-    contractions,
+    einsum_rewrites,
     image_axes,
     image_rows,
     operator_rewrites,
@@ -311,13 +311,13 @@ def test_scores_that_are_returned_stay_with_a_reason() -> None:
 def test_a_contraction_is_one_product(equation: str, left: str, right: str, result: str, wanted: list[str]) -> None:
     text = f"""(float[{left}] x, float[{right}] z) => (float[{result}] y)
         {{ y = Einsum<equation="{equation}">(x, z) }}"""
-    assert apply_pass(text, contractions.multiply_matrices.apply) == wanted
+    assert apply_pass(text, einsum_rewrites.multiply_matrices.apply) == wanted
 
 
 def test_a_factor_transposed_before_a_product_is_not_transposed_back_behind_it() -> None:
     text = """(float[2,3,4] x, float[5,4,2] z) => (float[2,5,3] y) { a = Transpose<perm=[0,1,2]>(x)
         b = Transpose<perm=[2,1,0]>(z)  p = MatMul(a, b)  y = Transpose<perm=[0,2,1]>(p) }"""
-    found = apply_pass(text, contractions.swap_factors.apply)
+    found = apply_pass(text, einsum_rewrites.swap_factors.apply)
     assert found == ["Transpose", "Transpose", "MatMul"]
 
 

@@ -18,7 +18,7 @@ from keras_pe.export.model.watch.keras_internals import python_code_allowed
 from keras_pe.export.parity.data.batching import Feed
 from keras_pe.export.parity.data.shards import shards_of
 from keras_pe.export.parity.data.source import SHARD_ROWS, DataSource
-from keras_pe.export.parity.dataset import check as door
+from keras_pe.export.parity.dataset import check_dataset as door
 from keras_pe.export.parity.dataset.check_dataset import check_dataset
 from keras_pe.export.parity.statistics.runtime_statistics import Severity, WorstRow
 from keras_pe.export.parity.work.executors import ProcessPool

@@ -83,10 +83,10 @@ def test_a_search_ends_when_its_time_is_over_and_says_what_it_did_not_get_to(mon
     monkeypatch.setattr(progress, "perf_counter", lambda: float(next(asked)))
     told: list[str] = []
     # A second goes by between two looks at the clock, and it is looked at before each call of a layer.
-    result = _diagnose_noise(keras.layers.Dense(3, name="y"), (2, 4), budget=Budget(27.0, told.append))
+    result = _diagnose_noise(keras.layers.Dense(3, name="y"), (2, 4), budget=Budget(28.0, told.append))
     (finding,) = result.findings
     assert (finding.cause, finding.layer) == ("unknown", "y")
-    assert "Not reached within 27 s (`diagnosis_seconds`)" in finding.evidence
+    assert "Not reached within 28 s (`diagnosis_seconds`)" in finding.evidence
     assert "other weights" in finding.evidence
     assert next(asked) < 60, "what comes after it asks once each"
     assert "other attributes of 'y'" in told
