@@ -194,7 +194,8 @@ class OutputLocations:
     def _candidates(self, output: RecordedOutput) -> list[TensorMatch]:
         """Returns the candidate tensors for a layer's output: by the exporter's name, then by scope, then the nearest.
 
-        A guess from another output of the call and the tensors of the layer's inputs come first.
+        A guess from another output of the call comes first. A layer's input counts as a near tensor: the input of a
+        clip gives right results as well if it is clipped twice.
         """
         if named := self.names_of(output):
             return self.tensors.with_size(named, output.array)  # empty if it has another size
@@ -207,7 +208,8 @@ class OutputLocations:
         given = self.tensors.with_size(sources, output.array)
         nearest = (match for match in self.tensors.nearest(output.array) if not self._is_within_another(match, output))
         guessed = [self._guessed[output.number]] if output.number in self._guessed else []
-        free = [match for match in [*guessed, *reversed(scoped), *given, *nearest] if match.tensor not in taken]
+        near = sorted([*given, *nearest], key=lambda match: match.difference)
+        free = [match for match in [*guessed, *reversed(scoped), *near] if match.tensor not in taken]
         several = {(match.tensor, match.axes): match for match in free}
         return list(several.values())[:_MOST_CANDIDATES]
 

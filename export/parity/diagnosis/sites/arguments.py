@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, arguments_of, as_array, as_tensor, call
 from keras_pe.export.results import Array, Cause
 
@@ -25,14 +25,28 @@ _Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 def other_arguments(fault: LayerFault) -> Edits:
-    """Yields the layer without each optional argument, and in training mode."""
+    """Yields the layer without each optional argument, with other numbers as arguments, and in training mode."""
     parameters = inspect.signature(fault.call.layer.call).parameters
     for name, value in arguments_of(fault).items():
         if parameters[name].default is None and "mask" not in name and _has_tensors(value):
             yield _with(Cause.DROPPED_INPUT, f"without `{name}`", partial(_without, name))
+        if isinstance(value, float):
+            yield _other_number(name, value)
     if "training" in parameters:
         said = "as in training, by the statistics of the batch" if hasattr(fault.call.layer, "moving_mean") else ""
         yield _with(Cause.TRAINING_MODE, said or "as in training", _in_training)
+
+
+def _other_number(name: str, own: float) -> NumericEdit:
+    """Returns the edit that fits a number among the arguments of a call, such as a limit of `keras.ops.minimum`."""
+
+    def compute(fault: LayerFault, numbers: Mapping[str, float]) -> Array:
+        return call(fault.call.layer, {**arguments_of(fault), **numbers}, fault)
+
+    def describe(numbers: Mapping[str, str]) -> str:
+        return f"with {name}={numbers[name]} instead of {own:.6g}"
+
+    return NumericEdit({name: own}, compute, lambda names: Cause.attribute(*names), describe)
 
 
 def other_masks(fault: LayerFault) -> Edits:

@@ -146,16 +146,18 @@ def cause_of(names: Iterable[str]) -> Cause:
 
 @cache
 def _known_attributes() -> frozenset[str]:
-    """Returns the names of the attributes that layers of Keras and of this package take or set."""
+    """Returns the names of the attributes that layers and operations of Keras and of this package take or set."""
     import keras
 
     import keras_pe
 
     found = (getattr(package, name) for package in (keras.layers, keras_pe) for name in dir(package))
-    classes = [each for each in found if isinstance(each, type) and issubclass(each, keras.Layer)]
-    parents = {parent for each in classes for parent in each.__mro__ if issubclass(parent, keras.Layer)}
-    arguments = {name for each in parents for name in inspect.signature(each).parameters}
-    methods = (method for each in parents for method in vars(each).values() if inspect.isfunction(method))
+    layers = [each for each in found if isinstance(each, type) and issubclass(each, keras.Layer)]
+    operations = (each for each in keras.Operation.__subclasses__() if each.__module__.startswith("keras."))
+    parents = {parent for each in layers for parent in each.__mro__ if issubclass(parent, keras.Layer)}
+    classes = parents.union(operations)
+    arguments = {name for each in classes for name in inspect.signature(each).parameters}
+    methods = (method for each in classes for method in vars(each).values() if inspect.isfunction(method))
     return frozenset(arguments.union(name.strip("_") for method in methods for name in method.__code__.co_names))
 
 

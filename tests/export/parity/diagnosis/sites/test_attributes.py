@@ -169,3 +169,22 @@ def test_an_attribute_that_keras_does_not_know_is_the_users(tmp_path, changed, c
 
     report = check_parity(build(), export_onnx(build(**changed), tmp_path / "model.onnx"), runtimes="onnxruntime[all]")
     assert [(finding.cause, finding.layer) for finding in report.findings] == [(cause, "own")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cut", "cause"),
+    [
+        (lambda x, limit: ops.clip(x, -limit, limit), "other x_min and x_max"),
+        (lambda x, limit: ops.minimum(x, limit), "other x2"),
+    ],
+)
+def test_a_limit_that_is_off_by_little_is_named_and_no_operation_is_missed(tmp_path, cut, cause):
+    def build(limit):
+        keras.utils.set_random_seed(0)
+        x = keras.Input((8,), name="x")
+        return keras.Model(x, L.Dense(3, name="head")(cut(10 * x, limit)))
+
+    file = export_onnx(build(6.01), tmp_path / "model.onnx")
+    (finding,) = check_parity(build(6.0), file, runtimes="onnxruntime[all]").findings
+    assert finding.cause == cause, str(finding)
