@@ -19,7 +19,7 @@ ROWS = 20_000
 
 
 def save(folder: Path, rows: int) -> Path:
-    np.savez(folder / "data.npz", x=draw(rows, magic=31_415))
+    np.savez(folder / "data.npz", x=draw(rows, magic=3_141))
     return folder / "data.npz"
 
 
