@@ -95,7 +95,7 @@ def rows() -> Iterator[Row]:
         test_directions,
         test_inputs,
         test_planted,
-        test_positions,
+        test_position_layers,
     )
     from tests.export.parity.planted_positions import FAULTS
 
@@ -105,7 +105,7 @@ def rows() -> Iterator[Row]:
     for fault in test_catalogue.ONNX_FAULTS:
         yield Row("catalogue", fault.name, (fault.cause, fault.layer), partial(_catalogue, fault))
     plants = {f"{number}: {cause}": (plant, cause) for number, (plant, cause, _) in enumerate(test_planted.PLANTS)}
-    for module in (test_configurations, test_positions):
+    for module in (test_configurations, test_position_layers):
         plants |= {name: each[:2] for name, each in {**module.QUICK, **module.SLOW}.items()}
     for name, (plant, cause) in plants.items():
         yield Row("calls of layers", name, (cause, "y"), partial(_find_planted, plant))
