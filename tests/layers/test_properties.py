@@ -160,7 +160,7 @@ def test_positions_and_starts_of_every_kind_are_exact(call: Any, channels: int) 
     assert_a_call_is_exact(call, channels)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1800)  # JAX compiles for each length
 @settings(deadline=None, derandomize=True, max_examples=2000)
 @given(calls(), CALL_WIDTHS)
