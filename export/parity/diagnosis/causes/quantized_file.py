@@ -77,7 +77,7 @@ def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
     is_same = _total_change(answers, rounded) <= max(_FUSED * _total_change(floats, rounded), _SAME * total)
     found = find_calibration_faults(measured, _position_layers(reference)) if is_same else ()
     share = sum(each.share for each in measured.costs if any(finding.layer == each.name for finding in found))
-    if left >= _WEIGHTS * total and (of_weights := find_weight_faults(path, layers)):
+    if left >= _WEIGHTS * total and (of_weights := tuple(find_weight_faults(path, layers))):
         found, share = (*of_weights, *found), max(share, left / total)
     explains_all = is_same and (bool(found) or _is_right(reference, expectations, floats))
     if explains_all and share < _MOST:
