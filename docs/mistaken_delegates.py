@@ -11,8 +11,9 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from keras_pe.export.artifacts.litert_editor import Editor
+from keras_pe.export.artifacts.litert_file import pack_model
 from keras_pe.export.runtimes.litert import LiteRTRuntime
-from keras_pe.export.runtimes.litert_inner_tensors import pack, round_constants
+from keras_pe.export.runtimes.litert_inner_tensors import round_constants
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
@@ -70,7 +71,7 @@ def _with_fault(content: bytes, kinds: Sequence[str], factor: float, dtype: str)
                 scale = editor.constant(np.array(factor, np.float32), number)
                 editor.add("MUL", [result, scale], [number], "MulOptions")
     graph.operators = editor.operators
-    return pack(model)
+    return pack_model(model)
 
 
 def _round(editor: Editor, graph: Any, number: int, rounded: int, dtype: str) -> None:

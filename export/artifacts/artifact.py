@@ -45,7 +45,7 @@ STATE_KEY = "keras_pe.state"
 VERSION_KEY = "keras_pe.version"
 """The key of the release of this package that made an artifact."""
 
-_LITERT_IDENTIFIER = b"TFL3"  # identifier of the flatbuffer, behind the four bytes of its root
+LITERT_IDENTIFIER = b"TFL3"  # identifier of the flatbuffer, behind the four bytes of its root
 
 
 class Format(enum.StrEnum):
@@ -74,7 +74,7 @@ class Format(enum.StrEnum):
         if not path.is_file():
             return None
         with path.open("rb") as file:
-            if file.read(8)[4:] == _LITERT_IDENTIFIER:
+            if file.read(8)[4:] == LITERT_IDENTIFIER:
                 return cls.LITERT
         return cls.ONNX if is_onnx(path) else None
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.export.artifacts.litert_file import element_types, operator_kinds
+from keras_pe.export.artifacts.litert_file import element_types, operator_kind
 
 Array = npt.NDArray[Any]
 
@@ -34,8 +34,7 @@ class Editor:
 
     def kind(self, operator: Any) -> str:
         """Returns the type of an operator, such as "CONV_2D"."""
-        code = self._model.operatorCodes[operator.opcodeIndex]
-        return operator_kinds()[max(code.builtinCode, code.deprecatedBuiltinCode)]
+        return operator_kind(self._model.operatorCodes[operator.opcodeIndex])
 
     def custom_name(self, operator: Any) -> str:
         """Returns the name of a custom operator; an empty text for an operator of LiteRT."""

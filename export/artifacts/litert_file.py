@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.export.artifacts.artifact import Artifact, Format, TensorInfo, description_from_json
+from keras_pe.export.artifacts.artifact import LITERT_IDENTIFIER, Artifact, Format, TensorInfo, description_from_json
 from keras_pe.export.dependencies import require
 
 METADATA = "keras_pe"  # the name under which an exporter leaves its description in the file
@@ -137,6 +137,11 @@ def operator_kinds() -> dict[int, str]:
     return {number: kind for kind, number in vars(schema.BuiltinOperator).items() if isinstance(number, int)}
 
 
+def operator_kind(code: Any) -> str:
+    """Returns the type of the operators with a code, such as "CONV_2D"."""
+    return operator_kinds()[max(code.builtinCode, code.deprecatedBuiltinCode)]
+
+
 @functools.cache
 def element_types() -> dict[int, str]:
     """Returns the names of the element types by their numbers."""
@@ -153,6 +158,19 @@ def _description(model: Any) -> str | None:
     return None
 
 
+def pack_model(model: Any) -> bytes:
+    """Returns the bytes of a file.
+
+    Args:
+        model: The file as `schema.ModelT`.
+    """
+    import flatbuffers
+
+    builder = flatbuffers.Builder(1 << 16)
+    builder.Finish(model.Pack(builder), LITERT_IDENTIFIER)
+    return bytes(builder.Output())
+
+
 def chosen_signature(path: Path) -> str | None:
     """Returns the key of the signature that a file is read and run by; None for a file without one."""
     from ai_edge_litert import schema_py_generated as schema
@@ -162,12 +180,11 @@ def chosen_signature(path: Path) -> str | None:
 
 
 def signature_keys(path: Path) -> tuple[str, ...]:
-    """Returns the key of each signature; one key if the file has the signature that Keras writes."""
+    """Returns the key of each signature."""
     from ai_edge_litert import schema_py_generated as schema
 
     model = schema.Model.GetRootAs(path.read_bytes(), 0)
-    keys = tuple(model.SignatureDefs(i).SignatureKey().decode() for i in range(model.SignatureDefsLength()))
-    return (SIGNATURE,) if SIGNATURE in keys else keys
+    return tuple(model.SignatureDefs(i).SignatureKey().decode() for i in range(model.SignatureDefsLength()))
 
 
 def foreign_operators(path: Path) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from keras_pe.export.artifacts.litert_file import element_types, operator_kinds
+from keras_pe.export.artifacts.litert_file import element_types, operator_kind
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def read_operators(content: bytes) -> tuple[Operator, ...]:
     from ai_edge_litert import schema_py_generated as schema
 
     model, types = schema.ModelT.InitFromPackedBuf(content, 0), element_types()
-    codes = [operator_kinds()[max(code.builtinCode, code.deprecatedBuiltinCode)] for code in model.operatorCodes]
+    codes = [operator_kind(code) for code in model.operatorCodes]
     signed = {each.subgraphIndex for each in model.signatureDefs or ()} or {0}
     return tuple(
         operator

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import Artifact, Format, description_to_json
-from keras_pe.export.artifacts.litert_file import METADATA, SIGNATURE
+from keras_pe.export.artifacts.litert_file import METADATA, SIGNATURE, pack_model
 from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.artifacts.target_layers import TARGET_KEY, target_to_json
 from keras_pe.export.comparison.references.keras import KerasReference
@@ -143,7 +143,6 @@ def _way_around(operator: str) -> str:
 
 def with_description(content: bytes, text: str) -> bytes:
     """Returns the file with a description in its metadata, which interpreters ignore."""
-    import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
     model = schema.ModelT.InitFromPackedBuf(content, 0)
@@ -152,6 +151,4 @@ def with_description(content: bytes, text: str) -> bytes:
     entry.name, entry.buffer = METADATA, len(model.buffers)
     model.buffers.append(buffer)
     model.metadata = [*(model.metadata or []), entry]
-    builder = flatbuffers.Builder(len(content) + len(text))
-    builder.Finish(model.Pack(builder), content[4:8])
-    return bytes(builder.Output())
+    return pack_model(model)

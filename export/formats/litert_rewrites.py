@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.litert_editor import Editor
+from keras_pe.export.artifacts.litert_file import pack_model
 from keras_pe.export.formats.litert_axes import with_few_axes
 from keras_pe.export.formats.litert_gathers import write_gather, write_gather_nd
 from keras_pe.export.formats.litert_lstm import write_lstm
@@ -14,7 +15,6 @@ from keras_pe.export.formats.litert_numbers import limit_masks, narrow_indices, 
 from keras_pe.export.formats.litert_synonyms import SYNONYMS
 from keras_pe.export.formats.litert_targets import MOST_AXES
 from keras_pe.export.graph.litert_recurrences import LSTM_CALL
-from keras_pe.export.runtimes.litert_inner_tensors import pack
 
 _MASKS = ("beginMask", "endMask", "ellipsisMask", "newAxisMask", "shrinkAxisMask")
 
@@ -49,7 +49,7 @@ def rewritten(content: bytes, operators: Collection[str], paths: Mapping[str, st
         graph.operators = editor.operators
         limit_masks(editor, graph)
         graph.operators = with_few_axes(Editor(model, graph), graph.operators)
-    return pack(model)
+    return pack_model(model)
 
 
 def with_lstm_operators(content: bytes) -> bytes:
@@ -65,7 +65,7 @@ def with_lstm_operators(content: bytes) -> bytes:
             if editor.kind(operator) != "CUSTOM" or not write_lstm(editor, operator, int(operator.outputs[0])):
                 editor.operators.append(operator)
         graph.operators = editor.operators
-    return pack(model)
+    return pack_model(model)
 
 
 def _separate_outputs(model: Any, editor: Editor, graph: Any) -> None:

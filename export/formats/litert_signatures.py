@@ -13,13 +13,12 @@ import numpy as np
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import NOTES_KEY, Artifact, Format, description_to_json
-from keras_pe.export.artifacts.litert_file import SIGNATURE
+from keras_pe.export.artifacts.litert_file import SIGNATURE, pack_model
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.errors import InvalidArtifactError
 from keras_pe.export.formats.litert import with_description
 from keras_pe.export.model.sizes.dimensions import checked_sizes, sizes_in_words
 from keras_pe.export.publishing.staging import check_destination, publish_file, staging
-from keras_pe.export.runtimes.litert_inner_tensors import pack
 from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.shared_workers import tensorflow_process
 
@@ -113,7 +112,7 @@ def merge_files(contents: Mapping[str, bytes]) -> bytes:
     default = schema.SignatureDefT(**{**vars(signatures[0]), "signatureKey": SIGNATURE.encode()})
     first.signatureDefs, first.metadata = [default, *signatures], None
     first.buffers, first.operatorCodes, first.subgraphs = merged.buffers, merged.codes, merged.graphs
-    return pack(first)
+    return pack_model(first)
 
 
 class _Merged:

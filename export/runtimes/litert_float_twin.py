@@ -11,7 +11,7 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from keras_pe.export.artifacts.litert_editor import Editor
-from keras_pe.export.artifacts.litert_file import interface_order
+from keras_pe.export.artifacts.litert_file import interface_order, pack_model
 from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.artifacts.quantized_tensors import value_limits
 from keras_pe.export.runtimes.float_twin import FloatTwin, RoundedTensor
@@ -274,17 +274,13 @@ class LiteRTFloatTwin(FloatTwin):
         return f"{name};{number}" if name in self._names.values() else name
 
     def _open(self) -> Interpreter:
-        import flatbuffers
-
         self._graph.outputs = list(dict.fromkeys(self._outputs.values()))
         self._model.signatureDefs = None
-        builder = flatbuffers.Builder(1024)
-        builder.Finish(self._model.Pack(builder), b"TFL3")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # keeping the tensors takes more memory
                 return Interpreter(
-                    model_content=bytes(builder.Output()),
+                    model_content=pack_model(self._model),
                     experimental_preserve_all_tensors=True,
                     experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
                 )

@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.litert_file import SIGNATURE, element_types, interface_order, operator_kinds
+from keras_pe.export.artifacts.litert_file import (
+    SIGNATURE,
+    element_types,
+    interface_order,
+    operator_kind,
+    pack_model,
+)
 from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype
 
 
@@ -29,15 +35,6 @@ def make_input(graph: Any, number: int) -> None:
     for operator in graph.operators:
         operator.outputs = [len(graph.tensors) - 1 if each == number else each for each in operator.outputs]
     graph.inputs = [*graph.inputs, number]
-
-
-def pack(model: Any) -> bytes:
-    """Returns the bytes of a file."""
-    import flatbuffers
-
-    builder = flatbuffers.Builder(1 << 16)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ def separate_operators(path: Path, inputs: Mapping[str, Array], computed: Mappin
     signature.outputs = [_map_name(names[name], number) for name, number in returned.items()]
     signature.signatureKey, signature.subgraphIndex = SIGNATURE.encode(), 0
     model.signatureDefs, model.metadata = [signature], None
-    codes = [operator_kinds()[max(code.builtinCode, code.deprecatedBuiltinCode)] for code in model.operatorCodes]
+    codes = [operator_kind(code) for code in model.operatorCodes]
     by_number = {number: name for name, number in returned.items()}
     operators = []
     for operator in graph.operators:
@@ -112,7 +109,7 @@ def separate_operators(path: Path, inputs: Mapping[str, Array], computed: Mappin
         place = own[0].partition(";")[0] if own else ""
         operators.append(SeparateOperator(codes[operator.opcodeIndex], place, {name: names[name] for name in own}))
     arrays = {f"input_{number}": known[number] for number in taken}
-    return SeparateOperators(pack(model), arrays, tuple(operators))
+    return SeparateOperators(pack_model(model), arrays, tuple(operators))
 
 
 def round_constants(content: bytes, dtype: str) -> bytes:
@@ -127,7 +124,7 @@ def round_constants(content: bytes, dtype: str) -> bytes:
         if data is not None and len(data):
             rounded = round_to(np.frombuffer(bytes(data), np.float32), dtype)
             model.buffers[number].data = np.frombuffer(rounded.tobytes(), np.uint8)
-    return pack(model)
+    return pack_model(model)
 
 
 def round_to(array: Array, dtype: str) -> Array:

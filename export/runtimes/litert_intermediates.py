@@ -10,7 +10,8 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from keras_pe.export.runtimes.litert_inner_tensors import computed_tensors, make_input, pack
+from keras_pe.export.artifacts.litert_file import pack_model
+from keras_pe.export.runtimes.litert_inner_tensors import computed_tensors, make_input
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _HELD = 4  # interpreters, each for some tensors that are replaced
@@ -58,7 +59,7 @@ class InspectedLiteRT:
             graph = model.subgraphs[0]
             for number in replaced:
                 make_input(graph, number)
-            content = pack(model)
+            content = pack_model(model)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # keeping the tensors takes more memory
             return Interpreter(

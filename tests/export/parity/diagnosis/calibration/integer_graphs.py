@@ -9,6 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from keras_pe.export.artifacts.litert_editor import Editor
+from keras_pe.export.artifacts.litert_file import pack_model
 from keras_pe.export.results import Array
 
 _LITERT: Mapping[str, tuple[str, str | None, Mapping[str, Any]]] = {
@@ -73,7 +74,6 @@ class IntegerGraph:
 
     def save_litert(self, path: Path, result: str) -> Path:
         """Writes the graph as a LiteRT file. A product with a matrix is a FULLY_CONNECTED."""
-        import flatbuffers
         from ai_edge_litert import schema_py_generated as schema
 
         model, graph = schema.ModelT(), schema.SubGraphT()
@@ -122,9 +122,7 @@ class IntegerGraph:
             attributes = {each.name: each.i for each in node.attribute} if kind in ("CONCATENATION", "GATHER") else {}
             editor.add(kind, inputs, [tensor(node.output[0], dtype, None, scales)], options, **values, **attributes)
         graph.inputs, graph.outputs, graph.operators = [numbers["x"]], [numbers[result]], editor.operators
-        builder = flatbuffers.Builder(1024)
-        builder.Finish(model.Pack(builder), b"TFL3")
-        path.write_bytes(bytes(builder.Output()))
+        path.write_bytes(pack_model(model))
         return path
 
     def save(self, path: Path, result: str) -> Path:
