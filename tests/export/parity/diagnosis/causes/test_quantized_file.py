@@ -18,7 +18,9 @@ from keras_pe.export.quantization.layer_nodes import read_nodes
 from keras_pe.export.quantization.litert_quantizers import LITERT_QUANTIZERS
 from keras_pe.export.results import Array
 from tests.export.runtimes.external.present import need_package
+from tests.test_docs import script
 
+quantized_files = script("quantized_files")
 RNG = np.random.default_rng(0)
 
 
@@ -152,3 +154,21 @@ def test_a_range_that_explains_the_whole_difference_is_named_alone(tmp_path: Pat
     round_result(path, "hidden", 0.5 / 127)
     report = check_parity(model, path, runtimes="onnxruntime[all]")
     assert [(each.cause, each.layer) for each in report.findings] == [(Cause.CLIPPED_RANGE, "hidden")]
+
+
+@pytest.mark.slow
+def test_a_file_whose_weights_alone_are_coarse_is_quantized(tmp_path: Path) -> None:
+    def make_coarse(graph: onnx.GraphProto) -> None:
+        quantized_files.round_tensor(graph, "x", -5, 5)
+        for tensor in graph.initializer:
+            if tensor.name == "mix/kernel":
+                kernel = onnx.numpy_helper.to_array(tensor)
+                step = np.abs(kernel).max(0) / 20
+                coarse = (np.rint(kernel / step) * step).astype("float32")
+                tensor.CopyFrom(onnx.numpy_helper.from_array(coarse, tensor.name))
+        quantized_files.round_weight(graph, "mix/kernel")
+
+    build = quantized_files.functional(lambda x, _: L.Dense(16, "tanh", name="mix")(x), 8)
+    path = tmp_path / "model.onnx"
+    report = check_parity(quantized_files.edit_graph(make_coarse, build)(path), path, runtimes="onnxruntime[all]")
+    assert [each.cause for each in report.findings] == ["quantized (int8)"]
