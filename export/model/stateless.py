@@ -15,7 +15,12 @@ from keras_pe.export.artifacts.state import State, initial_value, state_output
 from keras_pe.export.model.decoder import Decoder
 from keras_pe.export.model.random_draws import draws_as_arithmetic
 from keras_pe.export.model.sizes.dimensions import Kind
-from keras_pe.export.model.watch.keras_internals import all_layers, compute_output_spec, with_free_batch
+from keras_pe.export.model.watch.keras_internals import (
+    all_layers,
+    compute_output_spec,
+    seed_generators,
+    with_free_batch,
+)
 from keras_pe.export.model.watch.nested_arguments import leaves, sanitize, unique, with_leaves
 from keras_pe.export.model.watch.recording import exchanged_state, state_left_alone
 from keras_pe.export.model.watch.symbolic_trace import operators_before
@@ -23,7 +28,7 @@ from keras_pe.export.results import Array
 
 _LENGTHS = (6, 16, 64, 1)  # sizes of free dimensions on which rows are compared
 
-_GENERATORS = "_seed_generators"  # Keras' attribute of a layer with its generators of random numbers
+_GENERATORS = "seed_generators"  # in a place, in the position of an attribute
 _Place = tuple[int, str, int]
 """The place of a variable: the index of its layer, the attribute, and the index in the attribute. A rebuild has it."""
 
@@ -198,7 +203,7 @@ def _variables(model: Any) -> dict[_Place, Any]:
     found: dict[_Place, Any] = {}
     seen = set[int]()
     for number, layer in enumerate(all_layers(model)):
-        for place, generator in enumerate(getattr(layer, _GENERATORS, ())):
+        for place, generator in enumerate(seed_generators(layer)):
             found[number, _GENERATORS, place] = generator.state
         for attribute, value in list(vars(layer).items()):
             for place, (_, each) in enumerate(leaves(value)):

@@ -286,6 +286,11 @@ def repair_tf2onnx() -> None:
         patch_tf2onnx()
 
 
+def seed_generators(layer: Any) -> list[Any]:
+    """Returns the generators of random numbers that a layer holds, in the order of their creation."""
+    return list(getattr(layer, "_seed_generators", ()))
+
+
 def random_functions() -> Any:
     """Returns the module of the backend whose functions draw the numbers of `keras.random`."""
     from keras.src import backend
