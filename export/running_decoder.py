@@ -93,9 +93,7 @@ class OnnxDecoder:
         binding.bind_output("logits")
         self._session.run_with_iobinding(binding)
         *present, logits = binding.get_outputs()
-        if not any(
-            state.is_shared for state in self._states
-        ):  # a shared cache is in the arrays that `cache` keeps alive
+        if not any(state.is_shared for state in self._states):  # a shared cache stays in the arrays of `cache`
             self.cache = dict(zip(self.cache, present, strict=True))
         return np.asarray(logits.numpy())
 

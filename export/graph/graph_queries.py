@@ -168,7 +168,7 @@ def layer_scopes(layers: Iterable[str]) -> dict[str, str]:
 
 
 def find_layer(path: str, scopes: Mapping[str, str]) -> str:
-    """Returns the path of the innermost layer around an operator, without the model's name; empty if there is none.
+    """Returns the path of the innermost layer around an operator, without the model's name; empty between layers.
 
     Args:
         path: The path of the operator in the traced graph.

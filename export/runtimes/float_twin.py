@@ -1,4 +1,4 @@
-"""A file in which each computed tensor is rounded to integers or not."""
+"""The interface of a quantized file that runs in floats, and rounds any choice of its tensors."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class RoundedTensor:
 
 
 class FloatTwin(Protocol):
-    """A file in which each computed tensor is rounded to integers or not.
+    """A quantized file that runs in floats, and rounds the tensors that a caller chooses.
 
     Constants keep the numbers that their integers stand for. A range that begins at 0 may replace an activation, so
     that `run` takes the limits to apply to such tensors.

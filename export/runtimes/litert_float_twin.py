@@ -74,7 +74,7 @@ class _Scale:
 
 
 class LiteRTFloatTwin(FloatTwin):
-    """A LiteRT file in which each computed tensor is rounded to integers or not."""
+    """A quantized LiteRT file that runs in floats, and rounds the tensors that a caller chooses."""
 
     def __init__(self, path: Path, layers: Iterable[str] = ()) -> None:
         """Reads the file.

@@ -21,7 +21,7 @@ _PASSING = frozenset({
 
 
 class OnnxFloatTwin(FloatTwin):
-    """An ONNX file in which each computed tensor is rounded to integers or not."""
+    """A quantized ONNX file that runs in floats, and rounds the tensors that a caller chooses."""
 
     def __init__(self, path: Path) -> None:
         """Reads the file.
