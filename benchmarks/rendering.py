@@ -1,28 +1,22 @@
 """Renders the results into docs/benchmarks.md and between the markers of other pages."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 from benchmarks.decoder import NEW
+from benchmarks.exporter.exporter_tables import Values, exported_models, exporter, ratios_to_fastest
+from benchmarks.markdown_cells import byte_count, error_size, milliseconds, table, two_decimals, two_digits
 from benchmarks.measurement_files import load
 from benchmarks.measuring import ROOT, quotient
 
-Values = dict[str, list[float]]
 PARTS = ("accuracy", "onnxruntime", "tensorflow", "jax", "torch", "rotary", "costs", "exporter", "quantize", "decoder")
 MARKED = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 BASE = "tensor2tensor"
 CONTESTANTS = ("keras-hub", "keras_pe", "keras_pe, max_length", "one composition", "ready rows")
 ROTARY_BASE = "plain formula"
 ROTARY = ("one product, as a layer", "plain formula, as a layer", "keras-hub", "keras_pe", "keras_pe, max_length")
-EXPORTERS = {
-    "keras": "Keras",
-    "torch": "PyTorch",
-    "torchscript": "TorchScript",
-    "torch optimized": "PyTorch, optimized",
-    "torchscript optimized": "TorchScript, optimized",
-}
 TITLES = {
     "range": "Positions 0, 1, 2, ...",
     "static": "The same, the shape known when the graph is traced",
@@ -94,16 +88,16 @@ def accuracy(values: Values, beside: dict[str, Any]) -> str:
     """The largest error by the reach of the positions."""
     errors = beside["accuracy"]["figures"]["largest error below"]
     header = ("positions below", "tensor2tensor, float32", "timescales from float64, product in float32", "keras_pe")
-    return _table(header, ((f"{int(reach):,}", *map(_error, each.values())) for reach, each in errors.items()))
+    return table(header, ((f"{int(reach):,}", *map(error_size, each.values())) for reach, each in errors.items()))
 
 
 def half_precision(values: Values, beside: dict[str, Any]) -> str:
     """Returns the table of half precision."""
     rows = (
-        (f"`{policy}`", *(f"{_error(error)}, {int(distinct):,} rows" for error, distinct in each.values()))
+        (f"`{policy}`", *(f"{error_size(error)}, {int(distinct):,} rows" for error, distinct in each.values()))
         for policy, each in beside["accuracy"]["figures"]["half precision"].items()
     )
-    return _table(("policy", "keras-hub `SinePositionEncoding`", "keras_pe"), rows)
+    return table(("policy", "keras-hub `SinePositionEncoding`", "keras_pe"), rows)
 
 
 def comparison(values: Values, beside: dict[str, Any]) -> str:
@@ -114,12 +108,12 @@ def comparison(values: Values, beside: dict[str, Any]) -> str:
     }
     counts = {name: each for name, each in beside["exporter"]["operators"].items() if "opset" not in name}
     run = sum("keras" in routes for routes in counts.values())
-    ratios = [ratio for ratio, *_ in _beside_others(values).values()]
+    ratios = [ratio for ratio, *_ in ratios_to_fastest(values).values()]
     lines = [
         (
             "largest error below position 131,072",
             "tensor2tensor's formula in float32",
-            *(_error(errors[each]) for each in (BASE, "keras_pe")),
+            *(error_size(errors[each]) for each in (BASE, "keras_pe")),
         ),
         (
             "distinct rows of 2,048 in bfloat16",
@@ -131,12 +125,12 @@ def comparison(values: Values, beside: dict[str, Any]) -> str:
             f"relative run time in ONNX Runtime, median of {len(ratios)}",
             "the fastest of all other exporters",
             "1",
-            _two_decimals(median(ratios)),
+            two_decimals(median(ratios)),
         ),
         ("tolerance of a check", "Polygraphy", "a number that you choose", "measured on the float64 model"),
         ("report of a difference", "Polygraphy", "the outputs that differ", "the first layer, and the cause"),
     ]
-    return _table(("question", "other tool", "its answer", "keras_pe"), lines)
+    return table(("question", "other tool", "its answer", "keras_pe"), lines)
 
 
 def runtimes(values: Values, beside: dict[str, Any]) -> str:
@@ -153,7 +147,7 @@ def runtimes(values: Values, beside: dict[str, Any]) -> str:
         (f"{mode}, {threads}", *(_ratio(values, f"{mode}/{threads}/{case}", "keras_pe") for case in cases.values()))
         for mode, threads in measured
     )
-    return _table(("runtime, threads", *cases), rows)
+    return table(("runtime, threads", *cases), rows)
 
 
 def rotary(values: Values) -> list[str]:
@@ -166,7 +160,7 @@ def rotary(values: Values) -> list[str]:
             for case in cases
             if case.startswith(f"{mode}/")
         ]
-        parts.append(f"{mode}:\n\n{_table(('queries', 'batch, length', *ROTARY), rows)}")
+        parts.append(f"{mode}:\n\n{table(('queries', 'batch, length', *ROTARY), rows)}")
     return parts
 
 
@@ -174,13 +168,13 @@ def costs(values: Values, beside: dict[str, Any]) -> str:
     """Bytes, times and memory, absolute."""
     whose = (BASE, "keras_pe", "keras_pe, max_length", "keras_pe, max_length=65536")
     rows = {
-        "ONNX file": ("onnx", _bytes),
-        "ONNX file, three equal layers": ("onnx, three layers", _bytes),
-        "SavedModel, three equal layers": ("saved model, three layers", _bytes),
-        "loaded by ONNX Runtime in": ("load", _milliseconds),
-        "layer built in": ("build", _milliseconds),
-        "memory of a call, positions given, (32, 512), `tf.function`": ("memory, TensorFlow, tf.function", _bytes),
-        "memory of a call, positions given, (32, 512), eager": ("memory, TensorFlow, eager", _bytes),
+        "ONNX file": ("onnx", byte_count),
+        "ONNX file, three equal layers": ("onnx, three layers", byte_count),
+        "SavedModel, three equal layers": ("saved model, three layers", byte_count),
+        "loaded by ONNX Runtime in": ("load", milliseconds),
+        "layer built in": ("build", milliseconds),
+        "memory of a call, positions given, (32, 512), `tf.function`": ("memory, TensorFlow, tf.function", byte_count),
+        "memory of a call, positions given, (32, 512), eager": ("memory, TensorFlow, eager", byte_count),
     }
     header = ("cost", BASE, "keras_pe", "`max_length=8192`", "`max_length=65536`")
     lines = [
@@ -188,82 +182,7 @@ def costs(values: Values, beside: dict[str, Any]) -> str:
         for title, (key, form) in rows.items()
         if f"{key}/keras_pe" in values
     ]
-    return _table(header, lines) if lines else "It was not measured yet."
-
-
-def exporter(values: Values, beside: dict[str, Any]) -> str:
-    """The exporter and its files against those of others."""
-    lines = [
-        (
-            case,
-            *(_over(values, f"exported/{case}", other) for other in EXPORTERS),
-            _two_decimals(fastest[0]),
-            _over(values, f"exported/{case}", "keras_pe again"),
-        )
-        for case, fastest in _beside_others(values).items()
-    ]
-    costs = [
-        ("time of an export, BERT of 200 MiB", _over(values, "export of BERT", "keras")),
-        ("highest memory of its process", _over(values, "export of BERT, peak", "keras")),
-    ]
-    check = median(beside["exporter"]["check relative to its runs"])
-    return "\n\n".join(
-        [
-            "A run in ONNX Runtime, relative to the file of",
-            _table(("model, case, threads", *EXPORTERS.values(), "the fastest of them", "itself, opened again"), lines),
-            _all_cases(values),
-            _table(("relative to the export of", EXPORTERS["keras"]), costs),
-            f"A whole parity check takes {check:.2g} times as long as the bare runs that it makes.",
-        ]
-    )
-
-
-def exported_models(values: Values, beside: dict[str, Any]) -> str:
-    """A line for each model: its file beside the fastest of all others, and the operators of both."""
-    by_model: dict[str, dict[str, list[tuple[str, str]]]] = {}
-    for case, (ratio, *_) in _beside_others(values).items():
-        model, size, threads = case.split(", ")
-        by_model.setdefault(model, {}).setdefault(threads, []).append((size, _two_decimals(ratio)))
-    counts = beside["exporter"]["operators"]
-    header = ("model", "batch x size", *next(iter(by_model.values())), "operators", "the fewest of others")
-    lines = [
-        (
-            model,
-            ", ".join(size for size, _ in next(iter(cases.values()))),
-            *(", ".join(ratio for _, ratio in each) for each in cases.values()),
-            str(counts[model]["keras_pe"][0]),
-            str(min(operators for route, (operators, _) in counts[model].items() if route != "keras_pe")),
-            str(counts[model]["keras_pe"][1]),
-        )
-        for model, cases in by_model.items()
-    ]
-    return f"{_table((*header, 'transpositions'), lines)}\n\n{_all_cases(values)}"
-
-
-def over_fastest(values: Values, case: str) -> tuple[float, float, float] | None:
-    """Returns how long our file takes over that of the others which is the fastest, and the interval of 95 %.
-
-    None where there is no other.
-    """
-    others = [values[f"{case}/{other}"] for other in EXPORTERS if f"{case}/{other}" in values]
-    return max((quotient(values[f"{case}/keras_pe"], other) for other in others), default=None)
-
-
-def _beside_others(values: Values) -> dict[str, tuple[float, float, float]]:
-    cases = [name.split("/")[1] for name in values if name.startswith("exported/") and name.endswith("/keras_pe")]
-    found = {case: over_fastest(values, f"exported/{case}") for case in cases}
-    return {case: fastest for case, fastest in found.items() if fastest is not None}
-
-
-def _all_cases(values: Values) -> str:
-    found = _beside_others(values)
-    surely = [f"{case} ({ratio:.2f})" for case, (ratio, least, _) in found.items() if least > 1]
-    return (
-        f"The median of these {len(found)} ratios to the fastest of all others is "
-        f"{_two_decimals(median(ratio for ratio, *_ in found.values()))}. The interval of 95 % lies above 1 in "
-        f"{len(surely)} of them{':' if surely else ''} {'; '.join(surely)}".rstrip()
-        + "."
-    )
+    return table(header, lines) if lines else "It was not measured yet."
 
 
 def quantized_models(values: Values, beside: dict[str, Any]) -> str:
@@ -273,18 +192,18 @@ def quantized_models(values: Values, beside: dict[str, Any]) -> str:
         (
             model,
             row["file"],
-            _bytes(row["bytes"]),
-            _two_decimals(row["time"]),
+            byte_count(row["bytes"]),
+            two_decimals(row["time"]),
             f"{row['changed']:,} of {row['rows']:,}" if row["decides"] else "-",
             f"{row['bound']:.2%}" if row["decides"] and row["bound"] is not None else "-",
-            _error(row["error"]),
+            error_size(row["error"]),
             "-" if row["layers in float"] is None else str(row["layers in float"]),
             "yes" if row["passed"] else "no",
         )
         for model, rows in beside.get("quantize", {}).get("models", {}).items()
         for row in rows
     ]
-    return _table(header, lines) if lines else "Quantized files were not measured yet."
+    return table(header, lines) if lines else "Quantized files were not measured yet."
 
 
 def decoders(values: Values, beside: dict[str, Any]) -> str:
@@ -302,7 +221,7 @@ def decoders(values: Values, beside: dict[str, Any]) -> str:
     titles = [label.removeprefix("decoder ").replace("text", "tokens a second") for label in labels]
     names = dict.fromkeys(name for _, name, _ in cases)
     lines = [(name, *(cell(label, name) for label in labels)) for name in names]
-    return _table(("contestant", *titles), lines) if lines else "Decoders were not measured yet."
+    return table(("contestant", *titles), lines) if lines else "Decoders were not measured yet."
 
 
 def identify(values: Values, beside: dict[str, Any]) -> str:
@@ -343,40 +262,9 @@ def _by_shape(values: Values, mode: str, threads: str, scenario: str) -> str:
     rows = [
         [shape.replace("x", ", "), *(_ratio(values, case + shape, each) for each in CONTESTANTS)] for shape in shapes
     ]
-    return _table(("batch, length", *CONTESTANTS), rows)
+    return table(("batch, length", *CONTESTANTS), rows)
 
 
 def _ratio(values: Values, case: str, contestant: str, base: str = BASE) -> str:
     ours, theirs = (values.get(f"{case}/{each}") for each in (contestant, base))
-    return _two_digits(quotient(ours, theirs)[0]) if ours and theirs else "-"
-
-
-def _over(values: Values, case: str, other: str) -> str:
-    ours, theirs = (values.get(f"{case}/{route}") for route in ("keras_pe", other))
-    return _two_decimals(quotient(ours, theirs)[0]) if ours and theirs else "-"
-
-
-def _two_digits(value: float) -> str:
-    return f"{value:#.2g}".rstrip(".")
-
-
-def _two_decimals(value: float) -> str:
-    return f"{value:.2f}"
-
-
-def _bytes(value: float) -> str:
-    return f"{value / 1e6:.1f} MB" if value >= 1e5 else f"{value / 1e3:.1f} kB"
-
-
-def _milliseconds(value: float) -> str:
-    return f"{value * 1e3:.2g} ms"
-
-
-def _error(value: float) -> str:
-    return f"{value:.1e}".replace("e-0", "e-") if value < 0.1 else f"{value:.2g}"
-
-
-def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    header = list(header)
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return two_digits(quotient(ours, theirs)[0]) if ours and theirs else "-"

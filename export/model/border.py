@@ -6,6 +6,15 @@ from typing import Any
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.state import state_output
+from keras_pe.export.model.border_steps import (
+    check_dtype,
+    check_layouts,
+    check_names,
+    check_steps,
+    other_layout,
+    postprocess,
+    relaid,
+)
 from keras_pe.export.model.signature.caller_arguments import by_name
 from keras_pe.export.model.signature.declared_inputs import (
     declared_inputs,
@@ -22,8 +31,6 @@ from keras_pe.export.results import Array
 from keras_pe.protocols import Model
 from keras_pe.signal.layouts import is_integer
 
-LAYOUTS = ("channels_first", "channels_last")
-DECISIONS = ("argmax", "softmax", "sigmoid")
 _CACHES = {"cache": False, "shared_cache": True}  # whether the cache is shared, see `Decoder`
 STATES = ("arguments", *_CACHES)
 
@@ -75,7 +82,7 @@ class Border:
         """Raises TypeError or ValueError if a field is invalid."""
         for title in ("inputs", "dtypes", "layout", "preprocessing", "postprocessing"):
             object.__setattr__(self, title, by_name(title, getattr(self, title)))
-        self._check_names_and_steps()
+        self._check_outputs()
         if self.batch is not None and (not is_integer(self.batch) or self.batch < 1):
             raise ArgValueError("batch", f"must be a whole number from 1. Received: batch={self.batch!r:.80}")
         if self.state not in (None, *STATES):
@@ -92,27 +99,17 @@ class Border:
             raise ArgValueError(
                 "lengths", f"must be whole numbers beside state='shared_cache'. Received: lengths={self.lengths!r:.80}"
             )
-        for name, layout in self.layout.items():
-            if layout not in LAYOUTS:
-                raise ArgValueError("layout", f"must be one of {', '.join(LAYOUTS)}. Received: {name!r}: {layout!r}.")
-        for name, step in self.postprocessing.items():
-            if isinstance(step, str) and step not in DECISIONS and _count(step) is None:
-                known = f"{', '.join(DECISIONS)}, top and a count such as top5, or a layer"
-                raise ArgValueError("postprocessing", f"must be one of {known}. Received: {name!r}: {step!r}.")
+        check_layouts(self.layout)
+        check_steps(self.preprocessing, self.postprocessing)
 
-    def _check_names_and_steps(self) -> None:
-        """Raises TypeError unless the outputs are names and the steps are callable."""
+    def _check_outputs(self) -> None:
+        """Raises TypeError unless the outputs are names."""
         outputs = [*self.outputs.values()] if isinstance(self.outputs, Mapping) else self.outputs
         is_sequence = isinstance(outputs, Sequence) and not isinstance(outputs, str)
         if outputs is not None and not (is_sequence and all(isinstance(name, str) for name in outputs)):
             raise ArgTypeError(
                 "outputs", f"must be names, or new names and the model's own. Received: outputs={self.outputs!r:.80}"
             )
-        unnamed = {name: step for name, step in self.postprocessing.items() if not isinstance(step, str)}
-        for title, steps in (("preprocessing", self.preprocessing), ("postprocessing", unnamed)):
-            for name, step in steps.items():
-                if not callable(step):
-                    raise ArgTypeError(title, f"must be layers or functions. Received: {name!r}: {step!r:.80}")
 
     def around(self, model: Model, input_signature: Any = None) -> Any:
         """Returns a model with the inputs and outputs of the artifact. It shares the weights of `model`.
@@ -154,13 +151,13 @@ class Border:
             return PositionedDecoder(model, *sizes, lengths=self.lengths, name=model.name), {}
         met: dict[tuple[str, str], Any] = {}
         arguments, names = _arguments(model, input_signature, examples)
-        _check_names("inputs", self.inputs.values(), names)
+        check_names("inputs", self.inputs.values(), names)
         renamed = {old: new for new, old in self.inputs.items()}
         names = [renamed.get(name, name) for name in names]
         specs = dict(zip(names, (spec for _, spec in leaves(arguments)), strict=True))
-        _check_names("preprocessing", self.preprocessing, names)
+        check_names("preprocessing", self.preprocessing, names)
         for name, dtype in self.dtypes.items():
-            _check_dtype(name, dtype)
+            check_dtype(name, dtype)
         stateless = None
         if self.state is not None or self.seed is not None:
             from keras_pe.export.model.stateless import with_state_as_arguments
@@ -175,8 +172,8 @@ class Border:
         results, states = _call_model(model, stateless, with_leaves(arguments, given), self.batch)
         own = unique(map(sanitize, output_names(model, results)), taken=[*names, *states, *map(state_output, states)])
         outputs = self._outputs(dict(zip(own, (y for _, y in leaves(results)), strict=True)), met)
-        _check_names("layout", self.layout, [*names, *outputs])
-        _check_names("dtypes", self.dtypes, [*names, *outputs])
+        check_names("layout", self.layout, [*names, *outputs])
+        check_names("dtypes", self.dtypes, [*names, *outputs])
         outputs = {name: self._from_model(name, y) for name, y in outputs.items()}
         inputs |= {name: x for name, (x, _) in states.items()}
         outputs |= {state_output(name): y for name, (_, y) in states.items()}
@@ -210,7 +207,7 @@ class Border:
         from keras import ops
 
         if name in self.layout:
-            x = _relaid(x, next(layout for layout in LAYOUTS if layout != self.layout[name]))
+            x = relaid(x, other_layout(self.layout[name]))
         if name in self.preprocessing:
             met["preprocessing", name] = x
             x = self.preprocessing[name](x)
@@ -219,19 +216,19 @@ class Border:
     def _from_model(self, name: str, y: Any) -> Any:
         from keras import ops
 
-        y = _relaid(y, self.layout.get(name))
+        y = relaid(y, self.layout.get(name))
         return y if self.dtypes.get(name, y.dtype) == y.dtype else ops.cast(y, self.dtypes[name])
 
     def _outputs(self, own: Mapping[str, Any], met: dict[tuple[str, str], Any]) -> dict[str, Any]:
         """Returns the selected outputs after their postprocessing."""
         wanted = own.keys() if self.outputs is None else self.outputs
         chosen = dict(wanted) if isinstance(wanted, Mapping) else {name: name for name in wanted}
-        _check_names("outputs", chosen.values(), own)
-        _check_names("postprocessing", self.postprocessing, chosen)
+        check_names("outputs", chosen.values(), own)
+        check_names("postprocessing", self.postprocessing, chosen)
         found: dict[str, Any] = {}
         for name, old in chosen.items():
             met["postprocessing", name] = own[old]
-            found |= _postprocess(name, own[old], self.postprocessing.get(name))
+            found |= postprocess(name, own[old], self.postprocessing.get(name))
         return found
 
 
@@ -301,57 +298,3 @@ def _call_model(
     }
     results, new = stateless([*inputs.values()], arguments)
     return results, dict(zip(inputs, zip(inputs.values(), new, strict=True), strict=True))
-
-
-def _check_names(title: str, given: Any, known: Any) -> None:
-    if unknown := set(given) - set(known):
-        raise ArgValueError(title, f"must be of {', '.join(known)}. Received: {', '.join(sorted(unknown))}.")
-
-
-def _check_dtype(name: str, dtype: str) -> None:
-    import keras
-
-    try:
-        keras.backend.standardize_dtype(dtype)
-    except (TypeError, ValueError) as error:
-        raise ArgValueError(
-            "dtypes", f"must be types of Keras, such as uint8. Received: {name!r}: {dtype!r}."
-        ) from error
-
-
-def _relaid(x: Any, layout: str | None) -> Any:
-    """Transposes a tensor of the other layout to `layout`; returns the tensor itself if `layout` is None."""
-    from keras import ops
-
-    if layout is None:
-        return x
-    inner = range(1, len(x.shape))
-    order = [inner[-1], *inner[:-1]] if layout == "channels_first" else [*inner[1:], inner[0]]
-    return ops.transpose(x, [0, *order])
-
-
-def _postprocess(name: str, y: Any, step: str | Callable[[Any], Any] | None) -> dict[str, Any]:
-    """Returns the outputs that the postprocessing of one output yields, by name."""
-    from keras import ops
-
-    if step is None:
-        return {name: y}
-    if not isinstance(step, str):
-        return {name: step(y)}
-    if step == "argmax":
-        return {name: ops.top_k(y, 1)[1][..., 0]}  # LiteRT cannot convert Keras' argmax
-    count = _count(step)
-    if count is None:
-        return {name: getattr(ops, step)(y)}
-    if y.shape[-1] is not None and count > y.shape[-1]:
-        raise ArgValueError(
-            "postprocessing", f"must choose among the values of a row. Received: {name!r}: {step!r}, of {y.shape[-1]}."
-        )
-    values, indices = ops.top_k(y, count)
-    return {name: indices, f"{name}_values": values}
-
-
-def _count(step: str) -> int | None:
-    """Returns the count of a step such as "top5"; None for any other step."""
-    number = step.removeprefix("top")
-    return int(number) if step.startswith("top") and number.isdecimal() and int(number) > 0 else None

@@ -13,6 +13,7 @@ from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.state import State, initial_value, state_output
 from keras_pe.export.model.decoder import Decoder
+from keras_pe.export.model.independent_rows import has_independent_rows
 from keras_pe.export.model.random_draws import draws_as_arithmetic
 from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.model.watch.keras_internals import (
@@ -25,8 +26,6 @@ from keras_pe.export.model.watch.nested_arguments import leaves, sanitize, uniqu
 from keras_pe.export.model.watch.recording import exchanged_state, state_left_alone
 from keras_pe.export.model.watch.symbolic_trace import operators_before
 from keras_pe.export.results import Array
-
-_LENGTHS = (6, 16, 64, 1)  # sizes of free dimensions on which rows are compared
 
 _GENERATORS = "seed_generators"  # in a place, in the position of an attribute
 _Place = tuple[int, str, int]
@@ -156,7 +155,9 @@ def with_state_as_arguments(
             attribute != _GENERATORS and value.ndim >= rank and value.shape[0] == (batch or 1)
             for (_, attribute, _), value in zip(places, initial, strict=True)
         ]
-        if any(free) and _has_independent_rows(model, arguments, specs, places, free, initial):
+        if any(free) and has_independent_rows(
+            Stateless(model, places, [], free, [], name=model.name), arguments, specs, free, initial
+        ):
             break
     else:
         free = [False] * len(variables)
@@ -271,51 +272,3 @@ def _name(model: Any, variable: Any, place: _Place) -> str:
 def _is_recurrent(variable: Any) -> bool:
     """Returns whether a variable is a state of a recurrent layer of Keras."""
     return str(variable.path).endswith("/rnn_state")
-
-
-def _has_independent_rows(
-    model: Any,
-    arguments: Any,
-    specs: Sequence[Any],
-    places: Sequence[_Place],
-    free: Sequence[bool],
-    initial: Sequence[Any],
-) -> bool:
-    """Returns whether twice the batch returns what each half of its rows returns, in the second of two calls."""
-    outer = Stateless(model, places, [], free, [], name=model.name)
-    rng = np.random.default_rng(0)
-    for length in _LENGTHS:
-        rows = 2 * (specs[0].shape[0] or 1)
-        shapes = [(rows, *(length if size is None else size for size in spec.shape[1:])) for spec in specs]
-        calls = [[_draw(rng, *each) for each in zip(shapes, specs, strict=True)] for _ in range(2)]
-        states = [
-            np.concatenate([value] * 2) if is_free else value for value, is_free in zip(initial, free, strict=True)
-        ]
-        try:
-            whole = _called_twice(outer, arguments, calls, states)
-            halves = [
-                _called_twice(outer, arguments, [[x[part] for x in call] for call in calls], initial)
-                for part in (slice(None, rows // 2), slice(rows // 2, None))
-            ]
-        except Exception:  # a layer may raise any error on another batch or length
-            continue
-        return all(
-            np.allclose(one, np.concatenate(parts) if one.ndim and len(one) == rows else parts[0], 1e-3, 1e-4)
-            for one, *parts in zip(whole, *halves, strict=True)
-        )
-    return False
-
-
-def _draw(rng: np.random.Generator, shape: tuple[int, ...], spec: Any) -> Any:
-    if keras.backend.is_float_dtype(spec.dtype):
-        return rng.normal(size=shape).astype(spec.dtype)
-    return rng.integers(0, 2, shape).astype(spec.dtype)
-
-
-def _called_twice(outer: Stateless, arguments: Any, calls: Sequence[Any], states: Sequence[Any]) -> list[Any]:
-    """Returns the outputs and the states of the second call, which goes on from the first."""
-    with state_left_alone():
-        for arrays in calls:
-            tensors = [keras.ops.convert_to_tensor(array) for array in arrays]
-            results, states = outer.call(states, with_leaves(arguments, tensors))
-    return [keras.ops.convert_to_numpy(each) for each in (*(y for _, y in leaves(results)), *states)]

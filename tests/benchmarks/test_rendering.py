@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks import measurement_files, rendering
 from benchmarks.__main__ import PARTS
+from benchmarks.exporter import exporter_tables
 from benchmarks.measuring import ROOT
 
 
@@ -53,9 +54,9 @@ def test_a_file_stands_beside_the_fastest_of_all_others_turn_by_turn() -> None:
     load = [1.0, 4.0, 2.0]  # other load of the machine, in each turn
     routes = {"keras_pe": 1.0, "keras": 2.0, "torch optimized": 0.8}
     values = {f"exported/m, 1 x 1, 1 thread/{route}": [one * each for each in load] for route, one in routes.items()}
-    assert rendering.over_fastest(values, "exported/m, 1 x 1, 1 thread") == pytest.approx((1.25, 1.25, 1.25))
-    assert rendering.over_fastest({"exported/m/keras_pe": [1.0]}, "exported/m") is None
+    assert exporter_tables.over_fastest(values, "exported/m, 1 x 1, 1 thread") == pytest.approx((1.25, 1.25, 1.25))
+    assert exporter_tables.over_fastest({"exported/m/keras_pe": [1.0]}, "exported/m") is None
     counts = {"exporter": {"operators": {"m": {"keras_pe": [5, 1], "keras": [9, 4], "torch optimized": [7, 2]}}}}
-    told = rendering.exported_models(values, counts)
+    told = exporter_tables.exported_models(values, counts)
     assert "| m | 1 x 1 | 1.25 | 5 | 7 | 1 |" in told
     assert "The interval of 95 % lies above 1 in 1 of them: m, 1 x 1, 1 thread (1.25)." in told

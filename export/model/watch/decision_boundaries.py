@@ -7,36 +7,26 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.nested_arguments import FlatModel
+from keras_pe.export.model.watch.operator_sets import (
+    ARITHMETIC,
+    AT_ZERO,
+    BINS,
+    COMPARISONS,
+    DIVISIONS,
+    JOINING,
+    KNOWN,
+    MOVING,
+    PARTING,
+    PRODUCTS,
+    READS,
+    STEPS,
+    is_widening,
+    table_rows,
+    values_of,
+)
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.model.watch.symbolic_trace import traced_flat
 from keras_pe.export.results import Array
-
-_MOVES = """
-    BroadcastTo EnsureShape ExpandDims Identity MirrorPad Pad PadV2 PreventGradient Reshape ReverseV2 Slice Snapshot
-    Squeeze StopGradient StridedSlice Tile Transpose Unpack
-"""
-_ARITHMETICS = """
-    Abs Add AddN AddV2 AvgPool BiasAdd BitwiseAnd BitwiseOr BitwiseXor Cast Ceil ClipByValue Div DivNoNan Exp Expm1
-    Floor FloorDiv FloorMod Inv Log Log1p Max Maximum Mean Min Minimum Mod Mul MulNoNan Neg Pow RealDiv Reciprocal Relu
-    Relu6 ResizeBicubic ResizeBilinear ResizeNearestNeighbor Rint Round Rsqrt Select SelectV2 Sigmoid Sign Sqrt Square
-    SquaredDifference Sub Sum Tanh TruncateDiv TruncateMod
-"""
-_MOVING = frozenset(_MOVES.split())  # return values of their first input
-_JOINING = frozenset(("ConcatV2", "IdentityN", "Pack"))  # return values of all their inputs, but for the axis
-_PARTING = {"Split": 1, "SplitV": 0}  # return values of the input with this number
-_ARITHMETIC = frozenset(_ARITHMETICS.split())
-_OF_ONE_INPUT = _MOVING | {"Max", "Mean", "Min", "OneHot", "ResizeBicubic", "ResizeBilinear", "Sum"}
-_COMPARISONS = frozenset(("Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "NotEqual"))
-_READS = frozenset(("GatherV2", "ResourceGather"))
-_BINS = frozenset(("Bucketize", "LowerBound", "UpperBound"))
-_STEPS = frozenset(("Ceil", "Floor", "Rint", "Round"))
-_DIVISIONS = frozenset(("FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"))
-_AT_ZERO = frozenset(("Abs", "Elu", "LeakyRelu", "Relu", "Relu6", "Selu", "Sign"))
-# Operators of integers that neither make a tensor of the size that a value says, nor loop as often as it says.
-_HARMLESS = frozenset(("AsString", "LookupTableFindV2", "NoOp", "OnesLike", "Rank", "Shape", "Size", "ZerosLike"))
-_KNOWN = _MOVING | _JOINING | _PARTING.keys() | _ARITHMETIC | _COMPARISONS | _READS | _BINS | _AT_ZERO | _HARMLESS
-
-_PRODUCTS = frozenset(("BatchMatMulV2", "Conv2D", "DepthwiseConv2dNative", "Einsum", "MatMul"))
 
 _NATURAL = (-2.0, 0.0, 2.0)  # the inputs of a network are usually near these values
 
@@ -195,34 +185,22 @@ def _walk(graph: Any, inputs: Mapping[str, Any], found: _Reached) -> None:
         read = [tensor for tensor in operator.inputs if tensor.name in found.sources]
         if not read:
             continue
-        values = _values(operator)
+        values = values_of(operator)
         if any(tensor.name in found.sources for tensor in operator.inputs if not _among(tensor, values)):
             found.sized |= _whole(found, read)
         if not any(_among(tensor, values) for tensor in read):
             continue
         found.sites += _sites(operator, read, found) if len(found.sites) < _MOST_SITES else ()
         found.limits += _limits(operator, found)
-        if operator.type in _MOVING or operator.type in _JOINING or operator.type in _PARTING:
+        if operator.type in MOVING or operator.type in JOINING or operator.type in PARTING:
             _pass_on(operator, values, found, is_direct=True)
-        elif operator.type in _ARITHMETIC:
-            _pass_on(operator, values, found, is_direct=_is_widening(operator))
+        elif operator.type in ARITHMETIC:
+            _pass_on(operator, values, found, is_direct=is_widening(operator))
         elif _is_cheap_product(operator, found) or (operator.type == "Softmax" and values[0].name in found.weighted):
             _pass_on(operator, values, found, is_direct=False)
             found.weighted |= {tensor.name for tensor in operator.outputs}
-        elif operator.type not in _KNOWN | {"OneHot"}:
+        elif operator.type not in KNOWN | {"OneHot"}:
             found.sized |= _whole(found, read)
-
-
-def _values(operator: Any) -> list[Any]:
-    """Returns the inputs with an operator's values, without the inputs with sizes, axes or positions."""
-    given = list(operator.inputs)
-    if operator.type in _OF_ONE_INPUT or operator.type == "ResizeNearestNeighbor":
-        return given[:1]
-    if operator.type == "ConcatV2":
-        return given[:-1]
-    if operator.type in _PARTING:
-        return [given[_PARTING[operator.type]]]
-    return given[1:2] if operator.type in _READS else given
 
 
 def _among(tensor: Any, tensors: Sequence[Any]) -> bool:
@@ -234,17 +212,9 @@ def _whole(found: _Reached, read: Sequence[Any]) -> set[str]:
     return {name for tensor in read if tensor.dtype.is_integer for name in found.sources[tensor.name]}
 
 
-def _is_widening(operator: Any) -> bool:
-    """Whether an operator is a cast that every value survives, or nearly so."""
-    if operator.type != "Cast":
-        return False
-    given, returned = operator.inputs[0].dtype, operator.outputs[0].dtype
-    return bool(returned.is_floating or (given.is_integer and returned.is_integer and returned.size >= given.size))
-
-
 def _is_cheap_product(operator: Any, found: _Reached) -> bool:
     """Whether an operator multiplies values by weights, and the multiplications so far are few. They are counted."""
-    if operator.type not in _PRODUCTS or operator.inputs[1].name in found.sources:
+    if operator.type not in PRODUCTS or operator.inputs[1].name in found.sources:
         return False
     weights, result = operator.inputs[1].shape, operator.outputs[0].shape
     if not weights.is_fully_defined() or not weights.rank or result.rank is None:
@@ -278,30 +248,30 @@ def _sites(operator: Any, read: Sequence[Any], found: _Reached) -> Iterator[_Sit
         return
     if given[-1].dtype in (tf.string, tf.bool, tf.resource) and operator.type not in ("LowerBound", "UpperBound"):
         return
-    if operator.type in _COMPARISONS:
+    if operator.type in COMPARISONS:
         one, other = given
         yield from (_Site(each, kind) for each in (one < other, one > other))
-    elif operator.type in _BINS:
+    elif operator.type in BINS:
         yield _Site(operator.outputs[0], kind)
     elif is_weighted:
         return  # other decisions there hardly change the result, or there are too many of them
     elif operator.type in ("Maximum", "Minimum"):
         yield _Site(given[0] < given[1], kind)
-    elif operator.type in _AT_ZERO:
+    elif operator.type in AT_ZERO:
         yield _Site(given[0] > 0, kind)
         if operator.type == "Relu6":
             yield _Site(given[0] > 6, kind)
-    elif operator.type in _STEPS:
+    elif operator.type in STEPS:
         yield _Site(operator.outputs[0], "stepped")
-    elif operator.type in _DIVISIONS:
+    elif operator.type in DIVISIONS:
         yield _Site(tf.math.floordiv(*given), "stepped")
     elif operator.type == "Cast" and given[0].dtype.is_floating and operator.outputs[0].dtype.is_integer:
         yield _Site(operator.outputs[0], "stepped")
     elif operator.type == "OneHot":
         yield _Site(tf.clip_by_value(given[0], -1, tf.cast(given[1], given[0].dtype)), kind)
-    elif operator.type in _READS and not is_direct:
+    elif operator.type in READS and not is_direct:
         yield _Site(given[1], "stepped")
-    elif operator.type not in _KNOWN:
+    elif operator.type not in KNOWN:
         derived = (tensor for tensor in read if tensor.dtype.is_floating and tensor.name not in found.direct)
         yield from (_Site(tensor > value, "derived") for tensor in derived for value in _NATURAL)
 
@@ -311,7 +281,7 @@ def _limits(operator: Any, found: _Reached) -> Iterator[_Limit]:
     if operator.type == "Cast" and operator.inputs[0].dtype.is_floating and operator.outputs[0].dtype.is_integer:
         dtype = operator.outputs[0].dtype
         yield _Limit(_wide(operator.inputs[0]), dtype.min, dtype.max + 1, dtype.name)
-    elif operator.type in _READS and (rows := _rows(operator)) is not None:
+    elif operator.type in READS and (rows := table_rows(operator)) is not None:
         yield _Limit(_wide(operator.inputs[1]), 0, rows)
 
 
@@ -319,13 +289,3 @@ def _wide(tensor: Any) -> Any:
     import tensorflow as tf
 
     return tf.cast(tensor, tf.float64)
-
-
-def _rows(operator: Any) -> int | None:
-    """Returns the number of rows of the table that an operator reads; None where it is not known."""
-    import tensorflow as tf
-
-    if operator.type != "GatherV2":
-        return None
-    axis, shape = tf.get_static_value(operator.inputs[2]), operator.inputs[0].shape
-    return None if axis is None or shape.rank is None else shape[int(axis)]
