@@ -7,11 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from keras_pe.export.artifacts.artifact import Artifact, Format, description_to_json
-from keras_pe.export.artifacts.litert_file import METADATA, SIGNATURE, pack_model
+from keras_pe.export.artifacts.litert_file import SIGNATURE
 from keras_pe.export.artifacts.litert_operators import read_operators
+from keras_pe.export.artifacts.litert_signatures import add_descriptions
 from keras_pe.export.artifacts.target_layers import TARGET_KEY, target_to_json
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError, UnsupportedError, join_sentences
@@ -118,7 +117,7 @@ def convert_saved_model(folder: str, file: str, keys: Sequence[str] = (SIGNATURE
 
 
 def _write(content: bytes, file: Path, artifact: Artifact) -> list[Path]:
-    file.write_bytes(with_description(content, description_to_json(artifact)))
+    file.write_bytes(add_descriptions(content, {SIGNATURE: description_to_json(artifact)}))
     return []
 
 
@@ -139,16 +138,3 @@ def _name_culprits(view: GraphView, name: str, said: str) -> UnsupportedError:
 def _way_around(operator: str) -> str:
     """Returns a sentence with a replacement for an operator."""
     return next(way for pattern, way in _WAYS_AROUND.items() if re.fullmatch(pattern, operator))
-
-
-def with_description(content: bytes, text: str) -> bytes:
-    """Returns the file with a description in its metadata, which interpreters ignore."""
-    from ai_edge_litert import schema_py_generated as schema
-
-    model = schema.ModelT.InitFromPackedBuf(content, 0)
-    buffer, entry = schema.BufferT(), schema.MetadataT()
-    buffer.data = np.frombuffer(text.encode(), np.uint8)
-    entry.name, entry.buffer = METADATA, len(model.buffers)
-    model.buffers.append(buffer)
-    model.metadata = [*(model.metadata or []), entry]
-    return pack_model(model)

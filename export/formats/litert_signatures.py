@@ -1,6 +1,5 @@
 """One LiteRT file with a signature for each set of sizes, over one copy of the weights."""
 
-import hashlib
 import json
 import os
 import tempfile
@@ -13,10 +12,10 @@ import numpy as np
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import NOTES_KEY, Artifact, Format, description_to_json
-from keras_pe.export.artifacts.litert_file import SIGNATURE, pack_model
+from keras_pe.export.artifacts.litert_file import SIGNATURE
+from keras_pe.export.artifacts.litert_signatures import add_descriptions, merge_files
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.errors import InvalidArtifactError
-from keras_pe.export.formats.litert import with_description
 from keras_pe.export.model.sizes.dimensions import checked_sizes, sizes_in_words
 from keras_pe.export.publishing.staging import check_destination, publish_file, staging
 from keras_pe.export.runtimes.runner import Worker
@@ -68,8 +67,10 @@ def export_signatures(
         parts = [export_one(Path(folder) / f"{place}.tflite", each) for place, each in enumerate(sizes)]
         keys = dict(zip(_signature_keys(sizes), parts, strict=True))
         content = merge_files({key: part.path.read_bytes() for key, part in keys.items()})
+        described = {SIGNATURE: _describe(keys, sizes), **keys}
+        texts = {key: description_to_json(each) for key, each in described.items()}
         file = staged / destination.name
-        file.write_bytes(with_description(content, description_to_json(_describe(keys, sizes))))
+        file.write_bytes(add_descriptions(content, texts))
         with tensorflow_process() as process:
             _check(file, keys, process)
         publish_file(file, [], destination)
@@ -90,71 +91,6 @@ def _describe(keys: Mapping[str, Artifact], sizes: Sequence[Mapping[str, Sequenc
     first = next(iter(keys.values()))
     notes = (*first.notes, f"The file has the signatures {', '.join(said)}. {SIGNATURE!r} is the first of them.")
     return replace(first, notes=notes, metadata={**first.metadata, NOTES_KEY: json.dumps(list(notes))})
-
-
-def merge_files(contents: Mapping[str, bytes]) -> bytes:
-    """Returns one file with the signatures of several files. Equal constants are stored once.
-
-    Args:
-        contents: The files by the names that their signatures get. The first one is also `serving_default`.
-    """
-    from ai_edge_litert import schema_py_generated as schema
-
-    models = {key: schema.ModelT.InitFromPackedBuf(content, 0) for key, content in contents.items()}
-    first = next(iter(models.values()))
-    merged = _Merged(first)
-    signatures = []
-    for key, model in models.items():
-        offset = merged.add(model)
-        for signature in model.signatureDefs:
-            signature.signatureKey, signature.subgraphIndex = key.encode(), signature.subgraphIndex + offset
-            signatures.append(signature)
-    default = schema.SignatureDefT(**{**vars(signatures[0]), "signatureKey": SIGNATURE.encode()})
-    first.signatureDefs, first.metadata = [default, *signatures], None
-    first.buffers, first.operatorCodes, first.subgraphs = merged.buffers, merged.codes, merged.graphs
-    return pack_model(first)
-
-
-class _Merged:
-    """The subgraphs of several files, with common buffers and operator codes."""
-
-    def __init__(self, first: Any) -> None:
-        self.buffers: list[Any] = [first.buffers[0]]  # the format demands an empty one in this place
-        self.codes: list[Any] = []
-        self.graphs: list[Any] = []
-        self._stored: dict[bytes, int] = {}
-        self._known: dict[tuple[Any, ...], int] = {}
-
-    def add(self, model: Any) -> int:
-        """Appends the subgraphs of a file, and returns the number of the first of them."""
-        offset = len(self.graphs)
-        codes = [self._place_code(code) for code in model.operatorCodes]
-        buffers = [self._place_buffer(buffer) for buffer in model.buffers]
-        for graph in model.subgraphs:
-            for tensor in graph.tensors:
-                tensor.buffer = buffers[tensor.buffer]
-            for operator in graph.operators or ():
-                operator.opcodeIndex = codes[operator.opcodeIndex]
-                options = vars(operator.builtinOptions) if operator.builtinOptions is not None else {}
-                options.update({name: value + offset for name, value in options.items() if "SubgraphIndex" in name})
-            self.graphs.append(graph)
-        return offset
-
-    def _place_code(self, code: Any) -> int:
-        key = (code.builtinCode, code.deprecatedBuiltinCode, code.customCode, code.version)
-        if key not in self._known:
-            self._known[key] = len(self.codes)
-            self.codes.append(code)
-        return self._known[key]
-
-    def _place_buffer(self, buffer: Any) -> int:
-        if buffer.data is None or not len(buffer.data):
-            return 0
-        key = hashlib.sha256(bytes(buffer.data)).digest()
-        if key not in self._stored:
-            self._stored[key] = len(self.buffers)
-            self.buffers.append(buffer)
-        return self._stored[key]
 
 
 def _check(file: Path, parts: Mapping[str, Artifact], process: Worker) -> None:

@@ -36,7 +36,7 @@ from keras_pe.export.results import (
 from keras_pe.export.runtimes.registry import known_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeName
 
-_VERSION = 6
+_VERSION = 7
 
 _Stored = dict[int, tuple[int, Mapping[str, Array]]]  # maps the id() of a set of arrays to its number and the set
 
@@ -51,6 +51,7 @@ class RecordedFailure:
         hashes: SHA-256 of each file of the artifact, by name.
         recording: The inputs, the expected outputs and the actual outputs.
         findings: The detected causes.
+        signature: The signature that ran, as in `RuntimeResult`.
     """
 
     runtime: str
@@ -58,6 +59,7 @@ class RecordedFailure:
     hashes: Mapping[str, str]
     recording: Recording
     findings: tuple[Finding, ...]
+    signature: str
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,7 @@ def _describe(
         "variant": RuntimeName.parse(result.runtime).variant,
         "format": result.format,
         "artifact": str(artifact),
+        "signature": result.signature,
         "from_here": os.path.relpath(artifact, home),
         "sha256": hash_files(artifact),
         "case": recording.case,
@@ -194,7 +197,7 @@ def _read_failure(stored: Mapping[str, Any], arrays: Sequence[Mapping[str, Array
     recording = Recording(stored["case"], inputs, expected, actual, truth, tuple(before), chunks=chunks)
     places = (home / stored["from_here"], Path(stored["artifact"]))
     findings = tuple(_as_finding(each) for each in stored["findings"])
-    return RecordedFailure(stored["runtime"], places, stored["sha256"], recording, findings)
+    return RecordedFailure(stored["runtime"], places, stored["sha256"], recording, findings, stored["signature"])
 
 
 def _as_finding(stored: Mapping[str, Any]) -> Finding:

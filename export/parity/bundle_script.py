@@ -21,7 +21,7 @@ Run = Callable[[Arrays], Arrays]
 _LEVELS = {"disabled": "DISABLE_ALL", "basic": "ENABLE_BASIC", "extended": "ENABLE_EXTENDED", "layout": "ENABLE_LAYOUT"}
 
 
-def _open_onnx(path: str | bytes, variant: str) -> Run:
+def _open_onnx(path: str | bytes, variant: str, signature: str = "") -> Run:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -33,11 +33,12 @@ def _open_onnx(path: str | bytes, variant: str) -> Run:
     return lambda inputs: dict(zip(names, session.run(None, dict(inputs)), strict=True))
 
 
-def _open_litert(path: str, variant: str) -> Run:
-    from ai_edge_litert.interpreter import Interpreter
+def _open_litert(path: str, variant: str, signature: str) -> Run:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    interpreter = Interpreter(model_path=path)
-    keys = sorted(interpreter.get_signature_list(), key=lambda key: key != "serving_default")
+    resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if variant == "builtin" else OpResolverType.AUTO
+    interpreter = Interpreter(model_path=path, experimental_op_resolver_type=resolver)
+    keys = sorted(interpreter.get_signature_list(), key=lambda key: (key != signature, key != "serving_default"))
     if keys:
         runner = interpreter.get_signature_runner(keys[0])
         return lambda inputs: {name: np.array(value) for name, value in runner(**inputs).items()}
@@ -57,7 +58,7 @@ def _open_litert(path: str, variant: str) -> Run:
     return run
 
 
-def _open_saved_model(path: str, variant: str) -> Run:
+def _open_saved_model(path: str, variant: str, signature: str) -> Run:
     import tensorflow as tf
 
     module = tf.saved_model.load(path)  # keeps the variables of the signature alive
@@ -70,7 +71,11 @@ def _open_saved_model(path: str, variant: str) -> Run:
     return run
 
 
-_OPENERS = {"onnx": _open_onnx, "litert": _open_litert, "tf_saved_model": _open_saved_model}
+_OPENERS: dict[str, Callable[[str, str, str], Run]] = {
+    "onnx": _open_onnx,
+    "litert": _open_litert,
+    "tf_saved_model": _open_saved_model,
+}
 
 
 def _read(bundle: Path) -> tuple[list[dict[str, Any]], list[Arrays]]:
@@ -128,10 +133,13 @@ def _replay(failure: Mapping[str, Any], arrays: list[Arrays], home: Path, given:
     if path is None:
         print(f"The artifact is missing: {places[0]}. Name it: python {sys.argv[0]} ARTIFACT", file=sys.stderr)
         sys.exit(2)
-    print(f"{failure['runtime']} on {path.name}, case {failure['case']!r}; recorded with {failure['version']}")
+    signature = f"#{failure['signature']}" if failure["signature"] else ""
+    print(
+        f"{failure['runtime']} on {path.name}{signature}, case {failure['case']!r}; recorded with {failure['version']}"
+    )
     *before, inputs = (arrays[number] for number in failure["fed"])
     try:
-        run = _OPENERS[failure["format"]](str(path), failure["variant"])
+        run = _OPENERS[failure["format"]](str(path), failure["variant"], failure["signature"])
         for each in before:
             run(each)
         actual = run(inputs) if failure["chunks"] is None else _run_sequence(run, inputs, failure["chunks"])

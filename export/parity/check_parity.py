@@ -38,6 +38,7 @@ from keras_pe.export.parity.coverage import (
 )
 from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_alike
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from keras_pe.export.parity.file_signatures import FileSignatures
 from keras_pe.export.parity.parity_report import ParityReport, make_report, untaken
 from keras_pe.export.parity.streamed import with_streams
 from keras_pe.export.processes.foreign_code import foreign_code
@@ -138,40 +139,41 @@ def check_parity(
         check_type("border", border, Border)
     check_share("least_compared", least_compared)
     law = accepting(Allowance(rtol, atol, precision, allow_changed))
-    watch = Stopwatch()
+    watch, has_cases = Stopwatch(), inputs is not None
     targets: list[tuple[str, Path | None]] = [*dict.fromkeys(locate_artifacts(artifacts))]
     has_artifacts = bool(targets)
     if not is_path(model) or locate(model)[0] == "keras":
         targets.insert(0, ("keras", None))
     chosen = runtimes_for([(format, path) for format, path in targets if path is not None], runtimes)
-    jobs = [(spec, path) for format, path in targets for spec in chosen if spec.format == format]
-    jobs += [(spec, None) for spec in chosen if spec.format == "served"]  # the server has the artifact
+    jobs = _plan(targets, chosen)
     if not has_artifacts and (runtimes is None or not jobs):
         raise ArgValueError(
             "artifacts",
             "must have at least one. Received: none. To check the compiled model, pass runtimes='keras' "
             "(--runtime keras).",
         )
-    ready = [(spec, path) for spec, path in jobs if spec.installed]
-    total = len(ready) + 1
+    signatures = FileSignatures()
     with ExitStack() as stack:
+        parts = signatures.split(targets, stack)
+        ready = [(spec, path) for spec, path in _plan(parts, chosen) if spec.installed]
+        total = len(ready) + 1
         tell = stack.enter_context(telling(progress))
         tell(0, total, "starting the runtimes")
         groups = [list(group) for _, group in itertools.groupby(ready, key=lambda job: (job[0].factory, job[1]))]
         workers = _Workers((group[0][0] for group in groups), timeout, stack)
         watch.stage("start the runtimes")
-        paths = [path for _, path in targets if path is not None]
+        paths = [path for _, path in parts if path is not None]
 
         def open_with_options(reference: Any, **keywords: Any) -> Reference:
             options: dict[str, Any] = {"ranges": ranges, "watch": watch, **keywords}
             return open_reference(reference, input_signature, timeout, sizes, **options)
 
-        def chosen_cases(reference: Reference) -> tuple[Case, ...]:
+        def chosen_cases(reference: Reference, sharing: Sequence[Path]) -> tuple[Case, ...]:
             study(reference, ranges or {}, watch)
             tell(0, total, reference.name)
-            return choose_cases(reference, inputs, seed, precision)
+            cases = choose_cases(reference, inputs, seed, precision)
+            return signatures.select(cases, sharing) if has_cases and sharing else cases
 
-        has_cases = inputs is not None
         asked = ask_references(
             open_with_options, chosen_cases, model, paths, border, stack, watch, precision, has_cases=has_cases
         )
@@ -184,7 +186,7 @@ def check_parity(
             mine = asked[group[0][1]]
             reference = mine.reference
             with workers.next() or InProcessRunner(group[0][0], reference.model, reference.signature) as runner:
-                for spec, path in group:
+                for spec, path in group if mine.expectations else ():
                     tell_here = partial(tell, len(results) + 1, total)
                     tell_here(spec.name)
                     budget = partial(Budget, diagnosis_seconds, partial(_tell_search, tell_here, spec.name))
@@ -201,9 +203,10 @@ def check_parity(
         answered = [each.case.inputs for each in asked[None].expectations if each.outputs is not None]
         exercised = input_coverage(reference.inputs, reference.roles, answered)
         tell(total, total, "done")
-    results += _untried_results(targets, {path for _, path in ready})
+    results += _untried_results(targets, {path for spec, path in jobs if spec.installed})
     examples = 0 if inputs is not None else len(reference.recorded.examples)
     found = [with_enough_compared(each, least_compared, examples) for each in compare_runtimes(results)]
+    found = [*map(signatures.restore, found)]
     if require_coverage:
         found = [with_coverage_required(each) for each in found]
     said = (reference.name, basis, law.allowance)
@@ -237,6 +240,14 @@ class _Workers:
         while len(self._started) < _AT_ONCE and (spec := next(self._waiting, None)) is not None:
             worker = None if spec.format == "keras" else self._stack.enter_context(Worker(spec, self._timeout))
             self._started.append(worker)
+
+
+def _plan(
+    targets: Sequence[tuple[str, Path | None]], chosen: Sequence[RuntimeSpec]
+) -> list[tuple[RuntimeSpec, Path | None]]:
+    """Returns each runtime with each artifact that it takes. The artifact of a server is None."""
+    jobs = [(spec, path) for format, path in targets for spec in chosen if spec.format == format]
+    return jobs + [(spec, None) for spec in chosen if spec.format == "served"]
 
 
 def _raising(check: Callable[_Options, ParityReport]) -> Callable[_Options, ParityReport]:

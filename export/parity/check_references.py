@@ -38,7 +38,7 @@ class Asked:
 
 def ask_references(
     open_reference: Callable[..., Reference],
-    choose_cases: Callable[[Reference], tuple[Case, ...]],
+    choose_cases: Callable[[Reference, Sequence[Path]], tuple[Case, ...]],
     model: Any,
     paths: Sequence[Path],
     border: Border | None,
@@ -52,7 +52,7 @@ def ask_references(
 
     Args:
         open_reference: A function of a model. Its keywords are the interface and the artifacts that have it.
-        choose_cases: A function that returns the cases of an open reference.
+        choose_cases: A function that returns the cases of an open reference and the artifacts that share it.
         model: As in `check_parity`.
         paths: The artifacts.
         border: As in `check_parity`.
@@ -73,7 +73,7 @@ def ask_references(
                 "border", f"must go with a Keras model. Received: border={border!r:.80}, model={model}."
             )
         opened = stack.enter_context(open_reference(model, recorded_in=paths))
-        asked = Asked(opened, opened.answer(choose_cases(opened)))
+        asked = Asked(opened, opened.answer(choose_cases(opened, paths)))
         watch.stage("run the reference")
         return dict.fromkeys((None, *paths), asked)
     of_paths = {path: known_interface(path, border, model) for path in paths}
@@ -89,7 +89,7 @@ def ask_references(
             )
     asked_of: dict[Interface, Asked] = {}
     for number, (interface, reference) in enumerate(references.items()):
-        cases = choose_cases(reference)
+        cases = choose_cases(reference, [path for path, own in of_paths.items() if own == interface])
         answers = reference.answer(_with_suffix(cases, f" ({number + 1})") if number else cases)
         borders = border_depth(reference.model) - border_depth(model)
         differences = interface.differences
@@ -98,7 +98,8 @@ def ask_references(
         asked_of[interface] = Asked(reference, answers, differences, borders)
     watch.stage("run the reference")
     found: dict[Path | None, Asked] = {path: asked_of[interface] for path, interface in of_paths.items()}
-    return {None: next(iter(asked_of.values())), **found}
+    first = next((each for each in asked_of.values() if each.expectations), next(iter(asked_of.values())))
+    return {None: first, **found}
 
 
 def measured_against(asked: Mapping[Path | None, Asked]) -> str:

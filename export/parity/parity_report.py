@@ -182,7 +182,7 @@ def _compared_cases(results: Sequence[RuntimeResult]) -> str:
 
 def _suite(found: CheckResults, result: RuntimeResult) -> Suite:
     """Returns a suite for an artifact in a runtime, with a verdict on each case."""
-    name = f"{result.runtime} {result.artifact}".strip()
+    name = f"{result.runtime} {result.subject}".strip()
     verdicts = [_verdict(found.model, result, case) for case in result.cases]
     if result.error:
         verdicts.append(CaseVerdict(result.status, Outcome.ERROR, result.status, result.error))
@@ -215,4 +215,4 @@ def _weight_verdict(result: RuntimeResult) -> CaseVerdict:
 
 
 def _names(result: RuntimeResult) -> str:
-    return name_matches(result.artifact or result.runtime, result.names)
+    return name_matches(result.subject or result.runtime, result.names)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ from keras_pe.export.comparison.tolerance import Law, accepting
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.parity.bundle import RecordedFailure, read_bundle
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from keras_pe.export.parity.file_signatures import write_signature
 from keras_pe.export.parity.parity_report import ParityReport, make_report
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Progress, Stopwatch, check_seconds, telling
@@ -130,16 +132,20 @@ class _PrimedWorker(Worker):
 
 def _run(job: _Job, expectation: Expectation, law: Law, timeout: float, diagnosis_seconds: float) -> RuntimeResult:
     answered = job.failure.recording.actual  # the outputs that the check compared, whose types matter
+    key = job.failure.signature
     with (
         StoredReference("the recorded answers", expectation.case, expectation.outputs or {}, answered) as reference,
         _PrimedWorker(job.spec, timeout, job.failure.recording) as worker,
+        ExitStack() as stack,
     ):
-        run = run_cases(worker, job.spec, job.path, reference, [expectation], law.allowance.precision)
-        if run.result.passed:
-            return run.result
-        result = diagnose(run, worker, reference, reference.roles, Budget(diagnosis_seconds))
-        result = result if law.allowance.is_none else accept_result(result, run, reference, law)
-    if job.has_changed:
+        path = write_signature(job.path, key, stack) if key else job.path
+        run = run_cases(worker, job.spec, path, reference, [expectation], law.allowance.precision)
+        result = run.result
+        if not result.passed:
+            result = diagnose(run, worker, reference, reference.roles, Budget(diagnosis_seconds))
+            result = result if law.allowance.is_none else accept_result(result, run, reference, law)
+    result = replace(result, artifact=str(job.path), signature=key)
+    if run.result.passed or job.has_changed:
         return result
     # The recorded findings used the model. The recorded answers alone may not suffice to find the cause.
     return replace(result, findings=job.failure.findings or result.findings)

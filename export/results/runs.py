@@ -204,6 +204,7 @@ class RuntimeResult(Shown):
 
     Attributes:
         artifact: The artifact's path; empty for a runtime that runs the model itself.
+        signature: The signature that ran, of a LiteRT file with a signature for each set of sizes; otherwise empty.
         format: "onnx", "tf_saved_model", "litert", "keras" for the model itself, or "served" for one behind an address.
         runtime: The runtime's name, such as "onnxruntime[all]".
         passed: Whether every case passed, at least one output was compared, and no stored weight is damaged.
@@ -246,7 +247,13 @@ class RuntimeResult(Shown):
     branches: TakenBranches | None = None
     is_accepted: bool = False
     quantized: tuple[QuantizedTensor, ...] = ()
+    signature: str = ""
     recording: Recording | None = field(default=None, compare=False, repr=False, metadata={"published": False})
+
+    @property
+    def subject(self) -> str:
+        """The artifact's path, with "#" and the signature behind it if the result has one."""
+        return f"{self.artifact}#{self.signature}" if self.signature else self.artifact
 
     @property
     def compared_cases(self) -> int:
@@ -259,13 +266,13 @@ class RuntimeResult(Shown):
         return sum(map(_compared_share, self.cases)) / len(self.cases) if self.cases else 0.0
 
     def _one_line(self) -> str:
-        where = f" on {self.artifact}" if self.artifact else ""
+        where = f" on {self.subject}" if self.artifact else ""
         causes = "".join(f", {each.cause}" for each in self.findings)
         return f"{self.runtime}{where}: {'passed' if self.passed else 'FAILED'}, {len(self.cases)} cases{causes}"
 
     def details(self) -> Mapping[str, str]:
         """Returns what a notebook shows, by name."""
-        rows = {"runtime": self.runtime, "artifact": self.artifact, "verdict": "passed" if self.passed else "FAILED"}
+        rows = {"runtime": self.runtime, "artifact": self.subject, "verdict": "passed" if self.passed else "FAILED"}
         rows |= {"error": self.error} if self.error else {}
         return rows | {f"cause {i}": f"{each.cause}: {each.evidence}" for i, each in enumerate(self.findings, 1)}
 

@@ -74,14 +74,14 @@ class Group:
 
 def group_results(results: Sequence[RuntimeResult]) -> tuple[Group, ...]:
     """Returns results in groups, in the order of the check."""
-    names = artifact_names(result.artifact for result in results)
+    names = artifact_names(result.subject for result in results)
     groups: dict[object, list[RuntimeResult]] = {}
     for result in results:
         family = RuntimeName.parse(result.runtime).any_variant
         causes = (result.findings, result.layers, result.proof, result.error)
-        key = (result.artifact, family, result.passed, result.status, len(result.cases), causes)
+        key = (result.subject, family, result.passed, result.status, len(result.cases), causes)
         groups.setdefault(key, []).append(result)
-    return tuple(Group(tuple(alike), names[alike[0].artifact] or alike[0].format) for alike in groups.values())
+    return tuple(Group(tuple(alike), names[alike[0].subject] or alike[0].format) for alike in groups.values())
 
 
 def statements(reference: str, group: Group) -> Iterator[Statement]:
@@ -110,15 +110,15 @@ def coverage(found: CheckResults) -> Iterator[str]:
     tables = [f"{each.read:,} of {each.rows:,} rows read by {each.input!r}" for each in found.coverage.tables]
     if sizes or tables:
         yield f"Exercised: {'; '.join([*sizes, *tables])}."
-    names = artifact_names(each.artifact for each in found.results)
-    read = {each.artifact: each.weights for each in found.results if each.weights and each.weights.count}
+    names = artifact_names(each.subject for each in found.results)
+    read = {each.subject: each.weights for each in found.results if each.weights and each.weights.count}
     for artifact, weights in read.items():
         share = f"{weights.compared} of {weights.count} weights"
         nbytes = f"{shown_bytes(weights.compared_nbytes)} of {shown_bytes(weights.nbytes)}"
         yield f"{names[artifact]}: {share} compared by content, {nbytes}."
-    for artifact, tensors in {each.artifact: each.quantized for each in found.results if each.quantized}.items():
+    for artifact, tensors in {each.subject: each.quantized for each in found.results if each.quantized}.items():
         yield f"{names[artifact]}: {count_quantized(tensors)} have integers with a scale."
-    taken = {each.artifact: each.branches for each in found.results if each.branches and each.branches.count}
+    taken = {each.subject: each.branches for each in found.results if each.branches and each.branches.count}
     for artifact, branches in taken.items():
         missed = "".join(f"; {name!r} was never {value}" for name, value in branches.missed.items())
         yield f"{names[artifact]}: {branches.taken} of {branches.count} branches of conditions taken{missed}."

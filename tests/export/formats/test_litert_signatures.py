@@ -15,7 +15,7 @@ from tests.raised import about
 def _model() -> keras.Model:
     keras.utils.set_random_seed(0)
     x = keras.Input((None, 32), name="x")
-    y = layers.MultiHeadAttention(2, 16)(x, layers.Dense(32, "gelu")(x))
+    y = layers.MultiHeadAttention(2, 16)(x, layers.Dense(256, "gelu")(x))
     return keras.Model(x, {"tags": layers.Dense(5)(y), "all": layers.GlobalAveragePooling1D()(y)}, name="tagger")
 
 
