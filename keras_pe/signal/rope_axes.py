@@ -1,6 +1,6 @@
 """The position axis of each rotary pair: sections of a language model, rows and columns of a vision encoder."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_pe.argument_errors import ArgValueError
@@ -20,7 +20,7 @@ def section_arguments(parameters: Mapping[str, Any], family: Family) -> dict[str
     sections = sections or family.sections
     if not sections:
         return {}
-    sections = tuple(int(each) for each in sections)
+    sections = _whole_numbers("mrope_section", sections)
     if family.deal == "rows_and_columns_first":
         rows, columns, time = sections  # positions are those of the time, the row and the column
         if rows != columns:
@@ -33,6 +33,14 @@ def section_arguments(parameters: Mapping[str, Any], family: Family) -> dict[str
     in_turns = family.deal == "in_turns" or parameters.get("mrope_interleaved") or parameters.get("interleaved")
     arguments = {"sections": sections, "shared_rates": True}
     return arguments | ({"interleave_sections": True} if in_turns else {})
+
+
+def width_arguments(name: str, widths: Any, base: float) -> dict[str, Any]:
+    """Returns the arguments of a layer for the channels of each axis, as diffusion transformers list them."""
+    widths = _whole_numbers(name, widths)
+    if any(width % 2 for width in widths):
+        raise ArgValueError(name, f"must have an even number of channels for each axis. Received: {name}={widths}.")
+    return {"base": base, "layout": "interleaved", "sections": tuple(width // 2 for width in widths)}
 
 
 def axial_arguments(rule: str, base: float, head_dim: int) -> dict[str, Any]:
@@ -66,3 +74,11 @@ def axial_arguments(rule: str, base: float, head_dim: int) -> dict[str, Any]:
         "alternate": {"base": base, "axis_of_pair": (1, 0) * pairs},
     }  # fmt: skip
     return further[rule]
+
+
+def _whole_numbers(name: str, listed: Any) -> tuple[int, ...]:
+    """Returns the numbers of pairs or channels of each axis, or raises ValueError."""
+    is_list = isinstance(listed, Sequence) and not isinstance(listed, str)
+    if not is_list or not listed or any(type(each) is not int or each < 1 for each in listed):
+        raise ArgValueError(name, f"must be a list of one positive whole number for each axis. Received: {listed!r}.")
+    return tuple(listed)

@@ -19,6 +19,9 @@ class Family(NamedTuple):
         deal: How pairs belong to the axes of `mrope_section`: "side_by_side", "in_turns", "rows_and_columns_first"
             or "of_channels".
         axial: The rule of a vision encoder with rows and columns, a key of `AXIAL_RULES`, or None.
+        window_base: `rope_theta` of layers with a sliding window if the configuration has none. A scaling then changes
+            the other layers alone. None for a model with one type of layers.
+        rotates_windows_alone: Whether layers without a sliding window have no rotation where other layers have one.
         is_silent: Whether old configurations of the family have no rotary name at all.
         refusal: The reason for which no layer fits, or None.
     """
@@ -29,6 +32,8 @@ class Family(NamedTuple):
     sections: tuple[int, ...] | None = None
     deal: str = "side_by_side"
     axial: str | None = None
+    window_base: float | None = None
+    rotates_windows_alone: bool = False
     is_silent: bool = False
     refusal: str | None = None
 
@@ -45,6 +50,7 @@ AXIAL_RULES = (
 )
 
 _DEALT = "its pairs are dealt to rows and columns in another way"
+_WITHOUT_POSITIONS = "its attention layers have no positions"
 _NORMALIZED = "its positions are coordinates of the image from -1 to 1, times 2 pi, and not those of the configuration"
 
 
@@ -54,6 +60,8 @@ def _of(names: str, **facts: object) -> dict[str, Family]:
 
 _FAMILIES: dict[str, Family] = {
     **_of("llama mistral falcon RefinedWeb RefinedWebModel internlm xverse moss yi aquila open_llama", is_silent=True),
+    **_of("gemma3 gemma3n t5gemma2", base=1.0e6, window_base=1.0e4),
+    **_of("modernbert modernbert_decoder", base=1.6e5, window_base=1.0e4),
     **_of("gemma gemma2 qwen qwen2 starcoder2 phi3", is_silent=True),
     **_of("gptj codegen roformer", layout="interleaved", is_silent=True),
     **_of("gpt_neox", part=0.25, is_silent=True),
@@ -69,12 +77,15 @@ _FAMILIES: dict[str, Family] = {
     **_of("moonshine", part=0.9, layout="interleaved"),
     **_of("musicflamingo", base=1.2e3, part=0.2),
     **_of("cohere", base=5.0e5, layout="interleaved"),
-    **_of("cohere2 cohere2_moe deepseek_v2", layout="interleaved"),
+    **_of("cohere2 cohere2_moe", layout="interleaved", rotates_windows_alone=True),
+    **_of("afmoe exaone4 exaone4_5 exaone_moe flint kolibri1", rotates_windows_alone=True),
+    **_of("deepseek_v2 neobert", layout="interleaved"),
     **_of("helium", base=1.0e5, layout="interleaved"),
     **_of("ernie4_5 ernie4_5_moe blt blt_local_encoder blt_local_decoder blt_global_transformer", base=5.0e5,
           layout="interleaved"),
     **_of("llama4 llama4_text", base=5.0e5, layout="interleaved"),
-    **_of("deepseek_v3 deepseek_v32 axk1 axk2 bailing_hybrid glm4_moe_lite glm_moe_dsa mistral4 mistral_large4 youtu",
+    **_of("deepseek_v3 deepseek_v32 axk1 axk2 bailing_hybrid glm4_moe_lite glm_moe_dsa kimi_k2 mistral4 mistral_large4 "
+          "youtu",
           layout="interleaved_to_halves"),
     **_of("longcat_flash", base=1.0e7, layout="interleaved_to_halves"),
     **_of("ernie4_5_vl_moe ernie4_5_moe_vl", base=5.0e5, layout="interleaved", sections=(22, 22, 20),
@@ -90,8 +101,8 @@ _FAMILIES: dict[str, Family] = {
     **_of("paddleocr_vl", base=5.0e5, sections=(16, 24, 24)),
     **_of("qwen2_vl qwen2_5_vl qwen2_5_omni qwen2_5_omni_talker", base=1.0e6, sections=(16, 24, 24)),
     **_of("apertus apertus1p5", base=1.2e7),
-    **_of("bitnet csm csm_depth_decoder_model evolla exaone flex_olmo mllama muse_glimmer_assistant olmo3",
-          base=5.0e5),
+    **_of("bitnet csm csm_depth_decoder_model evolla exaone flex_olmo mllama muse_glimmer_assistant", base=5.0e5),
+    **_of("olmo3", base=5.0e5, window_base=5.0e5),
     **_of("cwm emu3 lfm2 lfm2_moe lfm3 minimax mixtral phimoe solar_open", base=1.0e6),
     **_of("dots3_note", base=8.0e7, layout="interleaved_to_halves"),
     **_of("gpt_oss", base=1.5e5),
@@ -118,6 +129,7 @@ _FAMILIES: dict[str, Family] = {
     **_of("minimax_m3_vl_vision", axial="three"),
     **_of("hunyuan_vl", deal="of_channels"),
     **_of("dinov3_vit eomt_dinov3", base=100.0, refusal=_NORMALIZED),
+    **_of("kimi_linear nemotron_h", refusal=_WITHOUT_POSITIONS),
     **_of("llama4_vision_model vjepa2 efficientloftr neomme", refusal=_DEALT),
 }  # fmt: skip
 

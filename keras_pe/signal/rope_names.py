@@ -1,7 +1,7 @@
 """The names of rotary parameters in configurations, and the part of a configuration that has them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from keras_pe.argument_errors import ArgValueError
@@ -28,7 +28,14 @@ PARTS = (
 )
 WIDTHS = ("rotary_dim", "rotary_emb_dim", "rotary_ndims")
 HEAD_WIDTHS = ("head_dim", "kv_channels", "attention_head_dim")
-MODEL_WIDTHS = ("embed_dim", "hidden_size", "n_embd", "d_model", "model_dim")  # Qwen2-VL's encoder has two
+MODEL_WIDTHS = (
+    "embed_dim",
+    "hidden_size",
+    "n_embd",
+    "d_model",
+    "model_dim",
+    "dim",
+)  # embed_dim wins in Qwen2-VL's encoder
 HEADS = (
     "num_attention_heads",
     "n_head",
@@ -44,6 +51,7 @@ BASES_OF_TYPES = {
     "full_attention": ("global_rope_theta",),
     "sliding_attention": ("local_rope_theta", "rope_local_base_freq", "swa_rope_theta"),
 }
+AXES_WIDTHS = ("axes_dims_rope", "axes_dim_rope", "rope_axes_dim", "axes_dims")  # channels by axis, of diffusers
 SECTIONS = ("mrope_section", "mrope_interleaved")
 # Parts of a model that hold its attention, in the order in which they are looked into.
 INSIDE = (
@@ -60,12 +68,22 @@ INSIDE = (
 # Encoders beside the language model; their owner gives them by themselves.
 _BESIDE = re.compile("vision|audio|visual|image|speech|talker|code|encoder|vit|quantization")
 # Names whose values turn a rotary encoding on, and leave none where they are False.
-SWITCHES = ("rope", "rotary", "use_rope", "use_rotary", "use_rotary_embedding", "use_rotary_embeddings", "use_mem_rope")
-# Families of encodings, by the value of `position_embedding_type`; other values say nothing of it.
-ROTARY_TYPES = ("rope", "rotary", "rotary_embedding", "rope_2d")
-OTHER_TYPES = ("alibi", "nope", "none")
+_SWITCHES = (
+    "rope",
+    "rotary",
+    "use_rope",
+    "use_rotary",
+    "use_rotary_pos_emb",
+    "use_rotary_embedding",
+    "use_rotary_embeddings",
+    "use_mem_rope",
+)
+# Names whose text says which encoding a model has: position_embedding_type, pos_emb, positional_encoding_type.
+_KIND_OF_ENCODING = re.compile(r"(?<![a-z])pos(ition)?(al)?_?(emb|enc)")
+_ROTARY_KIND = re.compile("rope|rotary")
+_NO_ENCODING = re.compile("(?<![a-z])nope$")  # mla_use_nope
 _READ = {
-    *BASES, *PARTS, *WIDTHS, *INTERLEAVED, *PARAMETERS, *SECTIONS, *SWITCHES,
+    *BASES, *PARTS, *WIDTHS, *INTERLEAVED, *PARAMETERS, *SECTIONS, *_SWITCHES, *AXES_WIDTHS,
     *(name for names in BASES_OF_TYPES.values() for name in names),
     "rope_type", "alibi", "rope_ratio", "rope_interleave", "layer_rope_theta", "compress_rope_theta", "use_dynamic_ntk",
     "use_logn_attn", "rotary_scaling_factor", "rotary_emb_scale_base", "rotary_emb_scaling_factor",
@@ -73,17 +91,18 @@ _READ = {
 }  # fmt: skip
 # Names that change neither rates nor pairs: sizes, precision, kernels, and which layers have an encoding.
 _NEUTRAL = {
-    "no_rope_layers", "no_rope_layer_interval", "rope_impl", "rope_full_precision",
-    "rope_max_length", "rope_3d", "rotary_value", "apply_rope_fusion", "alibi_bias_max", "original_rope",
-    "memory_attention_rope_feat_sizes", "memory_attention_rope_k_sizes", "memory_attention_rope_dropout",
+    "no_rope_layers", "no_rope_layer_interval", "indexer_rope_interleave", "linear_rope", "rope_impl",
+    "rope_full_precision", "rope_max_length", "rope_3d", "rotary_value", "apply_rope_fusion", "alibi_bias_max",
+    "original_rope", "memory_attention_rope_feat_sizes", "memory_attention_rope_k_sizes",
+    "memory_attention_rope_dropout",
 }  # fmt: skip
 # Names that are read in their neutral value alone.
-_ONLY = {"rope_position_scale": (1, 1.0), "rope_freq_scale": (1, 1.0)}
+_ONLY = {"rope_position_scale": (1, 1.0), "rope_freq_scale": (1, 1.0), "position_embedding_xdrope": (False,)}
 # Names that the configuration of a whole model has, and rotary parameters alone do not.
-_OF_MODELS = {"model_type", "architectures", *MODEL_WIDTHS, *HEADS, *PARAMETERS, *INSIDE}
+_OF_MODELS = {"model_type", "architectures", "_class_name", *MODEL_WIDTHS, *HEADS, *PARAMETERS, *INSIDE}
 # At the beginning of a word but for known prefixes: "property", "exposure" and "lognormal" have nothing to do with it.
 _LOOKS_ROTARY = re.compile(
-    "rotary|theta|alibi|freq_(base|scale)|(?<![a-z])((m|x|xd|t|no|long|axial)?rope|rotat|yarn|ntk|xpos|logn(?!orm))"
+    "rotary|theta|alibi|freq_(base|scale)|(?<![a-z])((m|x|xd|t|no|long|axial)?rope|rotat|yarn|ntk|xpos|logn(?!orm)|rot_)"
 )
 
 
@@ -144,5 +163,22 @@ def check_names(config: Config) -> None:
 
 def has_rotary_names(config: Config) -> bool:
     """Returns whether a configuration has a value for a name that speaks of a rotary encoding."""
-    nothing: tuple[Any, ...] = (None, False, {})
-    return any(value not in nothing and is_rotary(name) and name not in _NEUTRAL for name, value in config.items())
+    names = [name for name, each in config.items() if not (each is None or each is False or each == {})]
+    return any(is_rotary(name) and name not in _NEUTRAL for name in names) or any(
+        _ROTARY_KIND.search(kind) for kind in _kinds(config).values()
+    )
+
+
+def denials(config: Config) -> Iterator[str]:
+    """Yields each name whose value rules a rotary encoding out."""
+    for name, value in config.items():
+        is_off = value is False and name in _SWITCHES
+        if is_off or (value is True and (name == "alibi" or _NO_ENCODING.search(name))):
+            yield name
+    # Rotary models of BERT's line keep its "absolute".
+    yield from (name for name, kind in _kinds(config).items() if kind != "absolute" and not _ROTARY_KIND.search(kind))
+
+
+def _kinds(config: Config) -> dict[str, str]:
+    """Returns the kinds of encodings that a configuration has as texts, by name."""
+    return {name: each for name, each in config.items() if isinstance(each, str) and _KIND_OF_ENCODING.search(name)}

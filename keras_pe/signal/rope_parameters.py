@@ -8,24 +8,23 @@ from typing import Any
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.signal.formula import check_number
-from keras_pe.signal.rope_axes import axial_arguments, section_arguments
+from keras_pe.signal.rope_axes import axial_arguments, section_arguments, width_arguments
 from keras_pe.signal.rope_families import Family, family_of
+from keras_pe.signal.rope_layer_types import parameters_of_type
 from keras_pe.signal.rope_names import (
+    AXES_WIDTHS,
     BASES,
-    BASES_OF_TYPES,
     HEAD_WIDTHS,
     HEADS,
     INTERLEAVED,
     MODEL_WIDTHS,
-    OTHER_TYPES,
     PARAMETERS,
     PARTS,
-    ROTARY_TYPES,
     SECTIONS,
-    SWITCHES,
     WIDTHS,
     Config,
     check_names,
+    denials,
     first,
     has_rotary_names,
     innermost,
@@ -84,13 +83,16 @@ def rope_arguments(
     _check_rotary(config, family)
     if str(config.get("model_type")).startswith("llama4") and layer_type in ("full_attention", "nope"):
         return without_rotation(config)
-    parameters = _parameters(config, layer_type)
+    parameters = _parameters(config, family, layer_type)
     _check_parameters(parameters)
     kind = parameters.get("rope_type") or parameters.get("type") or "default"
     kind = _OLD_NAMES.get(kind, kind)
     base = _base(parameters, config, family)
     if kind == "axial" or (family.axial and kind == "default"):
         return axial_arguments(family.axial or "plain", base, _head_dim(config, head_dim))
+    for name in AXES_WIDTHS:
+        if config.get(name) is not None:
+            return width_arguments(name, config[name], base)
     arguments = _layout(config, family) | _scale(parameters, config, family, kind, base, head_dim, length)
     sections = {name: config[name] for name in SECTIONS if name in config}
     arguments |= section_arguments({**sections, **parameters}, family)
@@ -102,12 +104,10 @@ def _check_rotary(config: Config, family: Family) -> None:
     is_alone = is_parameters(config)
     if not is_alone:
         check_names(config)
-    kind = config.get("position_embedding_type")
-    off = [name for name in SWITCHES if config.get(name) is False]
-    if config.get("alibi") or kind in OTHER_TYPES or off:
-        said = "alibi" if config.get("alibi") else "position_embedding_type" if kind in OTHER_TYPES else off[0]
-        raise ArgValueError("config", f"must have a rotary encoding. Received: {said}={config[said]!r}.")
-    if not (is_alone or has_rotary_names(config) or kind in ROTARY_TYPES or family.is_silent):
+    denied = next(denials(config), None)
+    if denied:
+        raise ArgValueError("config", f"must have a rotary encoding. Received: {denied}={config[denied]!r}.")
+    if not (is_alone or has_rotary_names(config) or family.is_silent):
         raise ArgValueError(
             "config",
             "must have a rotary encoding: no name in it says that it has one. "
@@ -121,7 +121,7 @@ def _check_rotary(config: Config, family: Family) -> None:
         )
 
 
-def _parameters(config: Config, layer_type: str | None) -> Config:
+def _parameters(config: Config, family: Family, layer_type: str | None) -> Config:
     """Returns the rotary parameters, those of one type of layers where they differ."""
     named = [config[name] for name in PARAMETERS if name in config and not isinstance(config[name], bool)]
     flat = {name: each for name, each in config.items() if name in _KNOWN} if config.get("rope_type") else {}
@@ -130,45 +130,7 @@ def _parameters(config: Config, layer_type: str | None) -> Config:
         raise ArgTypeError(
             "rope_parameters", f"or `rope_scaling` must be a dictionary in `config`. Received: {found!r}."
         )
-    types = _types(found, config)
-    if not types:
-        return found
-    turned = [name for name, each in types.items() if each is not None]
-    if layer_type is None and len(turned) == 1:
-        layer_type = turned[0]
-    if layer_type not in types:
-        raise ArgValueError(
-            "layer_type",
-            f"must be one of {', '.join(map(repr, turned))}, for each of which the configuration has "
-            f"parameters. Received: layer_type={layer_type!r}.",
-        )
-    chosen = types[layer_type]
-    if chosen is None:
-        raise ArgValueError(
-            "layer_type",
-            f"must be a type of layers that has a rotary encoding: {', '.join(map(repr, turned))}. "
-            f"Received: layer_type={layer_type!r}, whose parameters are null.",
-        )
-    return chosen
-
-
-def _types(found: Config, config: Config) -> dict[str, Config | None]:
-    """Returns the parameters of each type of layers, None for one that has none; nothing where there is one type."""
-    if any(isinstance(each, Mapping) for each in found.values()):
-        shared = {name: each for name, each in found.items() if each is not None and not isinstance(each, Mapping)}
-        types = {name: each for name, each in found.items() if name not in shared}
-        return {name: None if each is None else {**shared, **each} for name, each in types.items()}
-    if config.get("compress_rope_theta") is not None:  # DeepSeek V4, whose code ignores the temperature of YaRN
-        is_yarn = (found.get("rope_type") or found.get("type")) == "yarn"
-        compressed = {**({"attention_factor": 1.0} if is_yarn else {}), **found}
-        return {"main": {}, "compress": {**compressed, "rope_theta": config["compress_rope_theta"]}}
-    full, sliding = (first(names, config) for names in BASES_OF_TYPES.values())
-    if full is None and sliding is None:
-        return {}
-    return {
-        "full_attention": {**found, **({"rope_theta": full} if full else {})},
-        "sliding_attention": {"rope_theta": sliding} if sliding else {},
-    }
+    return parameters_of_type(found, config, family, layer_type)
 
 
 def _check_parameters(parameters: Config) -> None:
@@ -204,12 +166,16 @@ def _base(parameters: Config, config: Config, family: Family) -> float:
 
 def _layout(config: Config, family: Family) -> dict[str, Any]:
     """Returns the layout that the configuration or the family says, or nothing."""
+    if config.get("use_mla") is False:  # DeepSeek-OCR has Llama's attention
+        return {}
     says = first(INTERLEAVED, config)
     if says is not None:
         return {"layout": "interleaved"} if says else {}
     says = config.get("rope_interleave")  # DeepSeek V3
     if says is not None:
         return {"layout": "interleaved_to_halves"} if says else {}
+    if family.layout is None and {"dim", "n_heads"} <= set(config):  # params.json of Meta and Mistral
+        return {"layout": "interleaved"}
     return {} if family.layout is None else {"layout": family.layout}
 
 

@@ -192,6 +192,38 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], int, Rates, dict[str, Any
      plain(64, 5e5), {"rotary_dim": 64}),
     ("base-of-the-family", {"model_type": "mixtral", "rope_parameters": {"rope_type": "default"}}, {}, 64,
      plain(64, 1e6), {}),
+    # Published without a base, or with one: transformers scales the layers without a window alone.
+    ("gemma-3-4b", {"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "hidden_size": 2560,
+     "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 1024}}, {"layer_type": "full_attention"},
+     256, plain(256, 1e6) / 8, {}),
+    ("gemma-3-4b-window", {"text_config": {"model_type": "gemma3_text", "rope_scaling": {"factor": 8.0, "rope_type":
+     "linear"}}}, {"layer_type": "sliding_attention"}, 256, plain(256), {}),
+    ("modernbert-silent", {"model_type": "modernbert", "global_rope_theta": 160000.0}, {"layer_type":
+     "sliding_attention"}, 64, plain(64), {}),
+    ("olmo-3", {"model_type": "olmo3", "rope_theta": 500000, "rope_scaling": {"rope_type": "yarn", "factor": 8.0,
+     "original_max_position_embeddings": 8192}}, {"layer_type": "full_attention"}, 128, yarn(128, 5e5, 8, 8192), {}),
+    ("olmo-3-window", {"model_type": "olmo3", "rope_theta": 500000, "rope_scaling": {"rope_type": "yarn", "factor": 8.0,
+     "original_max_position_embeddings": 8192}}, {"layer_type": "sliding_attention"}, 128, plain(128, 5e5), {}),
+    ("exaone-4-window", {"model_type": "exaone4", "rope_theta": 1000000, "sliding_window": 4096}, {}, 128,
+     plain(128, 1e6), {}),
+    ("exaone-4-1.2b", {"model_type": "exaone4", "rope_theta": 1000000, "sliding_window": None}, {"layer_type":
+     "full_attention"}, 64, plain(64, 1e6), {}),
+    ("kimi-k2", {"model_type": "kimi_k2", "qk_rope_head_dim": 64, "rope_theta": 50000.0, "rope_scaling": {
+     "type": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096, "beta_fast": 1.0, "beta_slow": 1.0,
+     "mscale": 1.0, "mscale_all_dim": 1.0}}, {}, 64, yarn(64, 5e4, 32, 4096, 1.0, 1.0),
+     {"layout": "interleaved_to_halves"}),
+    ("glm-5", {"model_type": "glm_moe_dsa", "qk_rope_head_dim": 64, "rope_interleave": True, "indexer_rope_interleave":
+     True, "rope_parameters": {"rope_theta": 1000000, "rope_type": "default"}}, {}, 64, plain(64, 1e6),
+     {"layout": "interleaved_to_halves"}),
+    ("deepseek-ocr", {"language_config": {"model_type": "deepseek_v2", "use_mla": False, "rope_theta": 1e4}}, {}, 128,
+     plain(128), {}),
+    ("hunyuan-a13b", {"head_dim": 128, "use_rotary_pos_emb": True, "position_embedding_xdrope": False, "rope_theta":
+     1e4, "rope_scaling": {"alpha": 1000.0, "factor": 1.0, "type": "dynamic"}}, {}, 128, ntk(128, 1e4, 1000.0), {}),
+    ("llama-params.json", {"dim": 4096, "n_heads": 32, "norm_eps": 1e-5, "rope_theta": 500000.0}, {}, 128,
+     plain(128, 5e5), {"layout": "interleaved"}),
+    ("neobert", {"model_type": "neobert", "rope": True}, {}, 64, plain(64), {"layout": "interleaved"}),
+    ("wav2vec2-conformer", {"position_embeddings_type": "rotary", "rotary_embedding_base": 5000}, {}, 64,
+     plain(64, 5e3), {}),
     ("original-length-of-the-longest", {"max_position_embeddings": 4096, "rope_scaling": {"type": "yarn",
      "factor": 4.0}}, {}, 64, yarn(64, 1e4, 4, 4096), {}),
 ]  # fmt: skip
@@ -273,6 +305,14 @@ AXIAL = {**VISION, "rope_parameters": {"rope_type": "axial", "rope_theta": 1e4}}
          {"base": 1e4, "sections": (13, 13, 13), "rotary_dim": 78}),
         ({"model_type": "pixtral", "rope_theta": 1e4, "head_dim": 8},
          {"timescales": [1.0, 100.0, 10.0, 1000.0], "sections": (2, 2)}),
+        # Flux, HunyuanVideo, Lumina 2, Z-Image: channels of each axis, whose rates begin anew.
+        ({"_class_name": "FluxTransformer2DModel", "attention_head_dim": 128, "axes_dims_rope": [16, 56, 56]},
+         {"base": 1e4, "layout": "interleaved", "sections": (8, 28, 28)}),
+        ({"_class_name": "HunyuanVideoTransformer3DModel", "rope_axes_dim": [16, 56, 56], "rope_theta": 256.0},
+         {"base": 256.0, "layout": "interleaved", "sections": (8, 28, 28)}),
+        ({"axes_dim_rope": [32, 32, 32]}, {"base": 1e4, "layout": "interleaved", "sections": (16, 16, 16)}),
+        ({"axes_dims": [32, 48, 48], "axes_lens": [1536, 512, 512], "rope_theta": 256.0, "dim": 3840, "n_heads": 30},
+         {"base": 256.0, "layout": "interleaved", "sections": (16, 24, 24)}),
         # Llama 4's layers without a rotation.
         ({"model_type": "llama4", "text_config": {"model_type": "llama4_text", "rope_theta": 5e5, "floor_scale": 4096,
           "attn_scale": 0.2, "attn_temperature_tuning": True}},
@@ -309,7 +349,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"use_rope": False, "rope_theta": 1e4}, "use_rope=False"),
     ({"position_embedding_type": "nope", "rope_theta": 1e4}, "position_embedding_type='nope'"),
     ({"position_embedding_type": "alibi"}, "position_embedding_type='alibi'"),
+    ({"position_embeddings_type": "relative_key", "rotary_embedding_base": 10000}, "'relative_key'"),
+    ({"position_embedding_type": "learned_absolute", "rope_theta": 1e4}, "'learned_absolute'"),
+    ({"pos_emb": "sinusoidal", "rope_theta": 1e4}, "pos_emb='sinusoidal'"),
+    ({"position_embedding_type": "alibi", "rope_theta": 1e4}, "position_embedding_type='alibi'"),
+    ({"mla_use_nope": True, "rope_theta": 1e4}, "mla_use_nope=True"),
+    ({"model_type": "nemotron_h", "rope_theta": 1e4}, "no positions"),
     # Unknown names that look rotary.
+    ({"model_args": {"use_rot_pos_emb": True, "ref_feat_shape": [16, 16], "rope_theta": 100.0}}, "use_rot_pos_emb"),
+    ({"_class_name": "LTX", "rope_type": "interleaved", "positional_embedding_theta": 1e4}, "positional_embedding_the"),
+    ({"position_embedding_xdrope": True, "rope_theta": 1e4}, "position_embedding_xdrope=True"),
     ({"rope_theta": 1e4, "rope_warp": 3}, "rope_warp=3"),
     ({"rope_thetas": [1e4, 1e5]}, "rope_thetas="),
     ({"model_type": "llama", "rotary_emb_trick": "a"}, "rotary_emb_trick='a'"),
@@ -335,6 +384,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"model_type": "dinov3_vit", "rope_theta": 100.0, **HEADS}, "coordinates of the image"),
     ({"model_type": "llama4_vision_model", "rope_theta": 1e4}, "rows and columns"),
     ({"model_type": "ernie4_5_vl_moe_text", "rope_parameters": {"mrope_section": [2, 3, 2]}}, "as many pairs of rows"),
+    # Values of a known name.
+    ({"rope_theta": 0, "hidden_size": 64}, "`rope_theta` must be positive"),
+    ({"rope_theta": 1e6, "mrope_section": "16,24,24"}, "`mrope_section` must be a list"),
+    ({"rope_theta": 1e6, "rope_scaling": {"type": "mrope", "mrope_section": 16}}, "`mrope_section` must be a list"),
+    ({"rope_theta": 1e6, "rope_scaling": {"mrope_section": [16.5, 24, 23.5]}}, "`mrope_section` must be a list"),
+    ({"axes_dims_rope": [16, 55, 56]}, "`axes_dims_rope` must have an even number"),
     ({"rope_type": "axial", "rope_theta": 1e4}, "`head_dim` must be given"),
     ({"rope_type": "axial", "rope_theta": 1e4, "head_dim": 6}, "multiple of 4"),
 ]  # fmt: skip
@@ -348,5 +403,9 @@ def test_an_unknown_parameter_is_refused_by_its_name(config: dict[str, Any], mes
 
 def test_a_type_of_layers_without_parameters_is_refused() -> None:
     config = {"rope_parameters": {"full_attention": None, "sliding_attention": {"rope_theta": 5e5}}}
-    with pytest.raises(ValueError, match=r"'sliding_attention'.*are null"):
+    with pytest.raises(ValueError, match=r"'sliding_attention'.*'full_attention'"):
         rope_arguments(config, layer_type="full_attention")
+    with pytest.raises(ValueError, match=r"'sliding_attention'.*'full_attention'"):
+        rope_arguments(
+            {"model_type": "cohere2", "rope_theta": 5e4, "sliding_window": 4096}, layer_type="full_attention"
+        )
