@@ -17,6 +17,7 @@ from tests.raised import about
 _EXHAUSTIVE = pytest.mark.exhaustive
 
 
+@pytest.mark.slow_rows(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_200_greedy_tokens_are_those_of_the_uncached_model(family: str, tmp_path: Path) -> None:

@@ -25,9 +25,17 @@ def draw(seed: int, shape: tuple[int, ...], dtype: str = "float32") -> list[Any]
     return [np.asarray(each) for each in numbers]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2**31 - 2, 2**31 - 1, 2**32 - 1])
-def test_draws_are_those_of_keras(seed: int) -> None:
-    for shape in ((), (1,), (3,), (4,), (7,), (2, 3, 5), (1001,)):
+@pytest.mark.quick_rows(1)
+@pytest.mark.parametrize(
+    ("seed", "shapes"),
+    [
+        (2**31 - 1, [(), (2, 3, 5)]),
+        (0, [(1,), (3,), (4,), (7,), (1001,)]),  # numbers are drawn in fours
+        *((seed, [(3,)]) for seed in (1, 2**31 - 2, 2**32 - 1)),
+    ],
+)
+def test_draws_are_those_of_keras(seed: int, shapes: list[tuple[int, ...]]) -> None:
+    for shape in shapes:
         usual = draw(seed, shape)
         with draws_as_arithmetic():
             own, wide = draw(seed, shape), draw(seed, shape, "float64")
