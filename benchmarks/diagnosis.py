@@ -161,7 +161,7 @@ def _change(change: Any, by_keras: bool, folder: Path) -> Callable[[], Sequence[
 @cache
 def _worker() -> Any:
     from keras_pe.export.runtimes.registry import find_runtimes
-    from keras_pe.export.runtimes.runner import Worker
+    from keras_pe.export.runtimes.worker import Worker
 
     return Worker(*find_runtimes("onnxruntime[disabled]"), timeout=120)
 

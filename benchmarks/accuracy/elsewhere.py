@@ -22,7 +22,7 @@ from keras_pe import SinusoidalPositionEncoding, timing_signal
 from keras_pe.export import export_onnx
 from keras_pe.export.runtimes import RuntimeFailedError
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 from keras_pe.signal.formula import geometric_timescales
 
 CHANNELS = 64

@@ -21,8 +21,8 @@ from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run_cases import run_cases
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.export.runtimes.worker import Worker
 
 REPEATS = 5
 

@@ -8,12 +8,12 @@ import numpy as np
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.comparison.run_cases import Run, compared_again, have_passed
-from keras_pe.export.comparison.tolerance import Law, is_held
+from keras_pe.export.comparison.tolerance import TolerancePolicy, is_held
 from keras_pe.export.results import CaseResult, CaseStatus, Comparison, Problem, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runtime import as_dtype
 
 
-def accept_result(result: RuntimeResult, run: Run, reference: Reference, law: Law) -> RuntimeResult:
+def accept_result(result: RuntimeResult, run: Run, reference: Reference, policy: TolerancePolicy) -> RuntimeResult:
     """Returns a result with verdicts by a tolerance policy that accepts more than the strict one.
 
     The findings stay, whether the difference is accepted or not. A case is skipped if the accepted precision cannot
@@ -23,15 +23,15 @@ def accept_result(result: RuntimeResult, run: Run, reference: Reference, law: La
         result: A result that failed under the strict policy, with its causes.
         run: The run of the result.
         reference: The reference of the differences.
-        law: The tolerance policy with the user's allowance.
+        policy: The tolerance policy with the user's allowance.
     """
     if result.status is not RunStatus.COMPARED:
         return result
     usual = run.expectations[0].case
-    checked = [_left_out(case, each, usual, law) for case, each in zip(result.cases, run.expectations, strict=False)]
+    checked = [_left_out(case, each, usual, policy) for case, each in zip(result.cases, run.expectations, strict=False)]
     open_cases = [number for number, case in enumerate(checked) if _is_open(case)]
-    compared = compared_again(reference, run.expectations, run.answers, checked, open_cases, law)
-    cases = tuple(_with_decisions(compared, law.allowance.allow_changed))
+    compared = compared_again(reference, run.expectations, run.answers, checked, open_cases, policy)
+    cases = tuple(_with_decisions(compared, policy.allowance.allow_changed))
     passed = have_passed(cases)
     recording = None if passed else result.recording
     return replace(result, cases=cases, passed=passed, is_accepted=passed, recording=recording)
@@ -42,9 +42,9 @@ def _is_open(case: CaseResult) -> bool:
     return case.status is CaseStatus.FAILED and not case.error and bool(case.comparisons)
 
 
-def _left_out(case: CaseResult, expectation: Expectation, usual: Case, law: Law) -> CaseResult:
+def _left_out(case: CaseResult, expectation: Expectation, usual: Case, policy: TolerancePolicy) -> CaseResult:
     """Returns a case, skipped if the accepted precision cannot represent values as large as its inputs."""
-    precision, inputs = law.allowance.precision, expectation.case.inputs
+    precision, inputs = policy.allowance.precision, expectation.case.inputs
     if precision is None or all(is_held(array, precision, usual.inputs[name]) for name, array in inputs.items()):
         return case
     return CaseResult(case.name, CaseStatus.SKIPPED, f"{precision} does not hold its values")

@@ -5,16 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_pe.export.comparison.float_types import epsilon, is_a_limit, is_float
 from keras_pe.export.comparison.output_decisions import DecisionCount, count_decisions
 from keras_pe.export.comparison.tolerance import (
     DECISION_FACTOR,
     FAR_OUT,
     MAX_FACTOR,
     STRICT,
-    Law,
-    epsilon,
-    is_a_limit,
-    is_float,
+    TolerancePolicy,
     noise_floors,
 )
 from keras_pe.export.results import Array, Comparison, Problem
@@ -29,7 +27,7 @@ def compare_outputs(
     *,
     own: Mapping[str, Array] | None = None,
     noise: Mapping[str, Array] | None = None,
-    law: Law = STRICT,
+    policy: TolerancePolicy = STRICT,
 ) -> tuple[Comparison, ...]:
     """Compares every output by name. A missing or extra output is a failed comparison.
 
@@ -39,27 +37,29 @@ def compare_outputs(
         truth: The outputs of the float64 rebuild, if there is one.
         own: The outputs of the model in its own precision, if `expected` has a wider one.
         noise: Noise floors from other measurements, by output, as `noise_floors` returns them.
-        law: The tolerance policy.
+        policy: The tolerance policy.
 
     Returns:
         One comparison for each name on either side, the expected ones first.
     """
     truth, own, noise = truth or {}, own or {}, noise or {}
-    failed = incomparable(expected, actual, law)
+    failed = incomparable(expected, actual, policy)
     return tuple(
         failed.get(name)
         or compare_arrays(
-            name, expected[name], actual[name], truth.get(name), own=own.get(name), noise=noise.get(name), law=law
+            name, expected[name], actual[name], truth.get(name), own=own.get(name), noise=noise.get(name), policy=policy
         )
         for name in dict.fromkeys([*expected, *failed])
     )
 
 
-def incomparable(expected: Mapping[str, Array], actual: Mapping[str, Array], law: Law) -> dict[str, Comparison]:
+def incomparable(
+    expected: Mapping[str, Array], actual: Mapping[str, Array], policy: TolerancePolicy
+) -> dict[str, Comparison]:
     """Returns a failed comparison for each output that cannot be compared, whatever its values."""
     failed: dict[str, Comparison] = {}
     for name, array in {**actual, **expected}.items():
-        if (problem := _problem(expected.get(name), actual.get(name), law)) is not None:
+        if (problem := _problem(expected.get(name), actual.get(name), policy)) is not None:
             failed[name] = _structural(name, problem, array, actual.get(name))
     return failed
 
@@ -75,7 +75,7 @@ def may_be_rounding(compared: Iterable[Comparison]) -> bool:
     )
 
 
-def _problem(expected: Array | None, actual: Array | None, law: Law) -> Problem | None:
+def _problem(expected: Array | None, actual: Array | None, policy: TolerancePolicy) -> Problem | None:
     """Returns the problem that prevents a comparison of two arrays, or None. An array is None if it is missing."""
     if actual is None:
         return Problem.MISSING
@@ -83,7 +83,7 @@ def _problem(expected: Array | None, actual: Array | None, law: Law) -> Problem 
         return Problem.EXTRA
     if actual.shape != expected.shape:
         return Problem.SHAPE
-    return None if law.serves(expected.dtype, actual.dtype) else Problem.DTYPE
+    return None if policy.serves(expected.dtype, actual.dtype) else Problem.DTYPE
 
 
 def compare_arrays(
@@ -94,7 +94,7 @@ def compare_arrays(
     *,
     own: Array | None = None,
     noise: Array | None = None,
-    law: Law = STRICT,
+    policy: TolerancePolicy = STRICT,
 ) -> Comparison:
     """Compares one output.
 
@@ -108,21 +108,21 @@ def compare_arrays(
             `expected` gives the noise floor.
         own: The array of the model in its own precision, if that differs.
         noise: Noise floors from other measurements, as `noise_floors` returns them; the larger ones count.
-        law: The tolerance policy.
+        policy: The tolerance policy.
     """
-    if (problem := _problem(expected, actual, law)) is not None:
+    if (problem := _problem(expected, actual, policy)) is not None:
         return _structural(output, problem, expected, actual)
     if not is_float(expected.dtype):
-        return _compare_exact(output, expected, actual, law)
+        return _compare_exact(output, expected, actual, policy)
     floors = np.zeros(2) if noise is None else noise
-    if law.allowance.precision is not None:
+    if policy.allowance.precision is not None:
         floors = np.zeros(expected.shape) if noise is None else noise
     elif truth is not None:
         floors = np.maximum(noise_floors(expected, truth), floors)
     gap = None
     if own is not None and own.shape == expected.shape:
         gap = float(absolute_difference(own, expected).max(initial=0.0))
-    return _compare_floats(output, expected, actual, truth, floors, law, gap)
+    return _compare_floats(output, expected, actual, truth, floors, policy, gap)
 
 
 def _with_limits(expected: Array, actual: Array, truth: Array) -> Array:
@@ -144,19 +144,19 @@ def _compare_floats(
     actual: Array,
     truth: Array | None,
     floors: Array,
-    law: Law,
+    policy: TolerancePolicy,
     gap: float | None,
 ) -> Comparison:
     """Measures the difference of two float arrays of equal shape."""
-    target, difference, open_values, are_finite = differences(expected, actual, truth, is_coarse=law.is_coarse)
+    target, difference, open_values, are_finite = differences(expected, actual, truth, is_coarse=policy.is_coarse)
     target, values = _wide(target), _wide(actual)
     if not are_finite:  # a NaN on both sides is not a comparison
         open_values += int((np.isnan(target) & np.isnan(values)).sum())
     clash = not np.isfinite(difference).all()
-    noise = law.floor(expected, floors)
-    allowed = law.tolerance(output, expected, None if truth is None else target, noise)
-    factor = MAX_FACTOR if law.allowance.precision is None else DECISION_FACTOR
-    explained = law.rounding_tolerance(expected, noise, has_truth=truth is not None, factor=factor)
+    noise = policy.floor(expected, floors)
+    allowed = policy.tolerance(output, expected, None if truth is None else target, noise)
+    factor = MAX_FACTOR if policy.allowance.precision is None else DECISION_FACTOR
+    explained = policy.rounding_tolerance(expected, noise, has_truth=truth is not None, factor=factor)
     decided = count_decisions(target, values, explained) or DecisionCount(0, 0)
     worst = _worst(difference, allowed)
     tolerance, floor = (_at(each, worst) for each in (allowed, noise))
@@ -263,7 +263,7 @@ def _at(values: float | Array, place: tuple[int, ...] | None) -> float:
     return float(values[place]) if place is not None else 0.0
 
 
-def _compare_exact(output: str, expected: Array, actual: Array, law: Law) -> Comparison:
+def _compare_exact(output: str, expected: Array, actual: Array, policy: TolerancePolicy) -> Comparison:
     """Compares integers, booleans and texts, which must be equal."""
     difference = differences(expected, actual).absolute
     differs, numbers = difference > 0, {expected.dtype.kind, actual.dtype.kind} <= _EXACT
@@ -272,7 +272,7 @@ def _compare_exact(output: str, expected: Array, actual: Array, law: Law) -> Com
     magnitude = np.abs(expected.astype(np.float64)) if numbers else np.ones_like(difference)
     return Comparison(
         output=output,
-        passed=not (law.compares_integers and differs.any()),
+        passed=not (policy.compares_integers and differs.any()),
         problem=None,
         shape=expected.shape,
         dtype=expected.dtype.name,

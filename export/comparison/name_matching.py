@@ -9,8 +9,9 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import VERSION_KEY, TensorInfo
 from keras_pe.export.artifacts.read_artifact import read_artifact
+from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.references.reference import Reference
-from keras_pe.export.comparison.tolerance import STRICT, is_float
+from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.model.watch.layer_paths import matched_paths
 from keras_pe.export.results import HALF, Array, NameMatch

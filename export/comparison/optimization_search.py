@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.export.runtimes.worker import Worker
 
 # ONNX Runtime only logs which of its optimizations have changed a graph.
 _APPLIED = re.compile(r"GraphTransformer (\w+) modified: 1")

@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_pe.export.comparison.compare import absolute_difference, compare_outputs, may_be_rounding
 from keras_pe.export.comparison.declared_shapes import Declarations, FalseDeclaration
+from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.inputs.cases import Case, cast_where_exact
 from keras_pe.export.comparison.name_matching import (
     cast_to_runtime_floats,
@@ -17,7 +18,7 @@ from keras_pe.export.comparison.name_matching import (
     runner_names,
 )
 from keras_pe.export.comparison.references.reference import Expectation, Reference, StoredReference
-from keras_pe.export.comparison.tolerance import STRICT, Law, is_float
+from keras_pe.export.comparison.tolerance import STRICT, TolerancePolicy
 from keras_pe.export.errors import (
     InvalidAnswerError,
     RuntimeDiedError,
@@ -205,7 +206,7 @@ def _answers_compiled(reference: Reference, case: Case) -> bool:
 
 
 def compare_case(
-    expectation: Expectation, answer: Arrays, noise: Mapping[str, Array] | None = None, law: Law = STRICT
+    expectation: Expectation, answer: Arrays, noise: Mapping[str, Array] | None = None, policy: TolerancePolicy = STRICT
 ) -> CaseResult:
     """Returns the result of one case that both sides have answered.
 
@@ -214,9 +215,9 @@ def compare_case(
     expected, own = expectation.outputs or {}, None
     if expectation.in_float32 is not None:
         expected, own = expectation.in_float32, expectation.outputs
-    is_unknown = law.allowance.precision is not None and not noise
+    is_unknown = policy.allowance.precision is not None and not noise
     truth = None if is_unknown else expectation.truth
-    comparisons = compare_outputs(expected, answer, truth, own=own, noise=noise, law=law)
+    comparisons = compare_outputs(expected, answer, truth, own=own, noise=noise, policy=policy)
     passed = all(each.passed for each in comparisons)
     return CaseResult(expectation.case.name, CaseStatus.PASSED if passed else CaseStatus.FAILED, "", comparisons)
 
@@ -227,14 +228,14 @@ def compared_again(
     answers: Sequence[Arrays | None],
     cases: Sequence[CaseResult],
     numbers: Sequence[int],
-    law: Law,
+    policy: TolerancePolicy,
 ) -> tuple[CaseResult, ...]:
     """Returns the results, with some cases compared again by the noise near them in the policy's precision."""
     near = [expectations[number].case for number in numbers]
-    noises = reference.noise(near, law.allowance.precision) if near else []
+    noises = reference.noise(near, policy.allowance.precision) if near else []
     results = list(cases)
     for number, noise in zip(numbers, noises, strict=True):
-        results[number] = compare_case(expectations[number], answers[number] or {}, noise, law)
+        results[number] = compare_case(expectations[number], answers[number] or {}, noise, policy)
     return tuple(results)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from keras_pe.export.comparison.float_types import BEYOND, EPSILON, epsilon, is_a_limit, is_float, largest
 from keras_pe.export.results import Allowance, Array
 
 MAX_FACTOR = 8.0
@@ -17,9 +18,6 @@ MAX_FACTOR = 8.0
 Two correct float32 runtimes add equal terms in different orders. Over the correct models of the test suite the largest
 factor stays below half of this. A weight with an error of 1e-3 gives factors of thousands.
 """
-
-EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-"""The distance from 1 to the next larger value of each type."""
 
 SHARES = {"float64": 1e-12, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 """The tolerance without a noise floor, as a share of the largest magnitude of the output (at least 1).
@@ -44,9 +42,6 @@ _SHORT_SHARE = 5e-2  # for models with short floats, where each intermediate rou
 
 _FILL = 1e6  # larger values, such as a mask's -1e9, must not set the tolerance of the values beside them
 
-_BEYOND = {"float32": 2.0**128, "float16": 2.0**16, "bfloat16": 2.0**128}
-"""Values from this limit on overflow the type. No float64 value overflows float64."""
-
 DECISION_FACTOR = 2.0
 """Rounding to an accepted precision may change a decision if its margin is at most this many times the noise floor.
 
@@ -67,7 +62,7 @@ _LEAST_ULPS = 4
 
 
 @dataclass(frozen=True)
-class Law:
+class TolerancePolicy:
     """A tolerance policy.
 
     Attributes:
@@ -188,10 +183,10 @@ class Law:
         return largest(expected[is_fill == is_fill[place]], self.least)
 
 
-STRICT = Law(SHARES, least=1.0)
+STRICT = TolerancePolicy(SHARES, least=1.0)
 
 
-def accepting(allowance: Allowance) -> Law:
+def accepting(allowance: Allowance) -> TolerancePolicy:
     """Returns the tolerance policy of a check whose user accepts more than rounding in the model's precision."""
     return replace(STRICT, allowance=allowance)
 
@@ -248,13 +243,13 @@ def is_held(array: Array, precision: str, usual: Array) -> bool:
         precision: One of `PRECISIONS`. 8-bit integers only represent values near those of the calibration.
         usual: Usual values of the input, which stand for those of the calibration.
     """
-    beyond = _BEYOND.get(precision, np.inf)
+    beyond = BEYOND.get(precision, np.inf)
     if precision == "int8" and array.dtype.kind == "f":
         beyond = _CALIBRATED * max(largest(usual, 0.0), float(np.finfo(array.dtype).tiny))
     return array.dtype.kind != "f" or bool((np.abs(array.astype(np.float64)) < beyond).all())
 
 
-def coarse(*, is_short: bool, compares_integers: bool) -> Law:
+def coarse(*, is_short: bool, compares_integers: bool) -> TolerancePolicy:
     """Returns the tolerance policy of an export.
 
     Args:
@@ -262,23 +257,7 @@ def coarse(*, is_short: bool, compares_integers: bool) -> Law:
         compares_integers: Whether rounding of an input cannot change an integer output.
     """
     shares = dict.fromkeys(EPSILON, _SHORT_SHARE if is_short else _COARSE_SHARE)
-    return Law(shares, least=1e-2, limit=5e-2, compares_integers=compares_integers, is_coarse=True)
-
-
-def is_float(dtype: np.dtype) -> bool:
-    """Whether the type is a float of any kind. NumPy itself does not count bfloat16."""
-    return dtype.name in EPSILON
-
-
-def epsilon(dtype: np.dtype) -> float:
-    """Returns the distance from 1 to the next larger value of the type."""
-    return EPSILON[dtype.name]
-
-
-def largest(values: Array, least: float) -> float:
-    """Returns the largest finite magnitude, or `least` if larger."""
-    wide = values.astype(np.float64)
-    return float(np.abs(wide[np.isfinite(wide)]).max(initial=least))
+    return TolerancePolicy(shares, least=1e-2, limit=5e-2, compares_integers=compares_integers, is_coarse=True)
 
 
 def noise_floor(expected: Array, truth: Array) -> float:
@@ -307,14 +286,6 @@ def noise_floors(expected: Array, truth: Array) -> Array:
 def row_floors(expected: Array, truth: Array) -> Array:
     """Returns the separate noise floor of each row."""
     return np.array([noise_floor(row, true) for row, true in zip(expected, truth, strict=True)])
-
-
-def is_a_limit(expected: Array, truth: Array) -> Array:
-    """Returns where Keras has the limit of its type, such as for a maximum of no values; the rebuild differs."""
-    with np.errstate(invalid="ignore"):
-        is_beyond = np.abs(truth) >= _BEYOND.get(expected.dtype.name, np.inf)
-    limited: Array = is_beyond & np.isfinite(truth) & np.isfinite(expected.astype(np.float64))
-    return limited
 
 
 def _is_fill(values: Array) -> Array:

@@ -18,8 +18,8 @@ from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.errors import InvalidArtifactError
 from keras_pe.export.model.sizes.dimensions import checked_sizes, sizes_in_words
 from keras_pe.export.publishing.staging import check_destination, publish_file, staging
-from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.shared_workers import tensorflow_process
+from keras_pe.export.runtimes.worker import Worker
 
 _SEED = 0
 

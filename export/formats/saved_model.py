@@ -16,8 +16,8 @@ from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.pipeline.smoke_test import Checked, check_artifact
 from keras_pe.export.pipeline.target_format import Converted, TargetFormat, Traced
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.shared_workers import tensorflow_process
+from keras_pe.export.runtimes.worker import Worker
 
 
 def saved_model_format() -> TargetFormat:

@@ -31,9 +31,9 @@ from keras_pe.export.pipeline.smoke_test import Checked, check_artifact
 from keras_pe.export.pipeline.target_format import Converted, TargetFormat, Traced
 from keras_pe.export.results import Cause
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.shared_workers import onnxruntime_process
+from keras_pe.export.runtimes.worker import Worker
 
 SELF_CONTAINED = 2**31 - 2**26  # bytes of weights: protobuf allows 2 GiB for the weights and the graph
 _RUN_SECONDS = 600.0  # the limit of one run on small arrays

@@ -25,7 +25,7 @@ from keras_pe.export.comparison.references.opening import (
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run_cases import Run, run_cases
 from keras_pe.export.comparison.streams import expected_streams
-from keras_pe.export.comparison.tolerance import Law, accepting
+from keras_pe.export.comparison.tolerance import TolerancePolicy, accepting
 from keras_pe.export.errors import check_share, check_type
 from keras_pe.export.model.border import Border
 from keras_pe.export.parity.check_references import ask_references, measured_against, with_caller_paths
@@ -45,8 +45,9 @@ from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Progress, Stopwatch, check_seconds, telling
 from keras_pe.export.results import Allowance, CaseStatus, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.registry import runtimes_for
-from keras_pe.export.runtimes.runner import InProcessRunner, Runner, Worker
+from keras_pe.export.runtimes.runner import InProcessRunner, Runner
 from keras_pe.export.runtimes.runtime import RuntimeName, RuntimeSpec
+from keras_pe.export.runtimes.worker import Worker
 from keras_pe.protocols import Model
 
 _Options = ParamSpec("_Options")
@@ -138,7 +139,7 @@ def check_parity(
     if border is not None:
         check_type("border", border, Border)
     check_share("least_compared", least_compared)
-    law = accepting(Allowance(rtol, atol, precision, allow_changed))
+    policy = accepting(Allowance(rtol, atol, precision, allow_changed))
     watch, has_cases = Stopwatch(), inputs is not None
     targets: list[tuple[str, Path | None]] = [*dict.fromkeys(locate_artifacts(artifacts))]
     has_artifacts = bool(targets)
@@ -179,7 +180,7 @@ def check_parity(
         )
         for each in asked.values():
             if outputs := dict.fromkeys(name for one in each.expectations for name in one.outputs or {}):
-                law.allowance.check_outputs(outputs)
+                policy.allowance.check_outputs(outputs)
         strict, results = list[RuntimeResult](), list[RuntimeResult]()
         streams = {id(each): [*expected_streams(each.reference)] for each in asked.values()}
         for group in groups:
@@ -192,8 +193,8 @@ def check_parity(
                     budget = partial(Budget, diagnosis_seconds, partial(_tell_search, tell_here, spec.name))
                     run = run_cases(runner, spec, path, reference, mine.expectations, precision)
                     strict.append(_explain(run, runner, reference, strict, budget))
-                    result = _apply_allowance(strict[-1], run, runner, reference, law, results)
-                    result = with_streams(result, run, runner, reference, streams[id(mine)], law)
+                    result = _apply_allowance(strict[-1], run, runner, reference, policy, results)
+                    result = with_streams(result, run, runner, reference, streams[id(mine)], policy)
                     results.append(with_caller_paths(result, mine))
                     watch.stage(f"{spec.name} {path.name if path else ''}".strip(), results[-1].seconds)
         reference, basis = asked[None].reference, measured_against(asked)
@@ -209,7 +210,7 @@ def check_parity(
     found = [*map(signatures.restore, found)]
     if require_coverage:
         found = [with_coverage_required(each) for each in found]
-    said = (reference.name, basis, law.allowance)
+    said = (reference.name, basis, policy.allowance)
     return make_report(*said, expectations, found, jobs, watch, seed, reference.version, exercised)
 
 
@@ -287,11 +288,16 @@ def _explain(
 
 
 def _apply_allowance(
-    strict: RuntimeResult, run: Run, runner: Runner, reference: Reference, law: Law, before: Sequence[RuntimeResult]
+    strict: RuntimeResult,
+    run: Run,
+    runner: Runner,
+    reference: Reference,
+    policy: TolerancePolicy,
+    before: Sequence[RuntimeResult],
 ) -> RuntimeResult:
     """Returns the verdict under the user's allowance. If the result passes, it has the coverage of the artifact."""
-    is_settled = strict.passed or law.allowance.is_none
-    result = strict if is_settled else with_damage(accept_result(strict, run, reference, law), runner, reference)
+    is_settled = strict.passed or policy.allowance.is_none
+    result = strict if is_settled else with_damage(accept_result(strict, run, reference, policy), runner, reference)
     return with_coverage(result, runner, reference, run.expectations, before) if result.passed else result
 
 

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.name_matching import runner_names
-from keras_pe.export.comparison.tolerance import STRICT, is_float
+from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.bundle_script import largest_difference
 from keras_pe.export.progress import TIMEOUT, Budget, OutOfTimeError
 from keras_pe.export.results import Array, Recording, RuntimeResult
-from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
+from keras_pe.export.runtimes.worker import Worker
 
 _SECONDS = 60.0  # for the search of one part
 _SLACK = 8.0  # factor on the tolerance of values without a noise floor

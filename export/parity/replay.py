@@ -15,7 +15,7 @@ from keras_pe.export.comparison.chunked_calls import run_in_chunks
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.reference import Expectation, StoredReference
 from keras_pe.export.comparison.run_cases import run_cases
-from keras_pe.export.comparison.tolerance import Law, accepting
+from keras_pe.export.comparison.tolerance import TolerancePolicy, accepting
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.parity.bundle import RecordedFailure, read_bundle
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
@@ -25,8 +25,8 @@ from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Progress, Stopwatch, check_seconds, telling
 from keras_pe.export.results import Array, Recording, RuntimeResult
 from keras_pe.export.runtimes.registry import known_runtimes, named_runtimes
-from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
+from keras_pe.export.runtimes.worker import Worker
 
 
 @foreign_code()
@@ -63,7 +63,7 @@ def replay_bundle(
     allowed = {spec.name: spec for spec in (*known_runtimes(), *_requested_runtimes(runtimes))}
     jobs = [_Job(failure, _find_spec(failure, allowed), _find_artifact(failure)) for failure in content.failures]
     changed = [job.path.name for job in jobs if job.has_changed]
-    law = accepting(content.allowance)
+    policy = accepting(content.allowance)
     results: list[RuntimeResult] = []
     expectations: dict[str, Expectation] = {}
     with telling(progress) as tell:
@@ -72,7 +72,7 @@ def replay_bundle(
             expectation = _expectation(job.failure)
             expectations[expectation.case.name] = expectation
             if job.spec.installed:
-                results.append(_run(job, expectation, law, timeout, diagnosis_seconds))
+                results.append(_run(job, expectation, policy, timeout, diagnosis_seconds))
                 watch.stage(f"{job.spec.name} {job.path.name}", results[-1].seconds)
     reference = f"the answers recorded in {bundle} ({content.reference})"
     reference += f"; changed since: {', '.join(sorted(set(changed)))}" if changed else ""
@@ -130,7 +130,9 @@ class _PrimedWorker(Worker):
         return run_in_chunks(super().run, inputs, chunks.sizes, chunks.axes, chunks.carried, chunks.growing)
 
 
-def _run(job: _Job, expectation: Expectation, law: Law, timeout: float, diagnosis_seconds: float) -> RuntimeResult:
+def _run(
+    job: _Job, expectation: Expectation, policy: TolerancePolicy, timeout: float, diagnosis_seconds: float
+) -> RuntimeResult:
     answered = job.failure.recording.actual  # the outputs that the check compared, whose types matter
     key = job.failure.signature
     with (
@@ -139,11 +141,11 @@ def _run(job: _Job, expectation: Expectation, law: Law, timeout: float, diagnosi
         ExitStack() as stack,
     ):
         path = write_signature(job.path, key, stack) if key else job.path
-        run = run_cases(worker, job.spec, path, reference, [expectation], law.allowance.precision)
+        run = run_cases(worker, job.spec, path, reference, [expectation], policy.allowance.precision)
         result = run.result
         if not result.passed:
             result = diagnose(run, worker, reference, reference.roles, Budget(diagnosis_seconds))
-            result = result if law.allowance.is_none else accept_result(result, run, reference, law)
+            result = result if policy.allowance.is_none else accept_result(result, run, reference, policy)
     result = replace(result, artifact=str(job.path), signature=key)
     if run.result.passed or job.has_changed:
         return result

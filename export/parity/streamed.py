@@ -13,7 +13,7 @@ from keras_pe.export.comparison.name_matching import cast_to_runtime_floats
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run_cases import Run, compare_case, computes_in_float32
 from keras_pe.export.comparison.streams import Stream, first_states
-from keras_pe.export.comparison.tolerance import Law
+from keras_pe.export.comparison.tolerance import TolerancePolicy
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.diagnosis.causes.states import stream_at_fault
 from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Finding, Recording, RunStatus, RuntimeResult
@@ -22,7 +22,12 @@ from keras_pe.export.runtimes.runtime import Arrays
 
 
 def with_streams(
-    result: RuntimeResult, run: Run, runner: Runner, reference: Reference, streams: Sequence[Stream], law: Law
+    result: RuntimeResult,
+    run: Run,
+    runner: Runner,
+    reference: Reference,
+    streams: Sequence[Stream],
+    policy: TolerancePolicy,
 ) -> RuntimeResult:
     """Returns a result with a case for each stream.
 
@@ -35,9 +40,9 @@ def with_streams(
         runner: The runtime, still loaded.
         reference: The reference of the differences.
         streams: The streams with the answers of the reference.
-        law: The tolerance policy.
+        policy: The tolerance policy.
     """
-    if result.status is not RunStatus.COMPARED or law.allowance.precision is not None:
+    if result.status is not RunStatus.COMPARED or policy.allowance.precision is not None:
         return result
     calls = _Calls(runner, run)
     is_sound = result.passed
@@ -46,7 +51,7 @@ def with_streams(
         given = stream.expectation.case.inputs
         own = _other_values(recorded, reference.states, given)
         before, kept = calls.made, calls.last_states(reference.states, given)
-        case, answer = _compare(stream, calls, own, law)
+        case, answer = _compare(stream, calls, own, policy)
         result = replace(result, cases=(*result.cases, case))
         if case.status is CaseStatus.FAILED and is_sound and result.passed:
             found = None
@@ -124,12 +129,14 @@ def _other_values(recorded: Sequence[State], states: Sequence[State], inputs: Ma
     return found
 
 
-def _compare(stream: Stream, calls: _Calls, own: Mapping[str, Array], law: Law) -> tuple[CaseResult, Arrays]:
+def _compare(
+    stream: Stream, calls: _Calls, own: Mapping[str, Array], policy: TolerancePolicy
+) -> tuple[CaseResult, Arrays]:
     try:
         answer = stream.answer(calls, own)
     except (RuntimeFailedError, KeyError) as error:  # an artifact may lack the output of a state
         return CaseResult(stream.expectation.case.name, CaseStatus.FAILED, str(error)), {}
-    return compare_case(stream.expectation, answer, law=law), answer
+    return compare_case(stream.expectation, answer, policy=policy), answer
 
 
 def _record(

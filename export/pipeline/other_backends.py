@@ -149,12 +149,12 @@ def _load_saved(request: Request, modules: Sequence[str]) -> Any:
 def _compare(model: Any, signature: Signature, samples: list[tuple[Case, Arrays]], format: Format) -> None:
     """Raises DisagreementError unless the loaded model matches the caller's model."""
     reference = KerasReference(model, signature)
-    law = law_of(reference)
+    policy = law_of(reference)
     for case, outputs in samples:
         answers = reference.expect(case.inputs)
-        faults = find_faults(reference, law, case, answers, outputs)
+        faults = find_faults(reference, policy, case, answers, outputs)
         if not faults:
             return
-    faults_text = describe_faults(faults, law, answers, outputs)
+    faults_text = describe_faults(faults, policy, answers, outputs)
     reason = f"the copy that Keras loaded on the TensorFlow backend differs from the model: {faults_text}"
     raise DisagreementError(format, model.name, reason, case=case.name, inputs=case.inputs)

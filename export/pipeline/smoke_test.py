@@ -12,11 +12,12 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import Format, TensorInfo
 from keras_pe.export.comparison.compare import compare_outputs, may_be_rounding
+from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.inputs.cases import Case, cast_case
 from keras_pe.export.comparison.inputs.sweep import Draw, numbers, pixels
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Reference
-from keras_pe.export.comparison.tolerance import MAX_FACTOR, Law, coarse, is_float
+from keras_pe.export.comparison.tolerance import MAX_FACTOR, TolerancePolicy, coarse
 from keras_pe.export.errors import (
     DisagreementError,
     InvalidArtifactError,
@@ -29,8 +30,8 @@ from keras_pe.export.model.signature.signature import confirmed_outputs
 from keras_pe.export.model.sizes.dimensions import sizes_in_words
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.results import Array, Comparison, Problem
-from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
+from keras_pe.export.runtimes.worker import Worker
 
 Run = Callable[[Mapping[str, Array]], Arrays]
 
@@ -113,7 +114,7 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
     """
     import tensorflow as tf
 
-    signature, law = reference.signature, law_of(reference)
+    signature, policy = reference.signature, law_of(reference)
     first, other = signature.sizes, signature.other_sizes()
     kinds: list[Draw] = [numbers, pixels]
     examples = [cast_case(Case("given", example, "given"), reference.inputs) for example in signature.values.examples]
@@ -131,7 +132,7 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
     for place, (size, draws) in enumerate(rounds):
         try:
             with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which rounds to ten bits
-                fault = _find_fault(run_and_record, reference, format, law, size, draws)
+                fault = _find_fault(run_and_record, reference, format, policy, size, draws)
         except RuntimeFailedError as error:
             raise _not_run(format, reference.name, error) from error
         except _KerasRefusesError as refusal:
@@ -145,7 +146,7 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
     return Checked(tuple(notes), confirmed_outputs(signature.inputs, signature.outputs, runs))
 
 
-def law_of(reference: KerasReference) -> Law:
+def law_of(reference: KerasReference) -> TolerancePolicy:
     """Returns the coarse tolerance policy for a model."""
     layers = all_layers(reference.model)
     is_short = bool(half_dtypes(layers)) or any(getattr(layer, "quantization_mode", None) for layer in layers)
@@ -159,7 +160,12 @@ def ask_keras(expect: Run, cases: Sequence[Case]) -> tuple[Case, Arrays]:
 
 
 def _find_fault(
-    run: Run, reference: KerasReference, format: Format, law: Law, sizes: Mapping[str, int], kinds: list[Draw]
+    run: Run,
+    reference: KerasReference,
+    format: Format,
+    policy: TolerancePolicy,
+    sizes: Mapping[str, int],
+    kinds: list[Draw],
 ) -> DisagreementError | None:
     """Returns an error for a difference between an artifact and Keras at one size; None if rounding explains it.
 
@@ -175,10 +181,10 @@ def _find_fault(
                 if fault is None:
                     raise
                 return fault
-            faults = find_faults(reference, law, case, expected, actual)
+            faults = find_faults(reference, policy, case, expected, actual)
             if not faults:
                 return None
-            said = describe_faults(faults, law, expected, actual)
+            said = describe_faults(faults, policy, expected, actual)
             if reference.no_rebuild:
                 said += f" The effect of rounding was measured without float64: {reference.no_rebuild}."
             where = ", ".join(filter(None, (case.name, sizes_in_words(case.sizes))))
@@ -218,7 +224,11 @@ def _not_run(format: Format, name: str, error: RuntimeFailedError) -> InvalidArt
 
 
 def find_faults(
-    reference: Reference, law: Law, case: Case, expected: Mapping[str, Array], actual: Mapping[str, Array]
+    reference: Reference,
+    policy: TolerancePolicy,
+    case: Case,
+    expected: Mapping[str, Array],
+    actual: Mapping[str, Array],
 ) -> list[Comparison]:
     """Returns the outputs that are wrong. The rounding error of Keras itself decides if the cause may be rounding.
 
@@ -227,7 +237,7 @@ def find_faults(
     the tolerance is about 1e-6. For an ill-conditioned model, only a conversion fault that exceeds this noise is
     reported.
     """
-    faults = _find_failures(compare_outputs(expected, actual, law=law))
+    faults = _find_failures(compare_outputs(expected, actual, policy=policy))
     if not may_be_rounding(faults):
         return faults
     try:
@@ -235,7 +245,7 @@ def find_faults(
     except RuntimeRefusedError:  # the float64 model refuses these values, or a layer insists on its own precision
         truth = {}
     (noise,) = reference.noise([case])
-    return _find_failures(compare_outputs(expected, actual, truth, noise=noise, law=law))
+    return _find_failures(compare_outputs(expected, actual, truth, noise=noise, policy=policy))
 
 
 def is_drowned(comparison: Comparison) -> bool:
@@ -244,7 +254,7 @@ def is_drowned(comparison: Comparison) -> bool:
 
 
 def describe_faults(
-    faults: Sequence[Comparison], law: Law, expected: Mapping[str, Array], actual: Mapping[str, Array]
+    faults: Sequence[Comparison], policy: TolerancePolicy, expected: Mapping[str, Array], actual: Mapping[str, Array]
 ) -> str:
     """Returns a sentence on the fault of the first wrong output."""
     first = faults[0]
@@ -260,7 +270,7 @@ def describe_faults(
     assert first.worst_index is not None, "an empty array is not wrong"
     off = abs(actual[first.output][first.worst_index].astype(np.float64) - (first.truth or 0.0))
     text = f"{name} differs from Keras' by {off:.2g}, where the largest value is "
-    text += f"{law.largest_beside(array, first.worst_index):.2g}."
+    text += f"{policy.largest_beside(array, first.worst_index):.2g}."
     if all(map(is_drowned, faults)):
         text += " The rounding errors of Keras' own output are as large, so the comparison is inconclusive."
     return text

@@ -44,7 +44,7 @@ from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import telling_stages
 from keras_pe.export.publishing.staging import check_destination, not_written, publish_file, publish_folder, staging
 from keras_pe.export.results import Array, Finding
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 from keras_pe.version import __version__
 
 _OF_THE_DISK = (

@@ -12,7 +12,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.graph.graph_queries import GraphView
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.pipeline.smoke_test import Checked
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 
 Write = Callable[[Path, Artifact], list[Path]]
 """Writes a file or folder with its description, and returns its companion files."""

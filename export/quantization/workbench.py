@@ -35,7 +35,7 @@ from keras_pe.export.quantization.quantizer import Quantizer
 from keras_pe.export.quantization.quantizers import QUANTIZERS, calibrate, quantized_operators, write_quantized
 from keras_pe.export.quantization.rows import SplitRows, store_rows
 from keras_pe.export.quantization.timing import ONE_THREAD, time_in_turns
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 
 _DAY = 86_400.0  # seconds that a quantizer may take
 _RANKING_ROWS = 256

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.processes.process import import_paths
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 
 _KEPT = 60.0  # seconds for which a process that nobody borrows is kept: TensorFlow's holds half a GiB
 

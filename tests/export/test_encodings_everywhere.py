@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export import export_litert, export_onnx, export_saved_model
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 from tests.export.runtimes.external.present import need
 from tests.layers.far import inputs_of, layer_of, positions_of, returned_by, stored_cases, tolerance
 

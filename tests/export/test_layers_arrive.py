@@ -29,7 +29,7 @@ from keras_pe.conventions import CONVENTIONS
 from keras_pe.export import check_parity, export_litert, export_onnx, export_saved_model
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.sizes.dimensions import SizeRange, dimensions_from_json
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 from keras_pe.signal.coordinates import Place
 from tests.export.runtimes.external.present import need
 

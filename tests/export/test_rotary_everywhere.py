@@ -9,7 +9,7 @@ import pytest
 
 from keras_pe import RotaryPositionEncoding
 from keras_pe.export import export_litert, export_onnx, export_saved_model
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 from tests.export.runtimes.external.present import need
 from tests.layers.rotated import CHANNELS, POSITIONS, UNITS, check_rotated
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison.tolerance import is_float
+from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.model.watch.nested_arguments import unique
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype

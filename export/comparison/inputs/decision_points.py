@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison.tolerance import EPSILON
+from keras_pe.export.comparison.float_types import EPSILON
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.decision_boundaries import KINDS, Answer, Decisions
 from keras_pe.export.model.watch.known_values import is_integer

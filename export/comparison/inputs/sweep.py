@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.decision_points import dealt, wide_integers
 from keras_pe.export.comparison.inputs.input_roles import Role
-from keras_pe.export.comparison.tolerance import is_float
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind, all_dimensions, sizes_from_counts, sizes_in_words
 from keras_pe.export.model.watch.known_values import draw_numbers, draw_texts, is_integer

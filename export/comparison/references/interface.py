@@ -9,7 +9,8 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import BORDER_KEY, FIXED_KEY, VERSION_KEY, Artifact, TensorInfo
 from keras_pe.export.artifacts.read_artifact import read_artifact
-from keras_pe.export.comparison.tolerance import STRICT, is_float
+from keras_pe.export.comparison.float_types import is_float
+from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.border_record import BorderRecord, border_depth, border_from_json
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes, fixed_sizes_from_json

@@ -10,11 +10,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role, find_roles
 from keras_pe.export.comparison.references.noise import measure_noise
 from keras_pe.export.comparison.references.reference import Expectation, Reference
-from keras_pe.export.comparison.tolerance import is_float
 from keras_pe.export.errors import RuntimeRefusedError, first_line
 from keras_pe.export.model.rebuild import float64_allowed, half_dtypes, in_float64, with_dtype
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes

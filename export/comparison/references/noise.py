@@ -10,16 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.comparison.float_types import EPSILON, is_float
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.tolerance import (
-    EPSILON,
-    STEP_OF_SHARES,
-    is_float,
-    moves,
-    noise_floors,
-    rounding_noise,
-    row_floors,
-)
+from keras_pe.export.comparison.tolerance import STEP_OF_SHARES, moves, noise_floors, rounding_noise, row_floors
 from keras_pe.export.model.rebuild import float64_allowed
 from keras_pe.export.model.watch.keras_internals import all_layers, replaced_operations
 from keras_pe.export.model.watch.recording import altered_outputs, scaled_outputs, state_left_alone

@@ -26,8 +26,8 @@ from keras_pe.export.model.watch.decision_boundaries import Decisions
 from keras_pe.export.model.watch.known_values import KnownValues
 from keras_pe.export.processes.process import Closing
 from keras_pe.export.results import Array
-from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
+from keras_pe.export.runtimes.worker import Worker
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.display import did_you_mean
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison.tolerance import is_float
+from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.parity.data.source import Column, DataError, Rows
 from keras_pe.export.runtimes.runtime import Array, as_dtype, as_texts
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.comparison.tolerance import EPSILON
+from keras_pe.export.comparison.float_types import EPSILON
 from keras_pe.export.model.watch.keras_internals import symbolic_arguments
 from keras_pe.export.model.watch.layer_paths import layer_paths
 from keras_pe.export.results import Array

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.comparison.tolerance import is_float
 from keras_pe.export.model.watch.recording import LayerCall, replaced_output, state_left_alone
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, Surroundings, as_array, as_tensor

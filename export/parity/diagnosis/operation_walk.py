@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keras_pe.export.comparison.tolerance import STRICT, is_float
+from keras_pe.export.comparison.float_types import is_float
+from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.diagnosis.inside_calls import Tape
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array

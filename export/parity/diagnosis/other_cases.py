@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
+from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.tolerance import STRICT, is_float
+from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.tolerance import MAX_FACTOR, STRICT, is_float, noise_floor
+from keras_pe.export.comparison.tolerance import MAX_FACTOR, STRICT, noise_floor
 from keras_pe.export.model.rebuild import float64_allowed
 from keras_pe.export.model.watch.layer_paths import is_inside
 from keras_pe.export.model.watch.recording import LayerCall, record_calls, state_left_alone

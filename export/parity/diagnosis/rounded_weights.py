@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.comparison.tolerance import EPSILON, is_float
+from keras_pe.export.comparison.float_types import EPSILON, is_float
 from keras_pe.export.model.stored_weights import Folding
 from keras_pe.export.parity.diagnosis.relations import Change, all_but, factors
 from keras_pe.export.parity.diagnosis.relations.detection import OF_ROUNDED, find_change

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from keras_pe.export.comparison.tolerance import is_float
+from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.results import Array
 

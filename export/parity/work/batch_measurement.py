@@ -8,8 +8,9 @@ import numpy as np
 
 from keras_pe.export.comparison.compare import differences, incomparable
 from keras_pe.export.comparison.declared_shapes import FalseDeclaration
+from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.output_decisions import Decision, last_axis_max
-from keras_pe.export.comparison.tolerance import FAR_OUT, MAX_FACTOR, is_float, noise_floor
+from keras_pe.export.comparison.tolerance import FAR_OUT, MAX_FACTOR, noise_floor
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.data.batching import Batch
 from keras_pe.export.parity.data.shards import Shard
@@ -112,7 +113,7 @@ class RowMeasurer:
     def __init__(self, session: Session, job: Job, calibrated: TargetCalibration) -> None:
         """Stores the rules of the comparison. The session measures the model's own error on rows out of tolerance."""
         self._session, self._rules, self._declarations = session, calibrated.rules, calibrated.declarations
-        self._law = job.law
+        self._law = job.policy
 
     def measure(self, batch: Batch, expected: Arrays, answers: Sequence[Answer]) -> MeasuredBatch:
         """Compares the runtime's answers to a batch, in one or more parts, with the expected outputs."""

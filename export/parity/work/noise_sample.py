@@ -8,12 +8,13 @@ import numpy as np
 
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.comparison.declared_shapes import Declarations
+from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.name_matching import match_inputs, match_outputs, runner_names
 from keras_pe.export.comparison.output_decisions import Decision, infer_decision, parse_decision
 from keras_pe.export.comparison.references.interface import Interface, inferred_interface
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run_cases import computes_in_float32
-from keras_pe.export.comparison.tolerance import MAX_FACTOR, Law, is_float, noise_floor
+from keras_pe.export.comparison.tolerance import MAX_FACTOR, TolerancePolicy, noise_floor
 from keras_pe.export.errors import RuntimeFailedError, first_line
 from keras_pe.export.model.sizes.dimensions import sizes_in_words
 from keras_pe.export.parity.coverage import compare_weights
@@ -196,9 +197,9 @@ def _rules(
         channels: tuple[tuple[float, float], ...] = ()
         if accepted.precision is not None:
             moved = [noise.get(name, np.zeros(array.shape)) for noise, array in zip(noises, outputs, strict=True)]
-            channels = _channels(job.law, name, outputs, moved)
+            channels = _channels(job.policy, name, outputs, moved)
             floors = [max(allowed for allowed, _ in channels) / MAX_FACTOR]
-        unit = max(floors) if floors else max(map(job.law.flat_tolerance, outputs)) / MAX_FACTOR
+        unit = max(floors) if floors else max(map(job.policy.flat_tolerance, outputs)) / MAX_FACTOR
         is_given = accepted.rtol > 0 or accepted.atol_of(name) > 0
         allowed = max(MAX_FACTOR * unit, accepted.atol_of(name)) if is_given or decision is None else None
         is_final = decision is not None or not floors or bool(channels)
@@ -208,11 +209,13 @@ def _rules(
     return rules, has_floor
 
 
-def _channels(law: Law, name: str, outputs: Sequence[Array], moved: Sequence[Array]) -> tuple[tuple[float, float], ...]:
+def _channels(
+    policy: TolerancePolicy, name: str, outputs: Sequence[Array], moved: Sequence[Array]
+) -> tuple[tuple[float, float], ...]:
     """Returns the tolerance of an accepted precision and the largest value, for each channel of the last axis."""
     found = []
     for expected, noise in zip(outputs, moved, strict=True):
-        allowed = np.broadcast_to(law.tolerance(name, expected, None, law.floor(expected, noise)), expected.shape)
+        allowed = np.broadcast_to(policy.tolerance(name, expected, None, policy.floor(expected, noise)), expected.shape)
         magnitude = np.nan_to_num(np.abs(expected.astype(np.float64)), nan=0.0, posinf=0.0)
         size = expected.shape[-1] if expected.ndim > 1 else 1
         found.append([each.reshape(-1, size).max(axis=0) for each in (allowed, magnitude)])

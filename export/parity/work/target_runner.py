@@ -15,8 +15,9 @@ from keras_pe.export.parity.data.shards import count
 from keras_pe.export.parity.work.sequence_calls import SequenceCalls
 from keras_pe.export.parity.work.worker_input import Target
 from keras_pe.export.results import NameMatch
-from keras_pe.export.runtimes.runner import Names, Worker
+from keras_pe.export.runtimes.runner import Names
 from keras_pe.export.runtimes.runtime import Array, Arrays
+from keras_pe.export.runtimes.worker import Worker
 
 MAX_DEATHS = 32
 """After this number of deaths in one shard, the process is not restarted for single rows of the shard."""

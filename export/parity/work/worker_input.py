@@ -11,7 +11,7 @@ import numpy as np
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.comparison.declared_shapes import Declarations
 from keras_pe.export.comparison.output_decisions import Decision, parse_decision
-from keras_pe.export.comparison.tolerance import Law, accepting
+from keras_pe.export.comparison.tolerance import TolerancePolicy, accepting
 from keras_pe.export.errors import check_type
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.signature.caller_arguments import by_name
@@ -131,7 +131,7 @@ class Job:
         return (labels,) if isinstance(labels, str) else tuple(dict.fromkeys(labels.values()))
 
     @property
-    def law(self) -> Law:
+    def policy(self) -> TolerancePolicy:
         """The tolerance policy of the job."""
         return accepting(self.allowance)
 

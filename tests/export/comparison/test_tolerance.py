@@ -14,7 +14,7 @@ STEP = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "int8": 1 / 254, "int4": 1 / 1
 
 def _compare_values(expected, actual, precision, noise=None):
     expected, actual = expected.astype(np.float32), actual.astype(np.float32)
-    return compare_arrays("y", expected, actual, noise=noise, law=accepting(Allowance(precision=precision)))
+    return compare_arrays("y", expected, actual, noise=noise, policy=accepting(Allowance(precision=precision)))
 
 
 def _noise(array, precision):

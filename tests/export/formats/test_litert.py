@@ -18,7 +18,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.pipeline.smoke_test import check_artifact
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 
 SHAPES = [(1, 1), (3, 7), (2, 13)]  # batch and length, none of them traced
 

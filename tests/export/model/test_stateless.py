@@ -13,7 +13,7 @@ from keras import layers, ops
 from keras_pe.export import Border, ExportError, check_parity, export_litert, export_onnx, export_saved_model
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 from tests.export.counting import Counting
 from tests.raised import about
 

@@ -13,7 +13,7 @@ from keras_pe.export import DisagreementError, export_onnx, model_signature
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.onnx import exporter
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 from tests.export.runtimes.misoptimizing import FUSION, RULE, misoptimizing
 from tests.export.runtimes.optimized_model import optimized_model
 

@@ -54,7 +54,7 @@ def test_the_worst_comparison_in_words_is_the_largest_difference_that_fails():
 
 def test_a_difference_larger_than_the_one_furthest_out_is_said_as_well():
     expected, actual = np.array([1e4, 1.0]), np.array([1e4 + 5, 1.5])
-    (one,) = compare_outputs({"y": expected}, {"y": actual}, law=accepting(Allowance(rtol=1e-3)))
+    (one,) = compare_outputs({"y": expected}, {"y": actual}, policy=accepting(Allowance(rtol=1e-3)))
     assert (one.passed, one.max_abs_diff, one.worst_index, one.worst_abs_diff) == (False, 5.0, (1,), 0.5)
     assert one.tolerance_ratio == pytest.approx(500)
     assert one.tolerance == pytest.approx(1e-3)

@@ -59,12 +59,12 @@ def test_it_says_what_is_accepted():
 def test_a_difference_passes_that_the_strict_law_or_the_user_allows(allowance, off, passes):
     expected = np.array([1e-3, 100.0], np.float32)
     actual = expected + np.array([1e-6, off], np.float32)  # beside the first no share of it would allow the rounding
-    assert compare_arrays("y", expected, actual, law=accepting(allowance)).passed is passes
+    assert compare_arrays("y", expected, actual, policy=accepting(allowance)).passed is passes
 
 
 def test_an_output_may_be_of_the_precision_that_is_accepted_and_of_no_other():
     half = np.ones(3, np.float16)
     for allowance, problem in ((Allowance(precision="float16"), None), (Allowance(precision="bfloat16"), "dtype")):
-        found = compare_arrays("y", np.ones(3, np.float32), half, law=accepting(allowance))
+        found = compare_arrays("y", np.ones(3, np.float32), half, policy=accepting(allowance))
         assert found.problem == problem
-    assert compare_arrays("y", np.ones(3, np.float32), half, law=STRICT).problem == "dtype"
+    assert compare_arrays("y", np.ones(3, np.float32), half, policy=STRICT).problem == "dtype"

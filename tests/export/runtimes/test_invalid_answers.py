@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 from keras_pe.export import Cause, check_parity
 from keras_pe.export.errors import InvalidAnswerError, RuntimeRefusedError
 from keras_pe.export.runtimes import RuntimeSpec
-from keras_pe.export.runtimes.runner import RuntimeSession
+from keras_pe.export.runtimes.runtime_session import RuntimeSession
 
 FACTORY = "tests.export.parity.faulty_runtimes:Answering"
 KINDS = [

@@ -35,7 +35,9 @@ class Holding:
 
 
 def test_a_large_weight_of_a_runtime_comes_a_few_rows_at_a_time_and_whole_where_it_is_asked_for(monkeypatch):
-    monkeypatch.setattr("keras_pe.export.runtimes.runner._MOST_AT_ONCE", 200)  # bytes: five of the table's rows of 40
+    monkeypatch.setattr(
+        "keras_pe.export.runtimes.runtime_session._MOST_AT_ONCE", 200
+    )  # bytes: five of the table's rows of 40
     spec = RuntimeSpec("holding", "keras", f"{__name__}:Holding", package="numpy", install="pip install numpy")
     runner = InProcessRunner(spec, None, None)
     runner.load()

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 from tests.export.runtimes.external.present import mlserver_python
 from tests.export.runtimes.servers import mlserver
 

@@ -19,7 +19,8 @@ from keras_pe.export.errors import RuntimeDiedError, RuntimeFailedError, Runtime
 from keras_pe.export.records import TensorInfo
 from keras_pe.export.runtimes import RuntimeSpec
 from keras_pe.export.runtimes.registry import named_runtimes
-from keras_pe.export.runtimes.runner import InProcessRunner, Runner, Worker
+from keras_pe.export.runtimes.runner import InProcessRunner, Runner
+from keras_pe.export.runtimes.worker import Worker
 
 MODEL = """<ir_version: 9, opset_import: ["": 18]>
     g (float[n] x, int64[2] shape) => (float[a, b] y) { y = Reshape(x, shape) }"""

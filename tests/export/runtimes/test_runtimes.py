@@ -8,7 +8,7 @@ import keras_pe
 from keras_pe.export import export_litert, export_onnx, export_saved_model
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 
 EXPORTS = {
     "onnx": (export_onnx, "m.onnx"),

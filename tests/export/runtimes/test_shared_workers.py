@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from keras_pe.export.errors import RuntimeDiedError
-from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.shared_workers import end, onnxruntime_process, tensorflow_process
+from keras_pe.export.runtimes.worker import Worker
 
 
 class Telling:

@@ -14,7 +14,7 @@ import pytest
 
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 
 
 def tensor(dtype: str, *dims: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from keras_pe.export.artifacts.onnx_model import external_file
 from keras_pe.export.runtimes import RuntimeRefusedError
 from keras_pe.export.runtimes.onnx_intermediates import InspectedModel
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 
 
 @pytest.fixture

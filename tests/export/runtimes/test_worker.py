@@ -12,8 +12,8 @@ import pytest
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
-from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.export.runtimes.worker import Worker
 
 
 def _refuse() -> None:

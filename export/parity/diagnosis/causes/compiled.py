@@ -19,8 +19,8 @@ from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import calls_of
 from keras_pe.export.parity.diagnosis.relations import close, distance
 from keras_pe.export.results import Array, Cause, Finding
-from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import Arrays, plain
+from keras_pe.export.runtimes.worker import Worker
 
 _AS_PREDICT = "is compiled, as `predict` compiles it"
 

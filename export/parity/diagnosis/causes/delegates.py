@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.comparison.float_types import largest
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run_cases import run_cases
-from keras_pe.export.comparison.tolerance import SHARES, largest
+from keras_pe.export.comparison.tolerance import SHARES
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.graph.graph_queries import find_layer, layer_scopes
 from keras_pe.export.model.watch.layer_paths import layer_paths
@@ -31,8 +32,8 @@ from keras_pe.export.runtimes.litert_inner_tensors import (
     separate_operators,
 )
 from keras_pe.export.runtimes.registry import named_runtimes
-from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
+from keras_pe.export.runtimes.worker import Worker
 
 _KERNELS = "litert[builtin]"
 _TIMEOUT = 120.0  # seconds for one answer

@@ -103,9 +103,9 @@ def _telling_rows(probe: Probe) -> list[tuple[Expectation, Arrays]]:
 
 def _is_right(reference: KerasReference, expectations: list[Expectation], floats: list[Arrays]) -> bool:
     """Whether the file without rounding of computed tensors is within the rounding of its weights."""
-    law = accepting(Allowance(precision="int8"))
+    policy = accepting(Allowance(precision="int8"))
     failed = [CaseResult(each.case.name, CaseStatus.FAILED) for each in expectations]
-    compared = compared_again(reference, expectations, floats, failed, range(len(failed)), law)
+    compared = compared_again(reference, expectations, floats, failed, range(len(failed)), policy)
     return have_passed(compared)
 
 

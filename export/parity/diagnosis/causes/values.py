@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_pe.export.comparison.float_types import largest
 from keras_pe.export.comparison.name_matching import describe_arrays, way_out
-from keras_pe.export.comparison.tolerance import largest
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.relations import close
 from keras_pe.export.parity.diagnosis.relations.detection import (

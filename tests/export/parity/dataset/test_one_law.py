@@ -73,7 +73,7 @@ def _returning(graph: onnx.GraphProto, last: onnx.NodeProto) -> None:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("law") / "model.onnx", sound)
+    return write(tmp_path_factory.mktemp("policy") / "model.onnx", sound)
 
 
 @pytest.mark.slow

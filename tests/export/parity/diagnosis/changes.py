@@ -17,7 +17,7 @@ from keras_pe.export.comparison.run_cases import run_cases
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.progress import Budget
 from keras_pe.export.results import RuntimeResult
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 from tests.export.parity.diagnosis.planted import AMPLE
 
 IMAGE, SEQUENCE = (12, 12, 4), (None, 8)

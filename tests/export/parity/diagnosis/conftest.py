@@ -3,7 +3,7 @@
 import pytest
 
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from keras_pe.export.comparison.run_cases import run_cases
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.results import RuntimeResult
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 
 
 def functional() -> keras.Model:

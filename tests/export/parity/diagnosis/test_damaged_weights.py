@@ -6,7 +6,7 @@ import pytest
 from onnx import numpy_helper
 
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 from tests.export.parity.diagnosis import damaged
 from tests.export.parity.diagnosis.damaged import MODELS, built, check, damage, damages, export_model, faulty_layers
 

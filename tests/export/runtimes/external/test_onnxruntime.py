@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 from tests.export.runtimes.external.present import need
 
 NODE = ("onnxruntime_node", "onnxruntime_web[wasm]")

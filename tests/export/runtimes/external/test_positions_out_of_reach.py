@@ -12,7 +12,7 @@ import pytest
 from keras_pe import SinusoidalPositionEncoding, timing_signal
 from keras_pe.export import export_onnx
 from keras_pe.export.errors import RuntimeRefusedError
-from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.runtimes.worker import Worker
 from tests.export.runtimes.external.present import need
 
 CHANNELS = 8
