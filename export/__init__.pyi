@@ -4,6 +4,9 @@ from keras_pe.export import records as records
 from keras_pe.export import runtimes as runtimes
 from keras_pe.export.artifacts.artifact import Format as Format
 from keras_pe.export.artifacts.read_artifact import read_artifact as read_artifact
+from keras_pe.export.decoder_folder import (
+    export_decoder as export_decoder,
+)
 from keras_pe.export.errors import (
     DisagreementError as DisagreementError,
 )
@@ -21,9 +24,6 @@ from keras_pe.export.errors import (
 )
 from keras_pe.export.errors import (
     UnsupportedError as UnsupportedError,
-)
-from keras_pe.export.exporters import (
-    export_decoder as export_decoder,
 )
 from keras_pe.export.exporters import (
     export_litert as export_litert,

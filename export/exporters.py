@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
 from keras_pe.argument_errors import ArgValueError
@@ -16,12 +15,10 @@ from keras_pe.export.formats.litert_targets import TARGETS
 from keras_pe.export.formats.saved_model import saved_model_format
 from keras_pe.export.model.border import Border, decoder_lengths
 from keras_pe.export.onnx.exporter import SELF_CONTAINED, onnx_format
-from keras_pe.export.onnx.genai_config import GENAI_CONFIG, checked_tokens, genai_config
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.parity.export_explanation import explain
 from keras_pe.export.pipeline.request import Request
 from keras_pe.export.pipeline.stages import export
-from keras_pe.export.publishing.staging import staged_file
 from keras_pe.protocols import Model
 
 
@@ -97,83 +94,6 @@ def export_onnx(
         raise ArgValueError("opset_version", f"{rule} Received: opset_version={opset_version!r}.")
     request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, state, seed, progress)
     return export(onnx_format(opset_version, external_data_threshold, half_precision), request, explain)
-
-
-_CACHE_FORMS: dict[str, tuple[Literal["cache", "shared_cache"], int]] = {
-    "growing": ("cache", opsets.DEFAULT),
-    "shared": ("shared_cache", opsets.SCATTER_VERSION),
-}
-
-
-def export_decoder(
-    model: Model | str | os.PathLike[str],
-    folder: str | os.PathLike[str],
-    *,
-    end_tokens: Sequence[int] | None = None,
-    start_token: int | None = None,
-    padding_token: int | None = None,
-    context_length: int | None = None,
-    cache: Literal["growing", "shared"] = "growing",
-    opset_version: int | None = None,
-    half_precision: bool = False,
-    progress: Callable[[str], None] | bool | None = None,
-) -> Artifact:
-    """Exports a causal language model to a folder that onnxruntime-genai runs: `model.onnx` and `genai_config.json`.
-
-    The graph takes prompts and single tokens. Its inputs are `input_ids` and `attention_mask`, `[batch, length]` and
-    `[batch, past + length]`, and the keys and values of earlier tokens, `past_key_values.N.key` and
-    `past_key_values.N.value`, `[batch, heads, past, channels]`. It returns the `logits` of each token, and all keys and
-    values as `present.N.key` and `present.N.value`. The mask is 0 at padding, and positions follow from it. The
-    weights are in one file beside the graph.
-
-    A growing cache runs everywhere, and each call copies it. A shared cache, `[batch, heads, max_length, channels]`,
-    has rows for every token of a text. A call writes its own rows: bind each `past_key_values` and its `present` to one
-    array, and the cache is in memory once.
-
-    A decoder is published after calls with a cache have returned the logits of the uncached model, in Keras and in ONNX
-    Runtime. `export_onnx(model, filepath, state="cache")` or `state="shared_cache"` writes the same graph without the
-    configuration.
-
-    Args:
-        model: A causal language model of keras-hub, as a model or a path, see `export_onnx`; or a model with `step` and
-            `cache_shapes`, see `keras_pe.protocols.CachedModel`.
-        folder: The folder to write to. It may contain other files, such as those of a tokenizer.
-        end_tokens: The tokens that end a text. By default the tokenizer's.
-        start_token: The token before a text. By default the tokenizer's, or else the first end token.
-        padding_token: The token of padding. By default the tokenizer's, or else the first end token.
-        context_length: The largest number of tokens of a prompt and its continuation. By default the model's own.
-        cache: Whether the arrays of keys and values grow from call to call, or are shared by all calls.
-        opset_version: See `export_onnx`. By default 18, or 24 for a shared cache, which needs it.
-        half_precision, progress: See `export_onnx`.
-
-    Returns:
-        The written artifact. `Artifact.initial_state` returns the empty cache; `keras_pe.export.generate` runs it.
-
-    Raises:
-        ExportError, FileExistsError, ImportError, TypeError: See `export_onnx`.
-        ValueError: If an argument is wrong, the model has an unknown form, or no end token is known.
-    """
-    if cache not in _CACHE_FORMS:
-        raise ArgValueError("cache", f"must be one of: {', '.join(_CACHE_FORMS)}. Received: cache={cache!r}.")
-    state, opset = _CACHE_FORMS[cache]
-    request = Request(model, Path(folder) / "model.onnx", state=state, progress=progress)
-    opened = request.load_model_file()
-    from keras_pe.export.model.decoder import check_language_model  # imports Keras
-
-    check_language_model(opened)
-    tokens = checked_tokens(opened, end_tokens, start_token, padding_token, context_length)
-    artifact = export_onnx(
-        opened,
-        request.filepath,
-        state=state,
-        opset_version=opset if opset_version is None else opset_version,
-        external_data_threshold=0,
-        half_precision=half_precision,
-        progress=progress,
-    )
-    with staged_file(artifact.path.with_name(GENAI_CONFIG), "The configuration") as file:
-        file.write_text(genai_config(opened, artifact, tokens), encoding="utf-8")
-    return artifact
 
 
 def export_saved_model(

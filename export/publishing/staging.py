@@ -97,13 +97,37 @@ def publish_file(file: Path, companions: Sequence[Path], destination: Path) -> N
 
 def publish_folder(folder: Path, destination: Path) -> None:
     """Moves a folder to its destination and removes the previous one. Call it within `staging`."""
-    for path in [*folder.rglob("*"), folder]:
+    for path in [*(path for path in folder.rglob("*") if not path.is_symlink()), folder]:
         _sync_names(path) if path.is_dir() else _sync(path)
     if destination.exists():
         _exchange(folder, destination)
     else:
         folder.rename(destination)
     _sync_names(destination.parent)
+
+
+def keep_other_files(previous: Path, folder: Path, replaced: str) -> None:
+    """Links the files of a folder into its replacement, except for files that exist there.
+
+    Args:
+        previous: The folder that is replaced, which may be missing.
+        folder: The folder that replaces it.
+        replaced: The pattern of names that are left out, such as "model.onnx*".
+    """
+
+    def skip_replaced(place: str, names: list[str]) -> set[str]:
+        is_inner = Path(place) != previous
+        return {name for name in names if not is_inner and (fnmatch(name, replaced) or (folder / name).exists())}
+
+    if previous.is_dir():
+        shutil.copytree(previous, folder, True, skip_replaced, _link, dirs_exist_ok=True)
+
+
+def _link(file: str, place: str) -> None:
+    try:
+        os.link(file, place)
+    except OSError:  # some file systems have no links
+        shutil.copy2(file, place)
 
 
 def _exchange(folder: Path, destination: Path) -> None:
@@ -142,7 +166,7 @@ def _clean_up(destination: Path) -> None:
 
 def _sync(file: Path) -> None:
     """Has the system write a file to the disk, so that its name cannot get there before it."""
-    with file.open("r+b") as stream:
+    with file.open("rb") as stream:
         os.fsync(stream.fileno())
 
 

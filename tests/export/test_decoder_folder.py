@@ -1,0 +1,49 @@
+"""The folder of a decoder is replaced as a whole, and files of others stay in it."""
+
+from pathlib import Path
+
+import pytest
+
+from keras_pe.export import export_decoder, generate
+from tests.export.decoders import own_decoder
+
+
+@pytest.mark.slow
+def test_an_interrupted_export_leaves_the_previous_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "decoder"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text("of the user")
+    (folder / "model.onnx.0123456789abcdef.data").write_text("weights of an earlier export")
+    (folder / "inner").mkdir()
+    (folder / "inner" / "model.onnx").symlink_to("nowhere")
+
+    def state() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+    before = state()
+    with monkeypatch.context() as patched:
+        patched.setattr("keras_pe.export.decoder_folder.genai_config", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            export_decoder(own_decoder(), folder, end_tokens=[0])
+        assert state() == before
+        with pytest.raises(KeyboardInterrupt):
+            export_decoder(own_decoder(), tmp_path / "new", end_tokens=[0])
+    assert [path.name for path in tmp_path.iterdir()] == ["decoder"]
+    artifact = export_decoder(own_decoder(), folder, end_tokens=[0])
+    assert artifact.path == folder / "model.onnx"
+    assert len(generate(artifact, [1], count=3)[0]) == 3
+    (weights,) = folder.glob("model.onnx.*")
+    assert {*state()} == {"model.onnx", weights.name, "genai_config.json", "tokenizer.json"}
+    assert (folder / "tokenizer.json").read_text() == "of the user"
+    assert weights.name not in before
+    assert (folder / "inner" / "model.onnx").is_symlink()
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_folder_with_something_else_as_its_model_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_text("something else")
+    with pytest.raises(FileExistsError):
+        export_decoder(own_decoder(), tmp_path, end_tokens=[0])
