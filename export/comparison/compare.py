@@ -1,11 +1,11 @@
 """Compares the outputs of a runtime with the expected outputs, in pure NumPy, without a runtime, Keras or printing."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 import numpy as np
 
-from keras_pe.export.comparison.float_types import epsilon, is_a_limit, is_float
+from keras_pe.export.comparison.differences import EXACT, absolute_difference, differences, wide
+from keras_pe.export.comparison.float_types import epsilon, is_float
 from keras_pe.export.comparison.output_decisions import DecisionCount, count_decisions
 from keras_pe.export.comparison.tolerance import (
     DECISION_FACTOR,
@@ -16,8 +16,6 @@ from keras_pe.export.comparison.tolerance import (
     noise_floors,
 )
 from keras_pe.export.results import Array, Comparison, Problem
-
-_EXACT = frozenset("iub")  # dtype kinds of integers and booleans
 
 
 def compare_outputs(
@@ -125,19 +123,6 @@ def compare_arrays(
     return _compare_floats(output, expected, actual, truth, floors, policy, gap)
 
 
-def _with_limits(expected: Array, actual: Array, truth: Array) -> Array:
-    """Returns the truth, but Keras' value if it is the limit of a type, and the runtime's value if that equals Keras'.
-
-    Relative to such a limit, all other differences would vanish.
-    """
-    is_limit = is_a_limit(expected, truth)
-    if not is_limit.any():
-        return truth
-    own, given = _wide(expected), _wide(actual)
-    is_same = absolute_difference(own, given) <= STRICT.shares[expected.dtype.name] * np.abs(own)
-    return np.where(is_limit, np.where(is_same, given, own), truth)
-
-
 def _compare_floats(
     output: str,
     expected: Array,
@@ -149,7 +134,7 @@ def _compare_floats(
 ) -> Comparison:
     """Measures the difference of two float arrays of equal shape."""
     target, difference, open_values, are_finite = differences(expected, actual, truth, is_coarse=policy.is_coarse)
-    target, values = _wide(target), _wide(actual)
+    target, values = wide(target), wide(actual)
     if not are_finite:  # a NaN on both sides is not a comparison
         open_values += int((np.isnan(target) & np.isnan(values)).sum())
     clash = not np.isfinite(difference).all()
@@ -198,48 +183,6 @@ def _compare_floats(
     )
 
 
-class Differences(NamedTuple):
-    """The differences of values from their target.
-
-    Attributes:
-        target: The reference of the differences.
-        absolute: The absolute differences in float64, infinity if only one side is a NaN or an infinity.
-        open_values: Number of values that are not compared; their differences are 0.
-        are_finite: Whether all arrays are free of NaNs and infinities.
-    """
-
-    target: Array
-    absolute: Array
-    open_values: int
-    are_finite: bool
-
-
-def differences(expected: Array, actual: Array, truth: Array | None = None, *, is_coarse: bool = False) -> Differences:
-    """Returns the differences of an array from the truth, or from the reference's output without a truth.
-
-    The differences have the shape of the arrays, whose first axis may be rows. Integers are subtracted exactly, and
-    texts differ by 1. A value is not compared if Keras overflows and the truth does not, since Keras' own error is then
-    infinite.
-
-    Args:
-        expected: The reference's array.
-        actual: The runtime's array, of the same shape.
-        truth: The float64 rebuild's array, if there is one.
-        is_coarse: Whether to skip every value that is not finite in Keras or in the truth.
-    """
-    if not is_float(expected.dtype):
-        return Differences(expected, _exact_difference(expected, actual), 0, True)
-    target = expected if truth is None else _with_limits(expected, actual, truth)
-    difference, are_finite = _absolute_difference(target, actual)
-    if truth is None and not is_coarse:
-        return Differences(target, difference, 0, are_finite)
-    is_finite = np.isfinite(_wide(expected))
-    is_sound = np.isfinite(_wide(target))
-    is_open = ~is_finite | ~is_sound if is_coarse else ~is_finite & is_sound
-    difference[is_open] = 0.0
-    return Differences(target, difference, int(is_open.sum()), are_finite and bool(is_finite.all()))
-
-
 def _worst(difference: Array, allowed: float | Array) -> tuple[int, ...] | None:
     """Returns the index of the value with the largest difference relative to its tolerance; None for an empty array."""
     if not difference.size:
@@ -266,7 +209,7 @@ def _at(values: float | Array, place: tuple[int, ...] | None) -> float:
 def _compare_exact(output: str, expected: Array, actual: Array, policy: TolerancePolicy) -> Comparison:
     """Compares integers, booleans and texts, which must be equal."""
     difference = differences(expected, actual).absolute
-    differs, numbers = difference > 0, {expected.dtype.kind, actual.dtype.kind} <= _EXACT
+    differs, numbers = difference > 0, {expected.dtype.kind, actual.dtype.kind} <= EXACT
     worst = _worst(difference, 0.0)
     largest = float(difference.max(initial=0.0))
     magnitude = np.abs(expected.astype(np.float64)) if numbers else np.ones_like(difference)
@@ -291,42 +234,6 @@ def _compare_exact(output: str, expected: Array, actual: Array, policy: Toleranc
         tolerance_ratio=_largest_ratio(difference, 0.0),
         min_passing_tolerance=largest,
     )
-
-
-def _exact_difference(expected: Array, actual: Array) -> Array:
-    """Returns |expected - actual|, subtracted as integers, since float64 cannot represent 2**53 + 1.
-
-    The difference of unequal texts is 1.
-    """
-    differs = np.asarray(expected != actual)
-    if not differs.any() or not {expected.dtype.kind, actual.dtype.kind} <= _EXACT:
-        return differs.astype(np.float64)
-    larger, smaller = np.maximum(expected, actual), np.minimum(expected, actual)
-    # Modulo 2**64, the difference is right for all signs.
-    difference: Array = (larger.astype(np.uint64) - smaller.astype(np.uint64)).astype(np.float64)
-    return difference
-
-
-def _wide(array: Array) -> Array:
-    return array.astype(np.float64, copy=False)
-
-
-def absolute_difference(target: Array, values: Array) -> Array:
-    """Returns |target - values| in float64: 0 if both are NaN or the same infinity, infinity if only one is."""
-    return _absolute_difference(target, values)[0]
-
-
-def _absolute_difference(target: Array, values: Array) -> tuple[Array, bool]:
-    """Returns the result of `absolute_difference`, and whether both sides are finite."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        # NumPy returns a scalar for arrays without axes.
-        difference: Array = np.asarray(np.subtract(target, values, dtype=np.float64))
-        np.abs(difference, out=difference)
-    if np.isfinite(difference.max(initial=0.0)):  # the maximum of an array with a NaN is NaN
-        return difference, True
-    target, values = _wide(target), _wide(values)
-    same = (target == values) | (np.isnan(target) & np.isnan(values))
-    return np.where(same, 0.0, np.where(np.isfinite(difference), difference, np.inf)), False
 
 
 def _rms(difference: Array) -> float:

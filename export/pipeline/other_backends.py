@@ -30,7 +30,8 @@ from keras_pe.export.model.watch.keras_internals import all_layers, python_code_
 from keras_pe.export.pipeline.request import Request
 from keras_pe.export.pipeline.smoke_test import ask_keras, describe_faults, find_faults, law_of
 from keras_pe.export.processes.child_loop import note
-from keras_pe.export.processes.process import Child, TemporaryFolder
+from keras_pe.export.processes.process import Child
+from keras_pe.export.processes.temporary_folder import TemporaryFolder
 from keras_pe.export.runtimes.runtime import Arrays
 
 _CHILD = "the process on the TensorFlow backend"

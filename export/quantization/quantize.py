@@ -25,7 +25,7 @@ from keras_pe.export.parity.work.open_models import open_artifacts, opened_model
 from keras_pe.export.parity.work.schedule import Checkpoint, Schedule
 from keras_pe.export.parity.work.worker_input import Acceptance, Job
 from keras_pe.export.processes.foreign_code import foreign_code
-from keras_pe.export.processes.process import TemporaryFolder
+from keras_pe.export.processes.temporary_folder import TemporaryFolder
 from keras_pe.export.progress import TIMEOUT, Stopwatch, Tell, check_seconds, date, telling
 from keras_pe.export.publishing.staging import check_destination, publish_file, staging
 from keras_pe.export.quantization.float_layers import MOST_TRIALS, Search, rank

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.processes.process import Closing
+from keras_pe.export.processes.temporary_folder import Closing
 from keras_pe.export.runtimes.runtime import NUMBERS, STEPS, Array, Arrays, LazyArrays, RuntimeSpec
 from keras_pe.export.runtimes.runtime_session import RuntimeSession
 

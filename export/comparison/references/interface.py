@@ -1,15 +1,14 @@
 """The interface between a model and an artifact: a `Border` from the caller or the file, or an inferred one."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from keras_pe.export.artifacts.artifact import BORDER_KEY, FIXED_KEY, VERSION_KEY, Artifact, TensorInfo
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.comparison.float_types import is_float
+from keras_pe.export.comparison.references.tensor_pairs import is_alone, is_decided, other_layout, pair
 from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.border_record import BorderRecord, border_depth, border_from_json
@@ -17,7 +16,7 @@ from keras_pe.export.model.signature.fixed_sizes import FixedSizes, fixed_sizes_
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.model.watch.layer_paths import matched_paths
-from keras_pe.export.results import HALF, Array, Cause, Finding, OtherValue
+from keras_pe.export.results import HALF, Cause, Finding, OtherValue
 from keras_pe.export.runtimes.runtime import as_dtype
 
 
@@ -104,27 +103,6 @@ def inferred_interface(
     return replace(known, inferred=record, differences=tuple(said))
 
 
-def transpose_inputs(
-    arrays: Mapping[str, Array], layouts: Mapping[str, str], inputs: Iterable[TensorInfo]
-) -> dict[str, Array]:
-    """Returns inputs in the artifact's layout if their shapes are those of the model's layout.
-
-    Args:
-        arrays: The inputs by name.
-        layouts: The artifact's layout of each input whose layout differs.
-        inputs: The inputs of the artifact.
-    """
-    shapes = {spec.name: spec.shape for spec in inputs}
-    found = dict(arrays)
-    for name, layout in layouts.items():
-        array = arrays.get(name)
-        if array is None or name not in shapes or _fits(array.shape, shapes[name]):
-            continue
-        moved = np.moveaxis(array, *((-1, 1) if layout == "channels_first" else (1, -1)))
-        found[name] = moved if _fits(moved.shape, shapes[name]) else array
-    return found
-
-
 def _read(path: Path) -> Artifact | None:
     try:
         return read_artifact(path)
@@ -151,7 +129,7 @@ class _Inference:
 
     def match_inputs(self, wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> None:
         """Compares each input of the model with one of the artifact."""
-        pairs = _pair(wanted, found)
+        pairs = pair(wanted, found)
         missing = [spec.name for spec in wanted if spec not in pairs]
         extra = [spec.name for spec in found if spec not in pairs.values()]
         if missing and extra:  # the runtime will report on loading that these inputs are not the model's
@@ -170,7 +148,7 @@ class _Inference:
             if self._is_another_type(ours.dtype, theirs.dtype, is_input=True):
                 said = f"Input {theirs.name!r} is {theirs.dtype} in the artifact and {ours.dtype} in the model."
                 self._add(Finding(Cause.OTHER_INPUT_TYPE, said), "dtypes", name, theirs.dtype)
-            if (layout := _other_layout(ours.shape, theirs.shape)) is not None:
+            if (layout := other_layout(ours.shape, theirs.shape)) is not None:
                 self._add(Finding(Cause.OTHER_IMAGE_LAYOUT, _shape_text("Input", ours, theirs)), "layout", name, layout)
 
     def match_outputs(self, wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> None:
@@ -178,8 +156,8 @@ class _Inference:
         ours = {spec.name: spec for spec in wanted}
         kept = [spec.name for spec in found if spec.name in ours]
         if len(kept) < len(found) or len(found) < len(wanted):
-            pairs = _pair(wanted, found)
-            is_told = len(found) == len(wanted) or all(_is_alone(spec, wanted, found) for spec in found)
+            pairs = pair(wanted, found)
+            is_told = len(found) == len(wanted) or all(is_alone(spec, wanted, found) for spec in found)
             if len(pairs) != len(found) or not is_told:
                 return
             ours = {theirs.name: spec for spec, theirs in pairs.items()}
@@ -195,7 +173,7 @@ class _Inference:
 
     def _match_output(self, ours: TensorInfo, theirs: TensorInfo) -> None:
         name = theirs.name
-        if _is_decided(ours, theirs):
+        if is_decided(ours, theirs):
             said = (
                 f"Output {name!r} is {theirs.dtype} {_shape(theirs)} in the artifact, the index of the largest value "
             )
@@ -204,7 +182,7 @@ class _Inference:
             if theirs.dtype != _INDEX:
                 self.fields.setdefault("dtypes", {})[name] = theirs.dtype
             return
-        if (layout := _other_layout(ours.shape, theirs.shape)) is not None:
+        if (layout := other_layout(ours.shape, theirs.shape)) is not None:
             said = _shape_text("Output", ours, theirs)
             self._add(Finding(Cause.OTHER_IMAGE_LAYOUT, said, output=name), "layout", name, layout)
         if self._is_another_type(ours.dtype, theirs.dtype, is_input=False):
@@ -214,8 +192,8 @@ class _Inference:
     def _is_changed(self, ours: TensorInfo, theirs: TensorInfo) -> bool:
         """Whether an output of the artifact differs from the model's in more than its name."""
         return (
-            _is_decided(ours, theirs)
-            or _other_layout(ours.shape, theirs.shape) is not None
+            is_decided(ours, theirs)
+            or other_layout(ours.shape, theirs.shape) is not None
             or self._is_another_type(ours.dtype, theirs.dtype, is_input=False)
         )
 
@@ -297,77 +275,6 @@ def _accepting(fields: Mapping[str, Any]) -> str:
 
 def _shape_text(kind: str, ours: TensorInfo, theirs: TensorInfo) -> str:
     return f"{kind} {theirs.name!r} has the shape {_shape(theirs)} in the artifact and {_shape(ours)} in the model."
-
-
-def _pair(wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> dict[TensorInfo, TensorInfo]:
-    """Returns the artifact's tensor for each of the model's: the one with equal name, or the first that fits."""
-    named = {spec.name: spec for spec in found}
-    pairs = {spec: named[spec.name] for spec in wanted if spec.name in named}
-    left = [spec for spec in found if spec not in pairs.values()]
-    for spec in wanted:
-        fitting = [other for other in left if _may_be(spec, other)] if spec not in pairs else []
-        if fitting:
-            pairs[spec] = fitting[0]
-            left.remove(fitting[0])
-    return {spec: pairs[spec] for spec in wanted if spec in pairs}
-
-
-def _is_alone(theirs: TensorInfo, wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> bool:
-    """Whether an artifact's tensor has the name of a model's, or is the only one that fits it."""
-    if any(spec.name == theirs.name for spec in wanted):
-        return True
-    fitting = [spec for spec in wanted if _may_be(spec, theirs)]
-    return len(fitting) == 1 and sum(_may_be(fitting[0], other) for other in found) == 1
-
-
-def _may_be(ours: TensorInfo, theirs: TensorInfo) -> bool:
-    is_laid_out = _fits(ours.shape, theirs.shape) or _other_layout(ours.shape, theirs.shape) is not None
-    return _is_decided(ours, theirs) or (is_laid_out and (ours.dtype == "string") == (theirs.dtype == "string"))
-
-
-def _is_decided(ours: TensorInfo, theirs: TensorInfo) -> bool:
-    """Whether an output of the artifact is the argmax of each row of the model's output."""
-    return (
-        theirs.dtype in ("int32", "int64")
-        and ours.dtype not in ("string", "bool")
-        and is_float(as_dtype(ours.dtype))
-        and len(ours.shape) == len(theirs.shape) + 1
-        and _fits(ours.shape[:-1], theirs.shape)
-    )
-
-
-def _fits(ours: Iterable[int | str], theirs: Sequence[int | str]) -> bool:
-    sizes = tuple(ours)
-    return len(sizes) == len(theirs) and all(
-        one == other or isinstance(one, str) or isinstance(other, str) for one, other in zip(sizes, theirs, strict=True)
-    )
-
-
-def _other_layout(ours: Sequence[int | str], theirs: Sequence[int | str]) -> str | None:
-    """Returns the artifact's layout if it differs from the model's, else None.
-
-    The sizes that both fix determine it; the number of channels must be among them.
-    """
-    if len(ours) != len(theirs) or len(ours) < 3:
-        return None
-    moved = {"channels_first": (ours[0], ours[-1], *ours[1:-1]), "channels_last": (ours[0], *ours[2:], ours[1])}
-    channels = {"channels_first": (ours[-1], theirs[1]), "channels_last": (ours[1], theirs[-1])}
-    for layout, shape in moved.items():
-        own, other = channels[layout]
-        is_told = isinstance(own, int) and own == other
-        if is_told and _fits(shape, theirs) and _count_fixed(shape, theirs) > _count_fixed(ours, theirs):
-            return layout
-    return None
-
-
-def _count_fixed(ours: Sequence[int | str], theirs: Sequence[int | str]) -> int:
-    """Returns how many sizes agree, fixed or dynamic on both sides; -1 if two fixed sizes differ."""
-    if not _fits(ours, theirs):
-        return -1
-    return sum(
-        one == other or (isinstance(one, str) and isinstance(other, str))
-        for one, other in zip(ours, theirs, strict=True)
-    )
 
 
 def _shape(spec: TensorInfo) -> str:

@@ -13,8 +13,9 @@ from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, cast_case, parse_cases, read_case
 from keras_pe.export.comparison.inputs.decision_points import Borders
 from keras_pe.export.comparison.inputs.sweep import range_roles, sweep
-from keras_pe.export.comparison.references.interface import Interface, transpose_inputs
+from keras_pe.export.comparison.references.interface import Interface
 from keras_pe.export.comparison.references.reference import ArtifactReference, Reference, StoredReference
+from keras_pe.export.comparison.references.tensor_pairs import transpose_inputs
 from keras_pe.export.model.foreign_file import describe_foreign
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
 from keras_pe.export.model.signature.caller_arguments import by_name, checked_ranges

@@ -24,7 +24,7 @@ from keras_pe.export.model.sizes.dimensions import (
 )
 from keras_pe.export.model.watch.decision_boundaries import Decisions
 from keras_pe.export.model.watch.known_values import KnownValues
-from keras_pe.export.processes.process import Closing
+from keras_pe.export.processes.temporary_folder import Closing
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker

@@ -9,7 +9,7 @@ import numpy as np
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.display import did_you_mean
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison.references.interface import transpose_inputs
+from keras_pe.export.comparison.references.tensor_pairs import transpose_inputs
 from keras_pe.export.model.signature.caller_arguments import by_name
 from keras_pe.export.parity.data.columns import (
     WAY_OUT,

@@ -33,7 +33,7 @@ from keras_pe.export.parity.work.schedule import Checkpoint, Schedule
 from keras_pe.export.parity.work.shard import Tally, shard_batches
 from keras_pe.export.parity.work.worker_input import Acceptance, Calibration, Job, Target, TargetCalibration
 from keras_pe.export.processes.foreign_code import foreign_code
-from keras_pe.export.processes.process import TemporaryFolder
+from keras_pe.export.processes.temporary_folder import TemporaryFolder
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Stopwatch, Tell, check_seconds, date, telling
 from keras_pe.export.results import Allowance, Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from keras_pe.export.comparison.compare import absolute_difference
+from keras_pe.export.comparison.differences import absolute_difference
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Site

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.comparison.compare import differences, incomparable
+from keras_pe.export.comparison.compare import incomparable
 from keras_pe.export.comparison.declared_shapes import FalseDeclaration
+from keras_pe.export.comparison.differences import differences
 from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.output_decisions import Decision, last_axis_max
 from keras_pe.export.comparison.tolerance import FAR_OUT, MAX_FACTOR, noise_floor

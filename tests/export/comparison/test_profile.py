@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 
 from keras_pe.export.comparison.compare import compare_outputs
+from keras_pe.export.comparison.error_profiles import MAX_BINS, profile_errors, profile_longest
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.run_cases import MAX_BINS, profile_errors, profile_longest
 from keras_pe.export.results import CaseResult, RuntimeResult
 
 EXPECTED = np.ones((2, 500, 3), np.float32)

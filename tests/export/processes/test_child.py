@@ -17,7 +17,8 @@ import pytest
 
 from keras_pe.export.errors import ForeignExitError, ProcessDiedError, ProcessHungError
 from keras_pe.export.processes.child_loop import note
-from keras_pe.export.processes.process import Child, TemporaryFolder
+from keras_pe.export.processes.process import Child
+from keras_pe.export.processes.temporary_folder import TemporaryFolder
 from tests.source_tree import ROOT
 
 PARENT = """

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.comparison.compare import absolute_difference
+from keras_pe.export.comparison.differences import absolute_difference
 from keras_pe.export.comparison.float_types import largest
 from keras_pe.export.results import Array, Cause, OtherValue
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_pe.export.comparison.compare import absolute_difference
+from keras_pe.export.comparison.differences import absolute_difference
 from keras_pe.export.comparison.float_types import largest
 from keras_pe.export.parity.diagnosis.relations import ROUNDING, Change, Relation, all_but, is_same
 from keras_pe.export.parity.diagnosis.relations.placement import (

@@ -12,7 +12,8 @@ from onnx import TensorProto, helper
 
 from keras_pe.export import Border, Cause
 from keras_pe.export.artifacts.artifact import VERSION_KEY, TensorInfo
-from keras_pe.export.comparison.references.interface import Interface, inferred_interface, transpose_inputs
+from keras_pe.export.comparison.references.interface import Interface, inferred_interface
+from keras_pe.export.comparison.references.tensor_pairs import transpose_inputs
 from keras_pe.export.model.border_record import BorderRecord
 
 IMAGE = TensorInfo("image", ("batch", "height", "width", 3), "float32")

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from keras_pe.export.comparison.compare import compare_outputs
-from keras_pe.export.comparison.run_cases import profile_errors
+from keras_pe.export.comparison.error_profiles import profile_errors
 from keras_pe.export.parity.parity_report import ParityReport
 from keras_pe.export.results import (
     CaseInfo,
