@@ -284,7 +284,7 @@ def test_a_folder_whose_file_system_grants_no_locks_is_made_once(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("keras_pe.export.processes.process.lock_descriptor", refuse_lock)
+    monkeypatch.setattr("keras_pe.export.processes.temporary_folder.lock_descriptor", refuse_lock)
     with TemporaryFolder() as one, TemporaryFolder() as other:
         assert sorted(tmp_path.iterdir()) == sorted([one.path, other.path])
     assert not list(tmp_path.iterdir())
