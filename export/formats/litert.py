@@ -75,7 +75,7 @@ def trace_model(layers: Sequence[Any], signature: Signature, target: str | None 
         TracingError: If Keras cannot trace the model.
         UnsupportedError: If the model has state or randomness.
     """
-    recurrences = "fused" if target is None else TARGETS[target].recurrences
+    recurrences = "fast" if target is None else TARGETS[target].recurrences
     endpoint, name = Endpoint(layers, signature, Format.LITERT, recurrences), layers[0].name
     refuse_state_and_randomness(endpoint.view, endpoint.signature, endpoint.outputs, name, Format.LITERT)
     has_integers = any(getattr(layer, "quantization_mode", None) == "int8" for layer in layers)

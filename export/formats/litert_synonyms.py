@@ -14,6 +14,16 @@ def _negative(editor: Editor, operator: Any, output: int) -> bool:
     return True
 
 
+def _any(editor: Editor, operator: Any, output: int) -> bool:
+    source, axes = map(int, operator.inputs)
+    negated, every = editor.tensor(editor.shape(source), output), editor.tensor(editor.shape(output), output)
+    editor.add("LOGICAL_NOT", [source], [negated], "LogicalNotOptions")
+    keep_dims = operator.builtinOptions.keepDims
+    editor.add("REDUCE_ALL", [negated, axes], [every], "ReducerOptions", keepDims=keep_dims)
+    editor.add("LOGICAL_NOT", [every], [output], "LogicalNotOptions")
+    return True
+
+
 def _square(editor: Editor, operator: Any, output: int) -> bool:
     editor.add("MUL", [int(operator.inputs[0])] * 2, [output], "MulOptions")
     return True
@@ -57,6 +67,7 @@ _MOST_COPIES = 16
 SYNONYMS: dict[str, Callable[[Editor, Any, int], bool]] = {
     "NEG": _negative,
     "PACK": _pack,
+    "REDUCE_ANY": _any,
     "SQUARE": _square,
     "TILE": _tile,
     "UNPACK": _unpack,

@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_pe.export.graph.litert_complex import complex_form
 from keras_pe.export.graph.litert_loops import InTensors, map_rows, recurrence
-from keras_pe.export.graph.litert_recurrences import fused_lstms
+from keras_pe.export.graph.litert_recurrences import known_recurrences
 from keras_pe.export.graph.litert_resizing import resize_form
 from keras_pe.export.graph.litert_windows import (
     convolution_with_strides_and_gaps,
@@ -41,8 +41,8 @@ def litert_forms(layers: Sequence[Any] = (), recurrences: str = "loops") -> Iter
 
     Args:
         layers: The model, then every layer in it.
-        recurrences: "loops", "unrolled" for copies of the steps where their number is known, or "fused" for LSTM layers
-            as one operator each.
+        recurrences: "loops"; "unrolled" for copies of the steps where their number is known; "fused" for LSTM layers as
+            one operator each and GRU layers of few operators; "fast" for these and several steps in a turn of a loop.
     """
     import tensorflow as tf
 
@@ -57,8 +57,10 @@ def litert_forms(layers: Sequence[Any] = (), recurrences: str = "loops") -> Iter
             },
             numpy={"signbit": _signbit},
         ),
-        replaced_recurrence(partial(recurrence, is_unrolled=recurrences == "unrolled")),
-        fused_lstms(layers if recurrences == "fused" else ()),
+        replaced_recurrence(
+            partial(recurrence, is_unrolled=recurrences == "unrolled", in_blocks=recurrences == "fast")
+        ),
+        known_recurrences(layers if recurrences in ("fused", "fast") else (), in_blocks=recurrences == "fast"),
         replaced_slices(_slice),
         replaced_softplus(_softplus),
         replaced_depthwise_convolutions(depthwise_convolution),

@@ -6,10 +6,13 @@ Keras writes the rows into tensor arrays, which LiteRT supports only for a fixed
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from keras_pe.export.graph.litert_recurrences import MOST_STEPS
 from keras_pe.export.graph.tensorflow_internals import with_row
 from keras_pe.export.graph.trace import InArrays
 
+MOST_STEPS = 256
+"""Steps of a loop that are all copied for a device without loops. A longer loop stays a loop."""
+
+_BLOCK = 10  # steps of one turn of a loop in blocks
 _IN_PLACE = ("float32", "int32", "int64", "bool")  # LiteRT updates a row in place for these dtypes
 
 
@@ -69,17 +72,49 @@ def recurrence(
     zero_output_for_mask: bool = False,
     return_all_outputs: bool = True,
     is_unrolled: bool = False,
+    in_blocks: bool = False,
 ) -> tuple[Any, Any, Any]:
-    """Replaces Keras' recurrence: returns the last output, all outputs and the final states."""
+    """Replaces Keras' recurrence: returns the last output, all outputs and the final states.
+
+    Args:
+        usual: Keras' recurrence.
+        step_function, inputs, initial_states: As in Keras, like all arguments without a line here.
+        is_unrolled: Whether steps of a known number are copied.
+        in_blocks: See `loop_over_steps`.
+    """
+    import keras
+
+    options = {"go_backwards": go_backwards, "mask": mask, "input_length": input_length}
+    options |= {"zero_output_for_mask": zero_output_for_mask, "return_all_outputs": return_all_outputs}
+    steps = keras.tree.flatten(inputs)[0].shape[1]
+    if unroll or (is_unrolled and steps is not None and steps <= MOST_STEPS):
+        result: tuple[Any, Any, Any] = usual(step_function, inputs, initial_states, unroll=True, **options)
+        return result
+    return loop_over_steps(step_function, inputs, initial_states, in_blocks=in_blocks, **options)
+
+
+def loop_over_steps(
+    step_function: Callable[..., Any],
+    inputs: Any,
+    initial_states: Any,
+    *,
+    go_backwards: bool,
+    mask: Any,
+    zero_output_for_mask: bool,
+    return_all_outputs: bool,
+    input_length: Any = None,
+    in_blocks: bool = False,
+) -> tuple[Any, Any, Any]:
+    """Returns the last output, all outputs and the final states of a loop, as Keras' recurrence.
+
+    Args:
+        step_function, inputs, initial_states: As in Keras, like all arguments without a line here.
+        in_blocks: Whether each turn of the loop has several steps, where the number of rows and steps is known.
+    """
     import keras
     import tensorflow as tf
 
-    steps = keras.tree.flatten(inputs)[0].shape[1]
-    if unroll or (is_unrolled and steps is not None and steps <= MOST_STEPS):
-        options = {"go_backwards": go_backwards, "mask": mask, "zero_output_for_mask": zero_output_for_mask}
-        options |= {"unroll": True, "input_length": input_length, "return_all_outputs": return_all_outputs}
-        result: tuple[Any, Any, Any] = usual(step_function, inputs, initial_states, **options)
-        return result
+    batch, steps = keras.tree.flatten(inputs)[0].shape[:2]
     rows = keras.tree.map_structure(_steps_first, inputs)
     masks = None if mask is None else _steps_first(tf.cast(mask, "bool"))
     count = tf.shape(keras.tree.flatten(rows)[0])[0] if input_length is None else input_length
@@ -89,21 +124,80 @@ def recurrence(
         output, after = step_function(row, tuple(keras.tree.pack_sequence_as(initial_states, list(states))))
         return output, [tf.ensure_shape(y, x.shape) for y, x in zip(keras.tree.flatten(after), states, strict=True)]
 
-    def body(time: Any, returned: Any, last: Any, states: Sequence[Any]) -> Any:
+    def advance(time: Any, last: Any, states: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
         place = count - 1 - time if go_backwards else time
         output, after = step(place, states)
         if masks is not None:
             is_kept = tf.gather(masks, place)
             output = _where(is_kept, output, tf.zeros_like(output) if zero_output_for_mask else last)
             after = [_where(is_kept, y, x) for y, x in zip(after, states, strict=True)]
-        return time + 1, InTensors().write(returned, time, output) if return_all_outputs else returned, output, after
+        return output, after
 
     states = [tf.convert_to_tensor(x) for x in keras.tree.flatten(initial_states)]
     last = tf.zeros_like(step(0, states)[0])
+    is_known = batch is not None and steps is not None
+    if in_blocks and is_known and (return_all_outputs or steps <= _BLOCK):  # a turn copies all collected outputs
+        returned, last, after = _in_blocks(advance, steps, last, states, return_all_outputs)
+    else:
+        returned, last, after = _one_by_one(advance, count, last, states, return_all_outputs)
+    returned = _steps_first(returned) if return_all_outputs else last[:, None]
+    return last, returned, keras.tree.pack_sequence_as(initial_states, list(after))
+
+
+_Advance = Callable[[Any, Any, Sequence[Any]], tuple[Any, Sequence[Any]]]
+
+
+def _one_by_one(
+    advance: _Advance, count: Any, last: Any, states: Sequence[Any], return_all_outputs: bool
+) -> tuple[Any, Any, Sequence[Any]]:
+    """Returns all outputs, the last output and the final states of a loop with one step in each turn.
+
+    Args:
+        advance: Returns the output and the states of a step, from its number, the last output and the last states.
+        count: The number of steps.
+        last: The output before the first step.
+        states: The states before the first step.
+        return_all_outputs: Whether all outputs are collected. Otherwise, the first result has no meaning.
+    """
+    import tensorflow as tf
+
+    def body(time: Any, returned: Any, last: Any, states: Sequence[Any]) -> Any:
+        output, after = advance(time, last, states)
+        return time + 1, InTensors().write(returned, time, output) if return_all_outputs else returned, output, after
+
     returned = InTensors().start(count, last) if return_all_outputs else last[:, None]
     _, returned, last, states = tf.while_loop(lambda time, *_: time < count, body, (0, returned, last, states))
-    returned = _steps_first(returned) if return_all_outputs else last[:, None]
-    return last, returned, keras.tree.pack_sequence_as(initial_states, states)
+    return returned, last, states
+
+
+def _in_blocks(
+    advance: _Advance, count: int, last: Any, states: Sequence[Any], return_all_outputs: bool
+) -> tuple[Any, Any, Sequence[Any]]:
+    """Returns the same as `_one_by_one`, from a loop with several steps in each turn. The remaining steps follow it."""
+    import tensorflow as tf
+
+    def advance_several(start: Any, count: int, last: Any, states: Sequence[Any]) -> tuple[Any, Any, Sequence[Any]]:
+        outputs = []
+        for number in range(count):
+            last, states = advance(start + number, last, states)
+            outputs.append(last)
+        return tf.stack(outputs) if return_all_outputs else last, last, states
+
+    if count <= _BLOCK:
+        return advance_several(0, count, last, states)
+
+    def body(block: Any, returned: Any, last: Any, states: Sequence[Any]) -> Any:
+        outputs, last, states = advance_several(block * _BLOCK, _BLOCK, last, states)
+        return block + 1, InTensors().write(returned, block, outputs) if return_all_outputs else returned, last, states
+
+    blocks, rest = divmod(count, _BLOCK)
+    returned = tf.zeros([blocks, _BLOCK, *last.shape], last.dtype) if return_all_outputs else last[:, None]
+    _, returned, last, states = tf.while_loop(lambda block, *_: block < blocks, body, (0, returned, last, states))
+    returned = tf.reshape(returned, [blocks * _BLOCK, *last.shape]) if return_all_outputs else returned
+    if rest:
+        outputs, last, states = advance_several(blocks * _BLOCK, rest, last, states)
+        returned = tf.concat([returned, outputs], 0) if return_all_outputs else returned
+    return returned, last, states
 
 
 def _steps_first(tensor: Any) -> Any:

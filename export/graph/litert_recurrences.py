@@ -1,54 +1,79 @@
-"""LSTM layers as calls, each of which becomes one operator of a LiteRT file, and loops over known steps as copies."""
+"""LSTM layers of known sizes as calls that become one operator of a LiteRT file, and GRU layers as short loops."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
+from keras_pe.export.graph.litert_loops import loop_over_steps
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 
 LSTM_CALL = "keras_pe_lstm"
 """The name of the custom operator that the converter writes for a call."""
 
-MOST_STEPS = 256
-"""Steps of a loop that are copied. A longer loop stays a loop."""
 
+def known_recurrences(layers: Sequence[Any], *, in_blocks: bool) -> AbstractContextManager[None]:
+    """Returns a context in which LSTM layers are traced as calls, and GRU layers with one product for all inputs.
 
-def fused_lstms(layers: Sequence[Any]) -> AbstractContextManager[None]:
-    """Returns a context in which LSTM layers of tanh and sigmoid are traced as calls. All others stay loops.
+    Both need tanh, sigmoid and a known number of rows and steps. All other layers stay loops.
 
     Args:
         layers: The model and every layer in it.
+        in_blocks: Whether each turn of the loop of a GRU has several steps.
     """
+    import keras
+
+    forms: dict[Any, Callable[..., Any]] = {
+        keras.layers.LSTM: _lstm,
+        keras.layers.GRU: partial(_gru, in_blocks=in_blocks),
+    }
     return replaced_functions(
-        (layer, "inner_loop", partial(_inner_loop, layer)) for layer in layers if _is_fusable(layer)
+        (layer, "inner_loop", partial(_inner_loop, layer, forms[type(layer)]))
+        for layer in layers
+        if type(layer) in forms and _has_form(layer)
     )
 
 
-def _is_fusable(layer: Any) -> bool:
-    """Returns whether the operator computes the outputs of a layer. The operator does not return the cell state."""
+def _has_form(layer: Any) -> bool:
+    """Returns whether a layer has a form. The operator of an LSTM does not return the cell state."""
     import keras
 
-    if type(layer) is not keras.layers.LSTM or type(layer.cell) is not keras.layers.LSTMCell or not layer.built:
+    cells = {keras.layers.LSTM: keras.layers.LSTMCell, keras.layers.GRU: keras.layers.GRUCell}
+    if type(layer.cell) is not cells[type(layer)] or not layer.built:
         return False
     activations = (layer.cell.activation, layer.cell.recurrent_activation)
     is_usual = activations == (keras.activations.tanh, keras.activations.sigmoid)
     is_float32 = layer.cell.compute_dtype == "float32" and layer.cell.kernel.shape[0] > 0
-    return is_usual and is_float32 and not (layer.return_state or layer.stateful or layer.unroll)
+    returns_cell = layer.return_state and type(layer) is keras.layers.LSTM
+    return is_usual and is_float32 and not (returns_cell or layer.stateful or layer.unroll)
 
 
 def _inner_loop(
-    layer: Any, loop: Callable[..., Any], sequences: Any, initial_state: Any, mask: Any, training: bool = False
+    layer: Any,
+    form: Callable[..., Any],
+    loop: Callable[..., Any],
+    sequences: Any,
+    initial_state: Any,
+    mask: Any,
+    training: bool = False,
 ) -> Any:
-    """Returns the last output, all outputs and the final states. Keras reads the first state alone."""
+    """Returns the last output, all outputs and the final states."""
     import keras
     import tensorflow as tf
 
-    has_mask = any(each is not None for each in keras.tree.flatten(mask))
     is_in_body = type(tf.compat.v1.get_default_graph()).__name__ != "FuncGraph"  # a loop has no place for variables
     # LiteRT does not enlarge a variable for a larger batch: the operator would write behind its end.
-    if has_mask or is_in_body or None in sequences.shape[:2]:
+    if is_in_body or None in sequences.shape[:2]:
         return loop(sequences, initial_state, mask=mask, training=training)
+    (kept,) = [each for each in keras.tree.flatten(mask) if each is not None] or [None]
+    return form(layer, sequences, initial_state, kept)
+
+
+def _lstm(layer: Any, sequences: Any, initial_state: Any, mask: Any) -> Any:
+    """Returns the results of an LSTM layer from a call. Keras reads the first final state alone."""
+    import keras
+    import tensorflow as tf
+
     cell, units = layer.cell, layer.cell.units
     kernels = [
         part
@@ -57,13 +82,64 @@ def _inner_loop(
     ]
     bias = tf.zeros([4 * units]) if cell.bias is None else tf.convert_to_tensor(cell.bias)
     rows = tf.reverse(sequences, [1]) if layer.go_backwards else sequences
+    kept = None if mask is None else tf.cast(tf.reverse(mask, [1]) if layer.go_backwards else mask, "float32")
     call = tf.function(
         _stand_in, experimental_implements=f'name: "{LSTM_CALL}" attr {{ key: "tfl_fusable_op" value {{ b: true }} }}'
     )
     states = [tf.convert_to_tensor(state) for state in keras.tree.flatten(initial_state)]
-    outputs = call(rows, *states, *kernels, *tf.split(bias, 4))
+    outputs = call(rows if kept is None else kept_first(rows, kept), *states, *kernels, *tf.split(bias, 4))
     outputs.set_shape([*sequences.shape[:2], units])
+    if kept is not None:
+        outputs = in_places(outputs, kept, is_zero=layer.zero_output_for_mask)
     return outputs[:, -1], outputs, [outputs[:, -1], states[1]]
+
+
+def kept_first(rows: Any, kept: Any) -> Any:
+    """Returns the steps whose mask is 1, in order, and then other steps. A skipped step changes no state."""
+    import tensorflow as tf
+
+    steps = tf.range(float(rows.shape[1]))
+    is_source = (tf.cumsum(kept, 1)[:, None] == steps[:, None] + 1) & (kept[:, None] > 0)
+    sources = tf.reduce_sum(tf.where(is_source, steps, 0.0), -1)
+    return tf.gather(rows, tf.cast(sources, "int32"), batch_dims=1)
+
+
+def in_places(outputs: Any, kept: Any, *, is_zero: bool) -> Any:
+    """Returns the outputs of `kept_first` at their places. A skipped step has the output before it, or 0."""
+    import tensorflow as tf
+
+    counts = tf.cumsum(kept, 1)
+    found = tf.gather(outputs, tf.cast(tf.maximum(counts - 1, 0.0), "int32"), batch_dims=1)
+    return tf.where((kept if is_zero else counts)[..., None] > 0, found, 0.0)
+
+
+def _gru(layer: Any, sequences: Any, initial_state: Any, mask: Any, *, in_blocks: bool) -> Any:
+    """Returns the results of a GRU layer from a loop whose steps multiply the state alone."""
+    import tensorflow as tf
+
+    cell, units = layer.cell, layer.cell.units
+    biases = [0.0, 0.0] if cell.bias is None else tf.unstack(tf.reshape(cell.bias, [-1, 3 * units]))
+    flat = tf.matmul(tf.reshape(sequences, [-1, sequences.shape[-1]]), cell.kernel) + biases[0]
+    gates = tf.reshape(flat, [*sequences.shape[:2], 3 * units])
+
+    def step(inputs: Sequence[Any], states: Sequence[Any]) -> tuple[Any, list[Any]]:
+        state, kernel = states[0], tf.convert_to_tensor(cell.recurrent_kernel)
+        if cell.reset_after:
+            product = tf.matmul(state, kernel) + biases[1]
+            update, reset = tf.split(tf.sigmoid(inputs[0] + product[:, : 2 * units]), 2, -1)
+            product = reset * product[:, 2 * units :]
+        else:
+            product = tf.matmul(state, kernel[:, : 2 * units])
+            update, reset = tf.split(tf.sigmoid(inputs[0] + product), 2, -1)
+            product = tf.matmul(reset * state, kernel[:, 2 * units :])
+        candidate = tf.tanh(inputs[1] + product)
+        state = candidate + update * (state - candidate)
+        return state, [state]
+
+    options = {"go_backwards": layer.go_backwards, "zero_output_for_mask": layer.zero_output_for_mask}
+    options |= {"return_all_outputs": layer.return_sequences, "in_blocks": in_blocks}
+    inputs = [gates[..., : 2 * units], gates[..., 2 * units :]]
+    return loop_over_steps(step, inputs, initial_state, mask=mask, **options)
 
 
 def _stand_in(rows: Any, *others: Any) -> Any:

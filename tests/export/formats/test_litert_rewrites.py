@@ -107,6 +107,14 @@ def test_a_device_without_a_square_gets_a_product() -> None:
     assert kinds(rewritten(content, TARGETS["gpu"].operators, {})) == {"NEG", "SQUARE"}
 
 
+def test_a_device_without_any_gets_the_negation_of_all() -> None:
+    content = convert(lambda x: ops.cast(ops.any(x > 0, axis=-1, keepdims=True), "float32"), 4, 2)
+    found = rewritten(content, TARGETS["micro"].operators, {})
+    assert kinds(content) - kinds(found) == {"REDUCE_ANY"}
+    x = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], np.float32)
+    np.testing.assert_array_equal(run(found, x), [[1], [1], [1], [0]])
+
+
 def test_a_mask_of_a_softmax_is_in_the_range_of_float16() -> None:
     content = convert(lambda x: ops.softmax(ops.where(x > 0, x, -2e38)) + ops.where(x > 9, x, -1e9), 4, 6)
     x = np.random.default_rng(0).standard_normal((4, 6)).astype("float32")

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 from keras import layers
 
 from keras_pe.export import check_parity, export_litert
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.litert_operators import read_operators
+from keras_pe.export.graph.litert_recurrences import in_places, kept_first
 from tests.samples import sample_cases
 
 FUSED = "UNIDIRECTIONAL_SEQUENCE_LSTM"
@@ -53,6 +55,38 @@ def test_a_recurrent_layer_of_known_sizes_is_fused_and_for_a_gpu_unrolled(name: 
     assert count_operators(fixed)[FUSED] == count
     for artifact in (micro, gpu, fixed):
         assert check_parity(model, artifact, runtimes="litert").passed
+
+
+@pytest.mark.parametrize("is_zero", [False, True])
+def test_steps_without_skipped_ones_return_to_their_places(is_zero: bool) -> None:
+    rng = np.random.default_rng(0)
+    rows, kept = rng.normal(size=(9, 6, 2)).astype("float32"), rng.random((9, 6)) > 0.5
+    kept[0], kept[1] = False, True
+    found = kept_first(rows, kept.astype("float32")).numpy()
+    placed = in_places(found, kept.astype("float32"), is_zero=is_zero).numpy()
+    for row, mask, own, back in zip(rows, kept, found, placed, strict=True):
+        np.testing.assert_array_equal(own[: mask.sum()], row[mask])
+        last = np.zeros(2)
+        for step, is_kept in enumerate(mask):
+            last = row[step] if is_kept else np.zeros(2) if is_zero else last
+            np.testing.assert_array_equal(back[step], last)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [None, "micro"])
+def test_a_masked_lstm_is_fused_and_equals_keras_for_every_mask(target: Any, tmp_path: Path) -> None:
+    keras.utils.set_random_seed(0)
+    tokens = keras.Input((7,), name="tokens", dtype="int32")
+    x = layers.Embedding(9, 5, mask_zero=True)(tokens)
+    x = layers.Bidirectional(layers.LSTM(4, return_sequences=True))(x)
+    model = keras.Model(tokens, layers.LSTM(4, go_backwards=True)(x))
+    artifact = export_litert(model, tmp_path / "model.tflite", target=target, sizes={"batch": [1]})
+    counts = count_operators(artifact)
+    assert (counts[FUSED], counts["WHILE"]) == (3, 0)
+    rows = np.random.default_rng(0).integers(1, 9, (1, 7)).astype("int32")
+    masks = [np.arange(7) < 4, np.arange(7) > 2, np.arange(7) % 3 != 1, np.zeros(7), np.ones(7)]
+    given = [{"tokens": (rows * mask).astype("int32")} for mask in masks]
+    assert check_parity(model, artifact, inputs=given, runtimes="litert").passed
 
 
 @pytest.mark.slow

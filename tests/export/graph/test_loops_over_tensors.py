@@ -40,3 +40,33 @@ def test_a_recurrent_layer_returns_what_it_does_in_keras(kind: str) -> None:
     for actual, truth in zip(keras.tree.flatten(graph(sequences, mask)), keras.tree.flatten(expected), strict=True):
         # Five steps, each rounds some ten times to 2**-24.
         np.testing.assert_allclose(actual, truth, rtol=0, atol=3e-6, strict=False)
+
+
+KNOWN = {
+    "gated": lambda: layers.GRU(3, return_sequences=True),
+    "gated, last": lambda: layers.GRU(3, use_bias=False),
+    "gated, backwards": lambda: layers.GRU(3, return_sequences=True, go_backwards=True),
+    "gated before the product": lambda: layers.GRU(3, reset_after=False, zero_output_for_mask=True, return_state=True),
+    "another activation": lambda: layers.LSTM(3, activation="relu", return_sequences=True),
+    "cells": LAYERS["cells"],
+}
+
+
+@pytest.mark.parametrize("steps", [7, 23])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind != "gated" else ()) for kind in KNOWN]
+)
+def test_a_loop_with_several_steps_in_a_turn_returns_what_the_layer_does_in_keras(kind: str, steps: int) -> None:
+    keras.utils.set_random_seed(0)
+    layer, rng = KNOWN[kind](), np.random.default_rng(0)
+    sequences, mask = rng.normal(size=(2, steps, 4)).astype("float32"), rng.random((2, steps)) > 0.4
+    expected = [layer(sequences, mask=mask), layer(sequences)]
+
+    @tf.function(input_signature=[tf.TensorSpec((2, steps, 4)), tf.TensorSpec((2, steps), "bool")])
+    def traced(sequences: Any, mask: Any) -> Any:
+        return [layer(sequences, mask=mask), layer(sequences)]
+
+    with litert_forms([layer], "fast"):
+        graph = traced.get_concrete_function()
+    for actual, truth in zip(keras.tree.flatten(graph(sequences, mask)), keras.tree.flatten(expected), strict=True):
+        np.testing.assert_allclose(actual, truth, rtol=0, atol=1e-5, strict=False)
