@@ -48,6 +48,13 @@ def _bytes(x: Any, _: bool) -> Any:
     return L.Rescaling(1 / 255, name="pixels")(ops.cast(x, "uint8"))
 
 
+def _hash_ids(is_wrong: bool) -> keras.Model:
+    """Returns a model that hashes ids by a product, the wrong one after a cast to a narrower type."""
+    ids = keras.Input((3,), dtype="int64", name="ids")
+    buckets = ops.mod(7919 * (ops.cast(ids, "int32") if is_wrong else ids), 50)
+    return keras.Model(ids, L.Embedding(50, 4, name="table")(buckets), name="model")
+
+
 def _clamp(x: Any, is_wrong: bool) -> Any:
     counted = ops.cumsum(ops.ones_like(x[:, :, 0], dtype="int32"), axis=1) - 1
     given = {"positions": ops.minimum(counted, 39)} if is_wrong else {}
@@ -231,6 +238,7 @@ MISTAKEN: Mapping[Cause, Example] = {
         written_anew(functional(_bytes, 8, 8, 3), ranges={"x": (0, 256)}),
         partial(check_parity, runtimes="onnxruntime[all]", ranges={"x": (-300, 300)}),
     ),
+    Cause.CAST_INPUT: Example("Ids are cast to int32 before a product.", written_anew(_hash_ids)),
     Cause.MISSING_SCALING: Example(
         "The scaling of a rotary encoding was forgotten.", mistaken(_scaled_rotary, None, 2, 16)
     ),

@@ -53,6 +53,7 @@ class Cause(StrEnum):
     CLAMPED_TABLE = "clamped table"
     DEPENDENCE_ON_BATCH = "dependence on the batch"
     CAST_OUT_OF_RANGE = "cast out of range"
+    CAST_INPUT = "cast input"
     # Faults outside the artifact.
     GRAPH_OPTIMIZATION = "graph optimization"
     COMPUTED_IN_16_BITS = "computed in 16 bits"

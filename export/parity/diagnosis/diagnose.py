@@ -13,7 +13,7 @@ from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run_cases import Run
 from keras_pe.export.model.watch.layer_paths import is_within, layer_paths
 from keras_pe.export.model.watch.operations import is_users_module
-from keras_pe.export.parity.diagnosis.causes import behavior, caches, layer_causes, states, values
+from keras_pe.export.parity.diagnosis.causes import behavior, caches, casts, layer_causes, states, values
 from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime, compiled_otherwise, graph_optimization
 from keras_pe.export.parity.diagnosis.causes.delegates import faulty_delegate
 from keras_pe.export.parity.diagnosis.causes.quantized_file import may_round_tensors, rounded_file
@@ -40,7 +40,8 @@ _OUTSIDE: tuple[Detector, ...] = (
 # These come before the layers. Nondeterminism puts every layer at fault, and swapped outputs put none.
 _FIRST: tuple[tuple[Detector, ...], ...] = (
     (behavior.non_determinism,),
-    (behavior.cast_out_of_range,),
+    (casts.cast_out_of_range,),
+    (casts.cast_input,),
     (faulty_delegate,),  # before the detectors that blame the file
     (states.state_at_fault,),  # before the detectors of outputs, which find an exchange of two states as well
     (caches.cache_at_fault,),

@@ -20,7 +20,8 @@ from keras_pe.export.results import Array, Cause, Finding, OtherValue
 
 _EXPLAINS = 0.02  # an edit explains a difference if it leaves at most this much of it
 _MOVED = 1e-3  # least relative change of a number; smaller changes count as none
-_TELLING = 4  # least number of wrong values, over all cases or for each number, since chance fits fewer
+_TELLING = 4  # least number of wrong values over all cases, since chance explains fewer
+_FITTED = 2  # least number of wrong values in one case for each number that is fitted to them
 _SPREAD = 4e-3  # largest relative spread of equal numbers, since each is fitted to float32 values
 _MANY_SIZES = 3  # least number of different sizes that show a number to depend on one of them
 
@@ -267,7 +268,7 @@ def fit_numbers(
         expected: The output with the model's numbers.
         actual: The artifact's output.
     """
-    if np.count_nonzero(expected != actual) < _TELLING * len(values):
+    if np.count_nonzero(expected != actual) < _FITTED * len(values):
         return None
     now, start = expected.astype(np.float64), np.abs(np.array(values, np.float64))
     at = np.array(values, np.float64)

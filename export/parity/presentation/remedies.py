@@ -68,6 +68,7 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.CLAMPED_TABLE: "Give the table as many rows as the longest input, or refuse longer inputs before the model.",
     Cause.DEPENDENCE_ON_BATCH: "Look for an operation over the batch axis, such as a normalization in training mode.",
     Cause.CAST_OUT_OF_RANGE: "Pass values in the reported range, or clip values before the cast.",
+    Cause.CAST_INPUT: "Export again with an input of the model's type, and leave out the cast.",
     Cause.GRAPH_OPTIMIZATION: "Disable the optimizations, or use another release. Report the fault with the bundle.",
     Cause.KERAS_ITSELF: "The file is right. Compare it with the compiled model, and report the fault to Keras.",
     Cause.COMPUTED_IN_16_BITS: "Let the runtime compute in float32, or accept the precision with --precision float16.",

@@ -5,11 +5,10 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.errors import RuntimeFailedError, sentence
 from keras_pe.export.model.sizes.dimensions import sizes_in_words
-from keras_pe.export.parity.diagnosis.causes.dimension_tests import dimensions, is_close
+from keras_pe.export.parity.diagnosis.causes.dimension_tests import dimensions
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Finding, OtherValue, RunStatus
@@ -53,7 +52,7 @@ def refused_cases(probe: Probe) -> Iterator[Finding]:
 
 def non_determinism(probe: Probe) -> Iterator[Finding]:
     """Detects different answers to equal inputs, if the reference repeats its answers."""
-    for result, expectation, _ in _answering(probe):
+    for result, expectation, _ in answering(probe):
         inputs = expectation.case.inputs
         one, two = probe.ask(inputs), probe.ask(inputs)
         if one is None or two is None:
@@ -83,55 +82,6 @@ def _first_that_shakes(probe: Probe, inputs: Mapping[str, Array]) -> str | None:
     return None
 
 
-def cast_out_of_range(probe: Probe) -> Iterator[Finding]:
-    """Detects a cast of floats to integers that cannot represent them. Runtimes return different values for these."""
-    decisions, rows = probe.reference.decisions, _answering(probe)
-    if decisions is None or not decisions.casts or not rows:
-        return
-    beyond = [decisions.overflowing(expectation.case.inputs) for _, expectation, _ in rows]
-    ranges = {name: each for name in rows[0][1].case.inputs if (each := _valid_range(probe, name))}
-    if not all(beyond) or not ranges:
-        return
-    for _, expectation, _ in rows:
-        fair = {name: _fold(array, ranges.get(name)) for name, array in expectation.case.inputs.items()}
-        actual, expected = probe.ask(fair), probe.expect(fair)
-        if actual is None or expected is None or not all(map(is_close, compare_outputs(expected, actual))):
-            return
-    names = " and ".join(dict.fromkeys(dtype for each in beyond for dtype in each))
-    written = ", ".join(f"{name!r}: ({low:.6g}, {high:.6g})" for name, (low, high) in ranges.items())
-    text = (
-        f"The model casts floats beyond the range of {names}, and runtimes return different values for these. The "
-        f"artifact agrees for values in the range. Pass it to the export and to the check: ranges={{{written}}}."
-    )
-    yield Finding(Cause.CAST_OUT_OF_RANGE, text)
-
-
-def _valid_range(probe: Probe, name: str) -> tuple[float, float] | None:
-    """Returns the range of an input that the model's casts can represent; None if it is not limited.
-
-    The ends are rounded inwards to six digits.
-    """
-    role = probe.roles.get(name)
-    if role is None or role.borders.low is None or role.borders.high is None:
-        return None
-    return -_cut(-role.borders.low), _cut(role.borders.high)
-
-
-def _cut(number: float) -> float:
-    """Returns the largest number of six digits that does not exceed another."""
-    rounded = float(f"{number:.6g}")
-    return rounded if rounded <= number else float(f"{number - abs(number) * 5e-6:.6g}")
-
-
-def _fold(array: Array, ends: tuple[float, float] | None) -> Array:
-    """Returns values folded into a range, so that different values stay different."""
-    if ends is None:
-        return array
-    low, high = ends
-    folded: Array = low + np.mod(array.astype(np.float64) - low, (high - low) * (1 - 2.0**-10))
-    return folded.astype(array.dtype)
-
-
 def frozen_state(probe: Probe) -> Iterator[Finding]:
     """Detects state that the model keeps from call to call and the artifact does not."""
     index = {each.case.name: i for i, each in enumerate(probe.run.expectations)}
@@ -153,7 +103,7 @@ def batch_dependence(probe: Probe) -> Iterator[Finding]:
     """Detects a row that changes with the other rows of the batch, unlike the reference's row."""
     if not _share_dynamic_rows(probe):
         return
-    for result, expectation, _ in _answering(probe):
+    for result, expectation, _ in answering(probe):
         inputs = expectation.case.inputs
         if next(iter(inputs.values())).shape[0] < 2:
             continue
@@ -219,7 +169,7 @@ def _have_same_shapes(answer: Arrays | None, expected: Arrays | None) -> bool:
     return shapes[0] is not None and shapes[0] == shapes[1]
 
 
-def _answering(probe: Probe) -> list[tuple[CaseResult, Expectation, Arrays]]:
+def answering(probe: Probe) -> list[tuple[CaseResult, Expectation, Arrays]]:
     """Returns the failing cases of a runtime that can still run."""
     return probe.failing() if probe.run.result.status == RunStatus.COMPARED else []
 

@@ -30,11 +30,15 @@ def other_arguments(fault: LayerFault) -> Edits:
     for name, value in arguments_of(fault).items():
         if parameters[name].default is None and "mask" not in name and _has_tensors(value):
             yield _with(Cause.DROPPED_INPUT, f"without `{name}`", partial(_without, name))
-        if isinstance(value, float):
+        if isinstance(value, float) or (_is_whole(value) and fault.expected.dtype.kind == "f"):
             yield _other_number(name, value)
     if "training" in parameters:
         said = "as in training, by the statistics of the batch" if hasattr(fault.call.layer, "moving_mean") else ""
         yield _with(Cause.TRAINING_MODE, said or "as in training", _in_training)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _other_number(name: str, own: float) -> NumericEdit:

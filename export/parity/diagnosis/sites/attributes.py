@@ -1,8 +1,9 @@
 """Edits of a layer's attributes: other values, fitted numbers, and conventions that change two attributes."""
 
+import dis
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_attributes
+from keras_pe.export.parity.diagnosis.sites.activations import activations, own_numbers
 from keras_pe.export.results import Cause, OtherValue
 
 _CAUSES = {
@@ -18,11 +20,6 @@ _CAUSES = {
     "max_timescale": Cause.OTHER_CONVENTION,
     "min_timescale": Cause.OTHER_CONVENTION,
 }
-_ACTIVATIONS = (
-    *("linear", "relu", "relu6", "leaky_relu", "elu", "selu", "gelu", "silu", "mish", "tanh", "sigmoid"),
-    *("hard_sigmoid", "hard_silu", "softplus", "softsign", "softmax", "exponential"),
-    *("log_softmax", "log_sigmoid", "hard_tanh", "tanh_shrink", "celu"),
-)
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "padding": ("valid", "same", "causal"),
     "layout": ("concatenated", "interleaved"),
@@ -63,6 +60,7 @@ def other_attributes(fault: LayerFault) -> Edits:
         yield Edit(Cause.OTHER_OPERATION, f"as a {kind.__name__}", partial(with_attributes, change={}, kind=kind))
     yield from _conventions(config)
     yield from _numbers(fault, config)
+    yield from own_numbers(layer, config)
     yield from _within(config)
 
 
@@ -123,13 +121,24 @@ def _conventions(config: Mapping[str, Any]) -> Edits:
 
 def _numbers(fault: LayerFault, config: Mapping[str, Any]) -> Edits:
     """Yields each number of the layer, private ones included, with a fitted value; then all numbers together."""
-    own = {name: v for name, v in config.items() if isinstance(v, float) and name not in _UNTRIED}
+    kinds = int | float if _takes_floats(fault) else float
+    own = {name: v for name, v in config.items() if name not in _UNTRIED and _is_number(v, kinds)}
     private = {n: v for n, v in vars(fault.call.layer).items() if n.startswith("_") and isinstance(v, float)}
     values = {**own, **private}
     together = [tuple(values)] if 1 < len(values) <= _MOST_TOGETHER else []
     for names in [*((name,) for name in values), *together]:
         start = {name: values[name] for name in names}
         yield NumericEdit(start, with_attributes, cause_of, partial(_said_of_numbers, start))
+
+
+def _takes_floats(fault: LayerFault) -> bool:
+    """Whether an integer among the attributes may stand for a float: the layer computes each value on its own."""
+    shapes = {array.shape for array in fault.call.inputs}
+    return not getattr(fault.call.layer, "weights", ()) and fault.expected.shape in shapes
+
+
+def _is_number(value: Any, kinds: Any) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 def _said_of_numbers(start: Mapping[str, float], moved: Mapping[str, str]) -> str:
@@ -157,8 +166,9 @@ def _known_attributes() -> frozenset[str]:
     parents = {parent for each in layers for parent in each.__mro__ if issubclass(parent, keras.Layer)}
     classes = parents.union(operations)
     arguments = {name for each in classes for name in inspect.signature(each).parameters}
-    methods = (method for each in classes for method in vars(each).values() if inspect.isfunction(method))
-    return frozenset(arguments.union(name.strip("_") for method in methods for name in method.__code__.co_names))
+    makers = [vars(each)[name] for each in classes for name in ("__init__", "build") if name in vars(each)]
+    steps = (step for each in makers if inspect.isfunction(each) for step in dis.get_instructions(each))
+    return frozenset(arguments.union(step.argval.strip("_") for step in steps if step.opname == "STORE_ATTR"))
 
 
 def _plain(value: Any) -> Any:
@@ -178,23 +188,6 @@ def _text_of(value: Any) -> str:
     """Returns an attribute as text. A serialized function gives its name."""
     described = isinstance(value, dict) and isinstance(value.get("config"), str)
     return repr(value["config"]) if described else repr(value)
-
-
-def activations() -> dict[str, Callable[[Any], Any]]:
-    """Returns the usual activations by name, with other forms of some."""
-    import keras
-
-    functions = keras.activations
-    return {name: getattr(functions, name) for name in _ACTIVATIONS} | {
-        "gelu(approximate=True)": lambda x: functions.gelu(x, approximate=True),
-        "softmax(axis=1)": lambda x: functions.softmax(x, axis=1),
-        "softmax(axis=0)": lambda x: functions.softmax(x, axis=0),
-        "leaky_relu(0.01)": lambda x: functions.leaky_relu(x, negative_slope=0.01),
-        "leaky_relu(0.1)": lambda x: functions.leaky_relu(x, negative_slope=0.1),
-        "x * sigmoid(1.702 x)": lambda x: x * functions.sigmoid(1.702 * x),
-        "min(max(0.2 x + 0.5, 0), 1)": lambda x: keras.ops.clip(0.2 * x + 0.5, 0, 1),
-        "elu(0.5)": lambda x: functions.elu(x, alpha=0.5),
-    }
 
 
 def _other_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:

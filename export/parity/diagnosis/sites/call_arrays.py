@@ -10,7 +10,7 @@ import numpy as np
 from keras_pe.export.parity.diagnosis import edits
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, Place, Proposal
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, on_arrays, with_inputs, with_weights
-from keras_pe.export.parity.diagnosis.sites.attributes import activations
+from keras_pe.export.parity.diagnosis.sites.activations import activations
 from keras_pe.export.results import Array, Cause
 
 _MOST_IN_PAIRS = 8  # largest number of weights to try in pairs, 28 pairs at most

@@ -18,7 +18,8 @@ from keras_pe.export.parity.diagnosis.layer_call import (
     with_attributes,
     with_inputs,
 )
-from keras_pe.export.parity.diagnosis.sites.attributes import activations, other_axes
+from keras_pe.export.parity.diagnosis.sites.activations import activations
+from keras_pe.export.parity.diagnosis.sites.attributes import other_axes
 from keras_pe.export.parity.diagnosis.sites.call_arrays import exchanged_weights
 from keras_pe.export.results import Array, Cause
 

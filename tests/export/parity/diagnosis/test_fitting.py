@@ -38,8 +38,8 @@ def test_two_numbers_are_found_together():
     assert fit_numbers(compute, [1.0, 0.0], X, compute(0.5, -1.0)) == pytest.approx([0.5, -1.0], rel=1e-3)
 
 
-def test_a_number_that_changes_nothing_and_a_difference_in_a_few_values_tell_none():
+def test_a_number_that_changes_nothing_and_a_difference_in_one_value_tell_none():
     assert fit_numbers(lambda number: X, [1.0], X, X + 1) is None
     changed = X.copy()
-    changed[0, :3] += 1
+    changed[0, 0] += 1
     assert fit_numbers(lambda number: X * number, [1.0], X, changed) is None

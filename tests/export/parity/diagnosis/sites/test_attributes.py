@@ -12,6 +12,7 @@ from keras import ops
 from onnx import helper
 
 from keras_pe.export import Cause, check_parity, export_onnx
+from keras_pe.export.parity.diagnosis.sites.attributes import cause_of
 from tests.export.parity.diagnosis.changes import SEQUENCE, Change, assign, functional, one, pool_layer, say
 
 
@@ -171,12 +172,21 @@ def test_an_attribute_that_keras_does_not_know_is_the_users(tmp_path, changed, c
     assert [(finding.cause, finding.layer) for finding in report.findings] == [(cause, "own")]
 
 
+@pytest.mark.parametrize("name", ["power", "index", "clip", "temperature"])
+def test_an_attribute_that_no_layer_of_keras_takes_or_sets_is_the_users(name):
+    assert cause_of([name]) is Cause.USERS_ATTRIBUTE
+    assert cause_of(["negative_slope"]) == "other negative_slope"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("cut", "cause"),
     [
         (lambda x, limit: ops.clip(x, -limit, limit), "other x_min and x_max"),
         (lambda x, limit: ops.minimum(x, limit), "other x2"),
+        (lambda x, limit: ops.minimum(x, int(limit) if limit == 6 else limit), "other x2"),
+        (lambda x, limit: L.ReLU(6 if limit == 6 else limit)(x), "other max_value"),
+        (lambda x, limit: ops.relu6(x) if limit == 6 else ops.clip(x, 0, limit), "other activation"),
     ],
 )
 def test_a_limit_that_is_off_by_little_is_named_and_no_operation_is_missed(tmp_path, cut, cause):
@@ -188,3 +198,4 @@ def test_a_limit_that_is_off_by_little_is_named_and_no_operation_is_missed(tmp_p
     file = export_onnx(build(6.01), tmp_path / "model.onnx")
     (finding,) = check_parity(build(6.0), file, runtimes="onnxruntime[all]").findings
     assert finding.cause == cause, str(finding)
+    assert [each.artifact for each in finding.parameters][-1] == pytest.approx(6.01, rel=1e-3)

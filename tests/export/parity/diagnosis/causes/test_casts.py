@@ -1,13 +1,16 @@
-"""Causes that another run reveals, such as a cast of floats to integers that cannot hold them."""
+"""Casts that change values are named: of floats to integers that cannot hold them, and of inputs to narrower types."""
 
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 from keras import layers, ops
 
 from keras_pe.export import Cause, DisagreementError, check_parity, export_onnx
+from keras_pe.export.results import OtherValue
+from tests.export.parity.diagnosis.planted import Closed, findings
 
 
 def _model(dtype: str, scale: float) -> keras.Model:
@@ -46,3 +49,36 @@ def test_a_check_of_such_a_cast_names_it_and_a_file_that_is_wrong_elsewhere_is_n
     (found,) = check_parity(model, file, **untold).results
     assert found.findings
     assert Cause.CAST_OUT_OF_RANGE not in [each.cause for each in found.findings]
+
+
+def _hashed_ids(factor: int, dtype: str) -> keras.Model:
+    ids = keras.Input((3,), dtype=dtype, name="x")
+    return keras.Model(ids, {"y": layers.Embedding(50, 4, name="table")(ops.mod(factor * ids, 50))})
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "factor"),
+    [
+        pytest.param("int64", "int32", 1, marks=pytest.mark.slow),
+        pytest.param("int64", "int32", 2_654_435_761, marks=pytest.mark.slow),
+        ("int32", "int16", 7919),
+    ],
+)
+def test_ids_that_are_cast_before_a_product_are_named_by_the_outputs_alone(own: str, other: str, factor: int) -> None:
+    model = _hashed_ids(factor, own)
+
+    def compute(inputs: Any) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            product = inputs["x"].astype(other) * np.array(factor).astype(other)
+        return np.asarray(model.get_layer("table").embeddings)[np.mod(product, 50)]
+
+    (finding,) = findings(model, compute, Closed)
+    assert (finding.cause, finding.parameters) == (Cause.CAST_INPUT, (OtherValue("dtype of 'x'", own, other),))
+
+
+@pytest.mark.slow
+def test_a_price_that_is_cut_to_an_integer_is_named() -> None:
+    price = keras.Input((2,), name="x")
+    model = keras.Model(price, {"y": layers.Dense(3, "tanh", name="mix")(price)})
+    (finding,) = findings(model, lambda inputs: np.asarray(model(np.trunc(inputs["x"]))["y"]), Closed)
+    assert (finding.cause, finding.parameters) == (Cause.CAST_INPUT, (OtherValue("dtype of 'x'", "float32", "int32"),))

@@ -1,0 +1,158 @@
+"""Detects casts: of floats to integers that cannot represent them, and of inputs to types that change their values."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.comparison.compare import compare_outputs
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.errors import RuntimeFailedError
+from keras_pe.export.model.watch.keras_internals import all_layers, parts_of
+from keras_pe.export.model.watch.known_values import is_integer
+from keras_pe.export.model.watch.temporary_patches import replaced_functions
+from keras_pe.export.parity.diagnosis.causes.behavior import answering
+from keras_pe.export.parity.diagnosis.causes.dimension_tests import is_close
+from keras_pe.export.parity.diagnosis.detector_context import Probe
+from keras_pe.export.results import Array, Cause, Finding, OtherValue
+from keras_pe.export.runtimes.runtime import as_dtype
+
+_FROM_INTEGERS = ("int32", "uint32", "int16", "uint16", "int8", "uint8", "float32", "float16")
+_FROM_FLOATS = ("int32", "int64")
+_COMPUTED = ("int32", "int16", "int8")  # types whose integers wrap around inside the artifact
+
+
+def cast_out_of_range(probe: Probe) -> Iterator[Finding]:
+    """Detects a cast of floats to integers that cannot represent them. Runtimes return different values for these."""
+    decisions, rows = probe.reference.decisions, answering(probe)
+    if decisions is None or not decisions.casts or not rows:
+        return
+    beyond = [decisions.overflowing(expectation.case.inputs) for _, expectation, _ in rows]
+    ranges = {name: each for name in rows[0][1].case.inputs if (each := _valid_range(probe, name))}
+    if not all(beyond) or not ranges:
+        return
+    for _, expectation, _ in rows:
+        fair = {name: _fold(array, ranges.get(name)) for name, array in expectation.case.inputs.items()}
+        actual, expected = probe.ask(fair), probe.expect(fair)
+        if actual is None or expected is None or not all(map(is_close, compare_outputs(expected, actual))):
+            return
+    names = " and ".join(dict.fromkeys(dtype for each in beyond for dtype in each))
+    written = ", ".join(f"{name!r}: ({low:.6g}, {high:.6g})" for name, (low, high) in ranges.items())
+    text = (
+        f"The model casts floats beyond the range of {names}, and runtimes return different values for these. The "
+        f"artifact agrees for values in the range. Pass it to the export and to the check: ranges={{{written}}}."
+    )
+    yield Finding(Cause.CAST_OUT_OF_RANGE, text)
+
+
+def _valid_range(probe: Probe, name: str) -> tuple[float, float] | None:
+    """Returns the range of an input that the model's casts can represent; None if it is not limited.
+
+    The ends are rounded inwards to six digits.
+    """
+    role = probe.roles.get(name)
+    if role is None or role.borders.low is None or role.borders.high is None:
+        return None
+    return -_cut(-role.borders.low), _cut(role.borders.high)
+
+
+def _cut(number: float) -> float:
+    """Returns the largest number of six digits that does not exceed another."""
+    rounded = float(f"{number:.6g}")
+    return rounded if rounded <= number else float(f"{number - abs(number) * 5e-6:.6g}")
+
+
+def _fold(array: Array, ends: tuple[float, float] | None) -> Array:
+    """Returns values folded into a range, so that different values stay different."""
+    if ends is None:
+        return array
+    low, high = ends
+    folded: Array = low + np.mod(array.astype(np.float64) - low, (high - low) * (1 - 2.0**-10))
+    return folded.astype(array.dtype)
+
+
+def cast_input(probe: Probe) -> Iterator[Finding]:
+    """Detects an input that the artifact casts to a type that changes its values, such as ids beyond 2**31 to int32."""
+    reference = probe.reference
+    if not isinstance(reference, KerasReference) or not answering(probe):
+        return
+    own = {spec.name: spec.dtype for spec in reference.inputs if spec.dtype not in ("bool", "string")}
+    for name, dtype in own.items():
+        for other in (each for each in (_FROM_INTEGERS if is_integer(dtype) else _FROM_FLOATS) if each != dtype):
+            if _agrees_after_cast(probe, reference, [name], other):
+                yield _finding({name: dtype}, other, " and back")
+                return
+    for other in _COMPUTED:
+        wider = {name: each for name, each in own.items() if is_integer(each) and _size(each) > _size(other)}
+        if wider and _agrees_after_cast(probe, reference, wider, other, is_computed=True):
+            yield _finding(wider, other, ", and integers are computed in this type")
+            return
+
+
+def _finding(own: Mapping[str, str], other: str, said: str) -> Finding:
+    casts = " and ".join(f"input {name!r} is cast from {dtype}" for name, dtype in own.items())
+    values = tuple(OtherValue(f"dtype of {name!r}", dtype, other) for name, dtype in own.items())
+    return Finding(Cause.CAST_INPUT, f"The model agrees if {casts} to {other}{said}.", parameters=values)
+
+
+def _size(dtype: str) -> int:
+    return as_dtype(dtype).itemsize
+
+
+def _agrees_after_cast(
+    probe: Probe, reference: KerasReference, names: Iterable[str], dtype: str, *, is_computed: bool = False
+) -> bool:
+    """Whether the model gives the artifact's outputs after a cast of inputs.
+
+    Args:
+        probe: The runtime.
+        reference: The model.
+        names: The inputs.
+        dtype: The type of the cast. The values are cast back to the type of the model.
+        is_computed: Whether the integers that the model computes wrap around as in this type. Otherwise the cast alone
+            must change an input in each failing case.
+    """
+    failing = {id(expectation) for _, expectation, _ in probe.failing()}
+    rows = [
+        (expectation, answer)
+        for expectation, answer in zip(probe.run.expectations, probe.run.answers, strict=False)
+        if expectation.outputs is not None and answer is not None
+    ]
+    for expectation, answer in sorted(rows, key=lambda row: id(row[0]) not in failing):
+        inputs = expectation.case.inputs
+        with np.errstate(invalid="ignore", over="ignore"):
+            cast = {name: inputs[name].astype(as_dtype(dtype)).astype(inputs[name].dtype) for name in names}
+        is_failing = id(expectation) in failing
+        if is_failing and not is_computed and all(np.array_equal(cast[name], inputs[name]) for name in cast):
+            return False
+        probe.budget.check()
+        try:
+            with _integers_in(reference.model, dtype) if is_computed else nullcontext():
+                expected = reference.expect_eager({**inputs, **cast})
+        except RuntimeFailedError:
+            if is_failing:
+                return False
+            continue
+        if not all(map(is_close, compare_outputs(expected, answer))):
+            return False
+    return True
+
+
+def _integers_in(model: Any, dtype: str) -> AbstractContextManager[None]:
+    """Lets the layers and operations of a model return wider integers as if computed in a type."""
+    parts = {id(part): part for layer in all_layers(model) for part in parts_of(layer)}.values()
+    return replaced_functions((part, "call", partial(_call_in_type, dtype)) for part in parts)
+
+
+def _call_in_type(dtype: str, usual: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    """Returns the results of a call, with integers that wrap around as in a narrower type."""
+    import keras
+
+    def wrap(leaf: Any) -> Any:
+        own = keras.backend.standardize_dtype(leaf.dtype) if keras.ops.is_tensor(leaf) else ""
+        is_wider = "int" in own and _size(own) > _size(dtype)
+        return keras.ops.cast(keras.ops.cast(leaf, dtype), own) if is_wider else leaf
+
+    return keras.tree.map_structure(wrap, usual(*arguments, **keywords))
