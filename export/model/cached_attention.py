@@ -119,12 +119,42 @@ class Columns:
             self.present.append(ops.concatenate([self.past[place], rows], axis=2))
         return self.present[-1][:, :, :total] if self.is_shared and self.first is None else self.present[-1]
 
-    def keep_own_rows(self, present: Sequence[Any]) -> None:
-        """Keeps the keys and values that a `step` returned, `[batch, heads, total, channels]`."""
-        self.present.extend(
-            write_rows(buffer, each[:, :, self.start :], self.start) if self.is_shared else each
-            for buffer, each in zip(self.past, present, strict=True)
-        )
+    def call_step(self, step: Callable[..., Any], tokens: Any, mask: Any) -> Any:
+        """Returns the logits of a `step`, and keeps its keys and values.
+
+        A step concatenates its own rows to the rows of earlier calls. Within a shared cache, the call writes them into
+        the array instead, since a concatenation would copy the earlier rows.
+
+        Args:
+            step: The method of a model, see `keras_pe.protocols.CachedModel`.
+            tokens: The tokens of the call, `[batch, count]`.
+            mask: Whether a token attends to a column, `[batch, count, start + count]`.
+        """
+        from keras import ops
+
+        earlier = self.earlier
+        joined: dict[int, tuple[Any, Any]] = {}  # the rows that the step attends to, and the array with them
+
+        def concatenate(usual: Any, xs: Any, axis: int = -1) -> Any:
+            parts = list(xs) if isinstance(xs, list | tuple) else []
+            place = next((place for place, each in enumerate(earlier) if parts and parts[0] is each), None)
+            if place is None or len(parts) != 2 or axis not in (2, -2) or parts[1].dtype != parts[0].dtype:
+                return usual(xs, axis)
+            buffer = write_rows(self.past[place], parts[1], self.start)
+            joined[place] = buffer[:, :, : self.start + self.count], buffer
+            return joined[place][0]
+
+        with replaced_functions([(ops, "concatenate", concatenate)] if self.is_shared else []):
+            logits, present = step(tokens, earlier, self.own_positions, mask)
+        for place, (past, rows) in enumerate(zip(self.past, present, strict=True)):
+            whole, buffer = joined.get(place, (None, None))
+            if not self.is_shared:
+                self.present.append(rows)
+            elif whole is rows:
+                self.present.append(buffer)
+            else:  # another operation than `concatenate` has joined the rows
+                self.present.append(write_rows(past, rows[:, :, self.start :], self.start))
+        return logits
 
 
 def write_rows(buffer: Any, rows: Any, start: Any) -> Any:

@@ -239,9 +239,7 @@ def call_model(model: Any, tokens: Any, columns: Columns) -> tuple[Any, list[Any
     if _has_step(model):
         end = columns.start + columns.count
         seen = columns.visible() if columns.first is None else columns.visible()[:, :, :end]
-        logits, present = model.step(tokens, columns.earlier, columns.own_positions, seen)
-        columns.keep_own_rows(present)
-        return logits, columns.present
+        return columns.call_step(model.step, tokens, seen), columns.present
     with attends_to(all_layers(model), columns):
         logits = model(_hub_inputs(tokens, keras.ops.cast(columns.is_token, "int32")))
     return logits, columns.present

@@ -126,11 +126,16 @@ class OwnDecoder(keras.Model):
 
         x = self.tokens(tokens) + self.places(positions)
         query, *rows = (project(x) for project in self.projections)
-        key, value = (ops.concatenate(pair, axis=2) for pair in zip(cache, rows, strict=True))
+        key, value = (self.join(pair) for pair in zip(cache, rows, strict=True))
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
         weights = ops.softmax(ops.where(mask[:, None], scores, -1e9))
         y = ops.transpose(ops.matmul(weights, value), (0, 2, 1, 3))
         return self.out(ops.reshape(y, (ops.shape(y)[0], ops.shape(y)[1], 8))), [key, value]
+
+    @staticmethod
+    def join(pair: Any) -> Any:
+        """Returns the rows of earlier calls and of this one."""
+        return keras.ops.concatenate(pair, axis=2)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
