@@ -41,8 +41,11 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
     "4-bit weights, our plan": {"method": "int4-weights"},
 }
 FORMATS = ("ONNX", "LiteRT")
-_COPIES, _NOISE = 4, 0.05  # copies of each digit, and their noise
+_COPIES = 4  # of each digit and each sentence
+_NOISE = 0.05  # of a digit
+_UNKNOWN = 0.1  # the share of words of a sentence that become the unknown word
 _LENGTH, _WORDS = 24, 2000
+_CHANNELS = 128
 _PACKAGES = ("keras", "numpy", "onnx")
 
 
@@ -57,23 +60,22 @@ def forecaster() -> Sample:
 
 def text_classifier() -> Sample:
     """Returns a Transformer that finds the package of a sentence from a docstring."""
-    texts, labels = _sentences()
-    vectorize = keras.layers.TextVectorization(_WORDS, output_sequence_length=_LENGTH)
-    vectorize.adapt(texts)
-    words = np.array(vectorize(texts)).astype("int32")
+    words, labels = _sentences()
     inputs = keras.Input((_LENGTH,), dtype="int32", name="words")
-    x = SinusoidalPositionEncoding(name="positions")(keras.layers.Embedding(_WORDS, 64, name="embedding")(inputs))
+    x = SinusoidalPositionEncoding(name="positions")(
+        keras.layers.Embedding(_WORDS, _CHANNELS, name="embedding")(inputs)
+    )
     for block in range(2):
         x = keras.layers.LayerNormalization(name=f"norm_{block}a")(
-            x + keras.layers.MultiHeadAttention(4, 16, name=f"attention_{block}")(x, x)
+            x + keras.layers.MultiHeadAttention(4, _CHANNELS // 4, name=f"attention_{block}")(x, x)
         )
-        hidden = keras.layers.Dense(128, activation="gelu", name=f"widen_{block}")(x)
+        hidden = keras.layers.Dense(4 * _CHANNELS, activation="gelu", name=f"widen_{block}")(x)
         x = keras.layers.LayerNormalization(name=f"norm_{block}b")(
-            x + keras.layers.Dense(64, name=f"narrow_{block}")(hidden)
+            x + keras.layers.Dense(_CHANNELS, name=f"narrow_{block}")(hidden)
         )
     x = keras.layers.GlobalAveragePooling1D(name="mean")(x)
     model = keras.Model(inputs, keras.layers.Dense(len(_PACKAGES), activation="softmax", name="package")(x))
-    _fit(model, words, labels, epochs=4)
+    _fit(model, words, labels, epochs=6, rate=1e-3)
     return model, {"words": words}
 
 
@@ -95,10 +97,10 @@ def gru() -> Sample:
     """Returns two GRU layers that read a digit row by row."""
     images, digits = _digits()
     inputs = keras.Input((8, 8), name="rows")
-    x = keras.layers.GRU(48, return_sequences=True, name="first")(inputs)
-    x = keras.layers.Dense(64, activation="relu", name="hidden")(keras.layers.GRU(48, name="second")(x))
+    x = keras.layers.GRU(_CHANNELS, return_sequences=True, name="first")(inputs)
+    x = keras.layers.Dense(64, activation="relu", name="hidden")(keras.layers.GRU(_CHANNELS, name="second")(x))
     model = keras.Model(inputs, keras.layers.Dense(10, activation="softmax", name="digit")(x))
-    _fit(model, images[..., 0], digits, epochs=6)
+    _fit(model, images[..., 0], digits, epochs=10)
     return model, {"rows": images[..., 0]}
 
 
@@ -110,8 +112,8 @@ MODELS: Mapping[str, tuple[Callable[[], Sample], Mapping[str, float]]] = {
 }
 
 
-def _fit(model: keras.Model, inputs: Array, labels: Array, epochs: int) -> None:
-    model.compile(keras.optimizers.Adam(2e-3), "sparse_categorical_crossentropy")
+def _fit(model: keras.Model, inputs: Array, labels: Array, epochs: int, rate: float = 2e-3) -> None:
+    model.compile(keras.optimizers.Adam(rate), "sparse_categorical_crossentropy")
     model.fit(inputs, labels, 64, epochs, verbose=0)
 
 
@@ -127,8 +129,8 @@ def _digits() -> tuple[Array, Array]:
     return noisy[order].astype("float32"), np.tile(found.target, _COPIES)[order]
 
 
-def _sentences() -> tuple[list[str], Array]:
-    """Returns sentences of the docstrings of some packages in a drawn order, and the number of each package."""
+def _sentences() -> tuple[Array, Array]:
+    """Returns copies of sentences with a few unknown words, `(rows, _LENGTH)`, and the number of each package."""
     found: dict[str, int] = {}
     for number, name in enumerate(_PACKAGES):
         package = importlib.import_module(name)
@@ -137,9 +139,13 @@ def _sentences() -> tuple[list[str], Array]:
             for member in vars(module).values():
                 text = inspect.getdoc(member) or "" if callable(member) else ""
                 found |= dict.fromkeys(re.findall(r"[A-Z][^.\n]{30,150}(?=\.)", text), number)
-    order = np.random.default_rng(0).permutation(len(found))
-    texts = list(found)
-    return [texts[place] for place in order], np.array(list(found.values()))[order]
+    vectorize = keras.layers.TextVectorization(_WORDS, output_sequence_length=_LENGTH)
+    vectorize.adapt(list(found))
+    words = np.tile(np.array(vectorize(list(found))), (_COPIES, 1)).astype("int32")
+    draw = np.random.default_rng(0)
+    words[(draw.random(words.shape) < _UNKNOWN) & (words > 0)] = 1
+    order = draw.permutation(len(words))
+    return words[order], np.tile(list(found.values()), _COPIES)[order]
 
 
 def _is_public(name: str) -> bool:
