@@ -19,6 +19,9 @@ _NEGLIGIBLE = 1e-4
 _LEAST_SAVED = 1e-5
 """The least share of the bytes by which an effect is divided. Below it the effect alone ranks a layer."""
 
+_WORTH_A_RISK = 0.05
+"""The least share of the bytes for which the search quantizes a layer again: each such choice makes it optimistic."""
+
 Floats = tuple[str, ...]
 
 
@@ -186,9 +189,9 @@ class Search:
 
         The layers that cost most bytes come first. Half of the rest of the budget stays for other candidates.
         """
-        saved = {each.layer: each.saved for each in self.order}
+        saved = {each.layer: each.saved for each in self.order if each.saved >= _WORTH_A_RISK}
         tries = (self._budget - len(self._trials)) // 2
-        for layer in sorted(candidate.layers_in_float, key=lambda each: -saved[each])[:tries]:
+        for layer in sorted(saved.keys() & candidate.layers_in_float, key=lambda each: (-saved[each], each))[:tries]:
             trial = self._try(tuple(each for each in candidate.layers_in_float if each != layer))
             if trial is not None and self._is_promising(trial):
                 candidate = trial

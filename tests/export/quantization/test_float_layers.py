@@ -91,6 +91,18 @@ def test_a_candidate_that_the_held_out_rows_refute_is_followed_by_a_safer_one() 
     assert [trial.holds for trial in proved] == [False, False, True]
 
 
+def test_a_needless_layer_is_quantized_again_for_a_worthwhile_share_of_the_bytes() -> None:
+    saved = {"small": 0.02, "large": 0.3, "harmful": 0.1, "harmless": 0.1}
+    order = [LayerEffect(name, {}, share, 1.0) for name, share in saved.items()]
+
+    def write(floats: tuple[str, ...]) -> Trial:
+        harm = 0.0 if "harmful" in floats else 0.01
+        return Trial(floats, 1000 + len(floats), Score(ROWS, int(harm * ROWS), harm, 0.0, predicted=harm))
+
+    found = Search(order, Goal("decisions", 0.999), 10_000, 15, ROWS, write, lambda trial: trial.calibration)
+    assert found.run().layers_in_float == ("small", "harmful")
+
+
 def test_the_bounds_of_all_files_hold_together_with_95_percent() -> None:
     assert sum(risk(look) for look in range(1, 10_000)) == pytest.approx(0.05, abs=1e-5)
     assert sum(risk(look) for look in range(1, 16)) < 0.05
