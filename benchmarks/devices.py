@@ -43,13 +43,15 @@ def _backbone(recipe: Any, file: Path) -> Mapping[str, Any]:
     import keras
 
     from keras_pe.export import model_signature
-    from keras_pe.export.model.sizes.dimensions import spread
+    from keras_pe.export.model.sizes.dimensions import Kind, spread
 
     keras.utils.set_random_seed(0)
     model = recipe.make()
     signature = model_signature(model, recipe.signature, sizes=recipe.sizes)
     sizes = spread(signature.dimensions, 1, _LENGTH, 1)
-    return _export(model, file, recipe.signature, {name: (size,) for name, size in sizes.items()})
+    # An export fixes all batches together, under one name.
+    kept = {name: (size,) for name, size in sizes.items() if signature.dimensions[name].kind is not Kind.BATCH}
+    return _export(model, file, recipe.signature, kept)
 
 
 def _export(model: Any, file: Path, signature: Any, sizes: Mapping[str, tuple[int, ...]]) -> Mapping[str, Any]:
@@ -62,7 +64,8 @@ def _export(model: Any, file: Path, signature: Any, sizes: Mapping[str, tuple[in
         artifact = export_litert(model, file, input_signature=signature, sizes=sizes, target="gpu")
     except (ExportError, ValueError) as error:
         broken = {kind: why for layer in getattr(error, "layers", ()) for kind, why in layer.reasons.items()}
-        return {"verdict": "refused", "reasons": broken or {"": str(error)[:300]}}
+        said = str(error).partition(" stopped: ")[2].removesuffix(" Nothing was written.") or str(error)
+        return {"verdict": "refused", "reasons": broken or {"": said[:300]}}
     operators = read_operators(artifact.path.read_bytes())
     verdict = "unknown sizes" if has_unknown_sizes(operators) else "written"
     return {"verdict": verdict, "operators": len(operators)}
@@ -77,8 +80,11 @@ def render(results: Mapping[str, Mapping[str, Any]]) -> str:
     refused = {name: each for name, each in results.items() if each["verdict"] != "written"}
     lines += ["", "| not written | reasons |", "| --- | --- |"] * bool(refused)
     for name, each in refused.items():
-        reasons = "; ".join(each.get("reasons", {"": each["verdict"]}).values())
-        lines.append(f"| {name.partition(' / ')[2]} | {reasons.replace('|', '/')} |")
+        kinds: dict[str, list[str]] = {}
+        for kind, why in each.get("reasons", {"": each["verdict"]}).items():
+            kinds.setdefault(why, []).append(kind)
+        reasons = [f"{', '.join(own)}: {why}" if any(own) else why for why, own in kinds.items()]
+        lines.append(f"| {name.partition(' / ')[2]} | {' '.join(reasons).replace('|', '/')} |")
     return "\n".join(lines)
 
 

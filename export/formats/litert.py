@@ -32,7 +32,7 @@ _PRODUCTS_OF_INTEGERS = (
 )
 
 # The converter's message for an operator that it cannot write: the operator's type, and its path in the graph.
-_CULPRIT = re.compile(r'error: loc\((?:callsite\()?fused\["(\w+):", "([^"@]+)')
+_CULPRIT = re.compile(r'error: loc\((?:fused\[)?(?:callsite\()?fused\["(\w+):", "([^"@]+)')
 
 # Advice by a pattern of operator types. The first pattern that matches applies.
 _WAYS_AROUND = {

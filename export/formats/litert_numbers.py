@@ -16,9 +16,9 @@ _MOVES = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
 """Operators that only reshape their first operand."""
 
 _OF_INDICES = {
-    *("ADD", "CAST", "CONCATENATION", "EQUAL", "GATHER", "GATHER_ND", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"),
-    *("MAXIMUM", "MINIMUM", "NOT_EQUAL", "ONE_HOT", "RESHAPE", "SELECT", "SELECT_V2", "SLICE", "STRIDED_SLICE", "SUB"),
-    "TRANSPOSE",
+    *("ADD", "BROADCAST_TO", "CAST", "CONCATENATION", "EQUAL", "GATHER", "GATHER_ND", "GREATER", "GREATER_EQUAL"),
+    *("LESS", "LESS_EQUAL", "MAXIMUM", "MINIMUM", "NOT_EQUAL", "ONE_HOT", "RESHAPE", "SELECT", "SELECT_V2", "SLICE"),
+    *("STRIDED_SLICE", "SUB", "TRANSPOSE"),
 }
 """Operators that compute and read indices. None of them makes a number that is far larger than its operands."""
 
