@@ -58,7 +58,7 @@ def export_decoder(
     Args:
         model: A causal language model of keras-hub, as a model or a path, see `export_onnx`; or a model with `step` and
             `cache_shapes`, see `keras_pe.protocols.CachedModel`.
-        folder: The folder to write to. Its other files stay.
+        folder: The folder to write to, which is neither the working folder nor around it. Its other files stay.
         end_tokens: The tokens that end a text. By default the tokenizer's.
         start_token: The token before a text. By default the tokenizer's, or else the first end token.
         padding_token: The token of padding. By default the tokenizer's, or else the first end token.
@@ -77,13 +77,17 @@ def export_decoder(
     if cache not in _CACHE_FORMS:
         raise ArgValueError("cache", f"must be one of: {', '.join(_CACHE_FORMS)}. Received: cache={cache!r}.")
     state, opset = _CACHE_FORMS[cache]
-    destination = check_destination(Path(folder).resolve() / "model.onnx", Format.ONNX)
+    destination = check_destination(Path(folder) / "model.onnx", Format.ONNX)
+    place = destination.parent.resolve()
+    if place.is_mount() or Path.cwd().is_relative_to(place):
+        rule = "must be neither a mount point nor contain the working folder, since a rename replaces it."
+        raise ArgValueError("folder", f"{rule} Received: folder={str(folder)!r}. Name a folder inside it.")
     opened = Request(model, destination, state=state, progress=progress).load_model_file()
     from keras_pe.export.model.decoder import check_language_model  # imports Keras
 
     check_language_model(opened)
     tokens = checked_tokens(opened, end_tokens, start_token, padding_token, context_length)
-    with staging(destination.parent) as staged:
+    with staging(place) as staged:
         artifact = export_onnx(
             opened,
             staged / destination.name,
@@ -97,6 +101,6 @@ def export_decoder(
         files = {GENAI_CONFIG: config, **tokenizer_files(getattr(opened, "preprocessor", None))}
         for name, content in files.items():
             (staged / name).write_bytes(content)
-        keep_other_files(destination.parent, staged, f"{destination.name}*")
-        publish_folder(staged, destination.parent)
+        keep_other_files(place, staged, f"{destination.name}*")
+        publish_folder(staged, place)
     return replace(artifact, path=destination)

@@ -49,9 +49,9 @@ def export_decoder(
 ) -> None:
     """Export MODEL, a .keras file of a causal language model, to FOLDER.
 
-    A model of keras-hub needs --import keras_hub. The command writes FOLDER/model.onnx, its weights, and
-    FOLDER/genai_config.json. Exits with 0 if they are written, 1 if the export is refused, 2 if the export could not
-    run.
+    A model of keras-hub needs --import keras_hub. The command replaces FOLDER/model.onnx, its weights,
+    FOLDER/genai_config.json and the files of the tokenizer at once. Exits with 0 if they are written, 1 if the export
+    is refused, 2 if the export could not run.
     """
     check_model_file(model)
     from keras_pe import export

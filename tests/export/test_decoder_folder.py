@@ -6,6 +6,7 @@ import pytest
 
 from keras_pe.export import export_decoder, generate
 from tests.export.decoders import own_decoder
+from tests.raised import about
 
 
 @pytest.mark.slow
@@ -29,8 +30,11 @@ def test_an_interrupted_export_leaves_the_previous_folder(tmp_path: Path, monkey
         with pytest.raises(KeyboardInterrupt):
             export_decoder(own_decoder(), tmp_path / "new", end_tokens=[0])
     assert [path.name for path in tmp_path.iterdir()] == ["decoder"]
-    artifact = export_decoder(own_decoder(), folder, end_tokens=[0])
-    assert artifact.path == folder / "model.onnx"
+    (folder / "tokenizer.json").chmod(0o400)
+    (tmp_path / "link").symlink_to(folder)
+    artifact = export_decoder(own_decoder(), tmp_path / "link", end_tokens=[0])
+    assert artifact.path == tmp_path / "link" / "model.onnx"
+    assert (tmp_path / "link").is_symlink()
     assert len(generate(artifact, [1], count=3)[0]) == 3
     (weights,) = folder.glob("model.onnx.*")
     assert {*state()} == {"model.onnx", weights.name, "genai_config.json", "tokenizer.json"}
@@ -47,3 +51,13 @@ def test_a_folder_with_something_else_as_its_model_is_refused(tmp_path: Path) ->
     (tmp_path / "model.onnx").write_text("something else")
     with pytest.raises(FileExistsError):
         export_decoder(own_decoder(), tmp_path, end_tokens=[0])
+
+
+def test_the_working_folder_and_the_folders_around_it_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    for folder in (".", "..", "/"):
+        with pytest.raises(ValueError, check=about("folder")):
+            export_decoder(own_decoder(), folder, end_tokens=[0])
