@@ -11,6 +11,7 @@ from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
 from keras_pe.export.parity.diagnosis.sites.buckets import other_buckets
 from keras_pe.export.parity.diagnosis.sites.call_arrays import (
     altered_inputs,
+    dropped_inputs,
     exchanged_inputs,
     lost_weights,
     other_inputs,
@@ -86,6 +87,7 @@ SITES: dict[Site, Seen] = {
     other_places: _BOTH,
     lost_weights: Seen.OUTPUTS,
     other_sources: Seen.OUTPUTS,
+    dropped_inputs: Seen.LAYER,
     other_inputs: Seen.LAYER,
     added_operations: Seen.LAYER,
     changed_values: Seen.VALUES,

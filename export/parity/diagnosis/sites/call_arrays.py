@@ -49,6 +49,20 @@ def other_sources(fault: LayerFault) -> Edits:
                 yield place.edit(Cause.OTHER_INPUT, said, partial(_before, path))
 
 
+def dropped_inputs(fault: LayerFault) -> Edits:
+    """Yields a layer of several inputs with each of them at zero."""
+    for number, array in enumerate(fault.call.inputs if len(fault.call.inputs) > 1 else ()):
+        if array.dtype.kind == "f":
+            place = _input_place(lambda fault: fault.call.inputs, number, f"input {number}")
+            source = fault.around.sources[number] if fault.around.sources else ""
+            said = f"with {place.name}{f', from {source!r},' if source else ''} at zero"
+            yield place.edit(Cause.DROPPED_INPUT, said, partial(_zeros, place))
+
+
+def _zeros(place: Place, fault: LayerFault) -> Array:
+    return np.zeros_like(place.get(fault))
+
+
 def exchanged_inputs(fault: LayerFault) -> Edits:
     """Yields the layer with two of its inputs exchanged."""
     for one, other in itertools.combinations(range(len(fault.call.inputs)), 2):

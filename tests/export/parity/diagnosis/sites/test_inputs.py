@@ -5,7 +5,9 @@ import pytest
 from keras import layers as L  # noqa: N812
 from keras import ops
 
+from keras_pe.export import Cause
 from tests.export.parity.diagnosis.changes import IMAGE, SEQUENCE, Change, functional, say
+from tests.export.parity.diagnosis.planted import findings, one_layer
 
 
 def _alter_mix(alter):
@@ -100,3 +102,25 @@ def test_inputs_that_changed_places_are_named_with_the_layers_that_get_them(tmp_
         ("other input", "attend/value"),
     ]
     assert "the output of 'one'" in findings[0].evidence
+
+
+@pytest.mark.parametrize(
+    ("layer", "number"),
+    [
+        (lambda: L.Concatenate(name="y"), 1),
+        pytest.param(lambda: L.Subtract(name="y"), 0, marks=pytest.mark.slow),
+        pytest.param(lambda: L.Average(name="y"), 0, marks=pytest.mark.slow),
+    ],
+    ids=["concatenated", "subtracted", "averaged"],
+)
+def test_an_input_that_the_artifact_does_not_read_is_named(layer, number):
+    model = one_layer(layer(), (4,), (4,))
+
+    def compute(inputs):
+        arrays = [inputs["x"], inputs["z"]]
+        arrays[number] = np.zeros_like(arrays[number])
+        return np.asarray(model.get_layer("y")(arrays))
+
+    (finding,) = findings(model, compute)
+    assert (finding.cause, finding.layer) == (Cause.DROPPED_INPUT, "y"), finding
+    assert f"input {number}" in finding.evidence
