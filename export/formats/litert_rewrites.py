@@ -12,7 +12,7 @@ from keras_pe.export.formats.litert_axes import with_few_axes
 from keras_pe.export.formats.litert_gathers import write_gather, write_gather_nd
 from keras_pe.export.formats.litert_lstm import write_lstm
 from keras_pe.export.formats.litert_numbers import limit_masks, narrow_indices, widen_outputs
-from keras_pe.export.formats.litert_synonyms import SYNONYMS
+from keras_pe.export.formats.litert_synonyms import SYNONYMS, write_split
 from keras_pe.export.formats.litert_targets import MOST_AXES
 from keras_pe.export.graph.litert_recurrences import LSTM_CALL
 
@@ -282,6 +282,7 @@ _RULES: dict[str, Callable[[Editor, Any, int], bool]] = {
     "REVERSE_V2": _reverse,
     "SELECT": _choice,
     "SELECT_V2": _choice,
+    **dict.fromkeys(("SPLIT", "SPLIT_V"), write_split),
     "SQUEEZE": _reshape,
     "STRIDED_SLICE": _slice,
 }

@@ -1,4 +1,4 @@
-"""Operators of a LiteRT file as other operators, for devices that lack the first."""
+"""Operators of a LiteRT file as other operators, for devices that lack the first or compute it wrongly."""
 
 from collections.abc import Callable
 from typing import Any
@@ -60,6 +60,26 @@ def _tile(editor: Editor, operator: Any, output: int) -> bool:
         result = output if axis == repeated[-1] else editor.tensor(shape, output)
         editor.add("CONCATENATION", [found] * int(counts[axis]), [result], "ConcatenationOptions", axis=axis)
         found = result
+    return True
+
+
+def write_split(editor: Editor, operator: Any, output: int) -> bool:
+    """Writes slices: on WebGPU, LiteRT.js adds two outputs of a SPLIT wrongly, or does not load the file."""
+    outputs = [int(number) for number in operator.outputs]
+    axis, source = int(operator.inputs[0]), int(operator.inputs[1])
+    if editor.kind(operator) == "SPLIT_V":
+        source, axis = int(operator.inputs[0]), int(operator.inputs[2])
+    places, shape = editor.values(axis), editor.shape(source)
+    if places is None or len(outputs) < 2:
+        return False
+    place, start = int(places.ravel()[0]) % len(shape), 0
+    for number in outputs:
+        stop = start + editor.shape(number)[place]
+        begin, end = [0] * len(shape), list(shape)
+        begin[place], end[place] = start, stop
+        inputs = [source, *(editor.integers(each, output) for each in (begin, end, [1] * len(shape)))]
+        editor.add("STRIDED_SLICE", inputs, [number], "StridedSliceOptions")
+        start = stop
     return True
 
 

@@ -84,6 +84,8 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a running sum of integers": (lambda x: ops.cumsum(ops.cast(x * 9, "int32"), axis=0), "CUMSUM"),
     "a choice of rows": (lambda x: ops.where(x > 0, ops.cast(x[:1] * 9, "int32"), ops.cast(x > 1, "int32")), ""),
     "a logarithm of shares": (lambda x: ops.log_softmax(x), "LOG_SOFTMAX"),
+    "a sum of halves": (lambda x: ops.add(*ops.split(x, 2, axis=1)), "SPLIT"),
+    "parts in another order": (lambda x: ops.concatenate(ops.split(x, [1, 3], axis=-1)[::-1], -1), ""),
     "rows at places": (lambda x: ops.take_along_axis(x, ops.argmax(x[:, :, :1], axis=1, keepdims=True), axis=1), ""),
     "the least place": (lambda x: ops.argmin(x, axis=-1), "ARG_MIN"),
 }
