@@ -1,7 +1,11 @@
 // Ranks the pages that hold any word of a query. Sphinx's own search drops every page that lacks one of the words.
 var Scorer = {
-  // A page that answers a question comes before a page of the reference that holds the same words.
-  score: ([page, , , , score]) => score + (page.startsWith("how-to/") && page !== "how-to/index" ? 2 : 0),
+  // A page that answers a question comes before a page of the reference that holds the same words. A list of every file,
+  // operator or fault holds most words and answers few questions.
+  score: ([page, , , , score]) => {
+    const isList = ["architecture", "gallery", "operator-measurements", "upstream"].includes(page);
+    return isList ? score / 2 : score + (page.startsWith("how-to/") && page !== "how-to/index" ? 2 : 0);
+  },
   objNameMatch: 11,
   objPartialMatch: 6,
   objPrio: { 0: 15, 1: 5, 2: -5 },

@@ -151,7 +151,7 @@ class Border:
             return PositionedDecoder(model, *sizes, lengths=self.lengths, name=model.name), {}
         met: dict[tuple[str, str], Any] = {}
         arguments, names = _arguments(model, input_signature, examples)
-        check_names("inputs", self.inputs.values(), names)
+        check_names("border.inputs", self.inputs.values(), names)
         renamed = {old: new for new, old in self.inputs.items()}
         names = [renamed.get(name, name) for name in names]
         specs = dict(zip(names, (spec for _, spec in leaves(arguments)), strict=True))

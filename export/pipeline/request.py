@@ -164,12 +164,12 @@ def _all_sizes(model: Any, signature: Signature) -> list[FixedSize]:
     known = sizes_to_fix(model, signature)
     unknown = [name for name in signature.dimensions if name not in known or known[name].origin is Origin.FIRST]
     if unknown:
-        example = ", ".join(f"{name!r}: {signature.sizes[name]}" for name in unknown)
+        example = ", ".join(f"{signature.sizes[name]} for {name!r}" for name in unknown)
         received = ", ".join(map(repr, unknown))
         raise ArgValueError(
             "sizes",
             f"must have one size for each dimension with a `target`. Received: no size, or several, for "
-            f"{received}. Pass such as `sizes={{{example}}}`.",
+            f"{received}. The model takes {example}.",
         )
     return [known[name] for name in signature.dimensions]
 

@@ -147,7 +147,7 @@ def named_runtimes(name: str) -> list[RuntimeSpec]:
     if not chosen:
         names = sorted({spec.name for spec in known_runtimes()} | {spec.family for spec in known_runtimes()})
         hint = did_you_mean(name, names, cutoff=0.7)  # 'tensorrt' is not a slip for 'tensorflow'
-        raise ValueError(f"Unknown runtime {name!r}. Choose one of: {', '.join(names)}.{hint}")
+        raise ArgValueError("runtimes", f"must be known. Received: {name!r}. Choose one of: {', '.join(names)}.{hint}")
     return [spec for spec in chosen if spec.suits_backend] or chosen
 
 

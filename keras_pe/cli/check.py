@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_pe.cli.check_data import check_data_usage, data_options, run_check_data
-from keras_pe.cli.exit_codes import Command, CouldNotBeTriedError
+from keras_pe.cli.exit_codes import Command, CouldNotBeTriedError, tried
 from keras_pe.cli.options import (
     BORDER_FIELDS,
     SavedPath,
@@ -40,6 +40,15 @@ def _check_ranges(
         if not 0 < high - low < float("inf"):
             raise click.BadParameter(f"LOW must be below HIGH, by a finite number. Received: {name} {low:g} {high:g}.")
     return by_name(context, parameter, ((name, (low, high)) for name, low, high in ranges), of="input")
+
+
+def _check_new_bundle(context: click.Context, parameter: click.Parameter, bundle: Path | None) -> Path | None:
+    if bundle is not None:
+        from keras_pe.export.parity.bundle import check_bundle_path
+
+        with tried(what="--bundle"):
+            check_bundle_path(bundle)
+    return bundle
 
 
 def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Path | None) -> Path | None:
@@ -93,7 +102,10 @@ def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Pa
 )
 @reports_option
 @click.option(
-    "--bundle", type=click.Path(path_type=Path), help="Write a bundle that replays the failures here, as .npz."
+    "--bundle",
+    type=click.Path(path_type=Path),
+    callback=_check_new_bundle,
+    help="Write a bundle that replays the failures here, as .npz.",
 )
 @click.option(
     "--replay",
@@ -146,10 +158,8 @@ def check(
     border_fields = {name: data_set.pop(name) for name in BORDER_FIELDS}
     check_data_usage(context, data_set)
     from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
-    from keras_pe.export.parity.bundle import check_bundle_path
     from keras_pe.export.parity.check_parity import check_parity
     from keras_pe.export.parity.replay import replay_bundle
-    from keras_pe.export.parity.reports.report import check_report_path
     from keras_pe.export.progress import Stopwatch
 
     watch = Stopwatch()
@@ -161,10 +171,6 @@ def check(
     if model is not None and is_keras:
         check_model_file(model)
     with checked(model or replay):
-        for path in reports:
-            check_report_path(path)
-        if bundle is not None:
-            check_bundle_path(bundle)
         if is_keras:
             prepare_keras(modules, unsafe)
             watch.stage("import Keras")

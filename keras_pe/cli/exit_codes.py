@@ -10,12 +10,15 @@ import click
 
 from keras_pe.cli.standard_streams import INTERRUPTED, Interrupt, at_interrupt
 
-# Arguments of public functions that a command has by another name.
+# Arguments of public functions that commands have by other names.
 _OTHERWISE_IN_PYTHON = {
-    "external_data_threshold": "external_data",
-    "filepath": "out",
-    "opset_version": "opset",
-    "path": "file",
+    "acceptance": ("rules",),
+    "border.inputs": ("renamed",),
+    "external_data_threshold": ("external_data",),
+    "filepath": ("out",),
+    "name": ("names",),
+    "opset_version": ("opset",),
+    "path": ("file", "artifact"),
 }
 
 
@@ -51,15 +54,16 @@ def in_options(message: str) -> str:
     names = {
         each.name: each.opts[0] if each.param_type_name == "option" else each.human_readable_name for each in given
     }
-    names |= {python: names[own] for python, own in _OTHERWISE_IN_PYTHON.items() if own in names}
+    others = ((python, own) for python, each in _OTHERWISE_IN_PYTHON.items() for own in each)
+    names |= {python: names[own] for python, own in others if own in names}
 
     def name_option(match: re.Match[str]) -> str:
         return names.get(match[1], match[0])
 
     def show_option(match: re.Match[str]) -> str:
-        return f"Received: {names[match[1]]} " if match[1] in names else match[0]
+        return f"{match[1]}{names[match[2]]} " if match[2] in names else match[0]
 
-    return re.sub(r"Received: (\w+)=", show_option, re.sub(r"`(\w+)`", name_option, message))
+    return re.sub(r"(Received: |, )(\w+)=", show_option, re.sub(r"`([\w.]+)`", name_option, message))
 
 
 class Command(click.Command):

@@ -97,15 +97,12 @@ def quantize(
     """
     from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
     from keras_pe.export.parity.data.batching import Batching
-    from keras_pe.export.parity.reports.report import check_report_path
     from keras_pe.export.parity.work.worker_input import Acceptance
     from keras_pe.export.quantization.quantize import quantize
 
     if is_keras := model.suffix in KERAS_SUFFIXES:
         check_model_file(model)
     with checked(model):
-        for path in reports:
-            check_report_path(path)
         if is_keras:
             prepare_keras(modules, unsafe)
         border = border_of({name: given.pop(name) for name in BORDER_FIELDS}, load_model)

@@ -30,11 +30,23 @@ timeout_option = click.option(
     help="The most seconds for one answer of a runtime.",
 )
 
+
+def _check_reports(context: click.Context, parameter: click.Parameter, reports: tuple[Path, ...]) -> tuple[Path, ...]:
+    if reports:
+        from keras_pe.export.parity.reports.report import check_report_path
+
+        with tried(what="--report"):
+            for path in reports:
+                check_report_path(path)
+    return reports
+
+
 reports_option = click.option(
     "--report",
     "reports",
     type=click.Path(path_type=Path),
     multiple=True,
+    callback=_check_reports,
     help="Write the report here, as .html, .json, .md or .xml (JUnit).",
 )
 

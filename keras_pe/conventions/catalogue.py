@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from keras_pe.argument_errors import ArgTypeError
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.conventions.definition import Convention
 from keras_pe.conventions.images import IMAGES
 from keras_pe.conventions.random_features import RANDOM_FEATURES
@@ -114,7 +114,9 @@ def convention(name: str) -> Convention:
     if name in CONVENTIONS:
         return CONVENTIONS[name]
     hint = did_you_mean(name, CONVENTIONS)
-    raise ValueError(f"Unknown convention {name!r}. Choose one of: {', '.join(CONVENTIONS)}.{hint}")
+    raise ArgValueError(
+        "name", f"must be a convention. Received: {name!r}. Choose one of: {', '.join(CONVENTIONS)}.{hint}"
+    )
 
 
 def from_convention(

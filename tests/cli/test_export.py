@@ -105,6 +105,8 @@ def test_a_border_that_is_not_written_as_one_cannot_be_tried(model: Path, tmp_pa
         2,
         True,
     )
+    result = run(model, tmp_path / "out.onnx", "--rename-input", "photo=nope")
+    assert (result.exit_code, "--rename-input must be of " in result.stderr) == (2, True)
     result = run(model, tmp_path / "out.onnx", "--layout", "values=nchw")
     assert (result.exit_code, "Received: 'values': 'nchw'" in result.stderr) == (2, True)
 

@@ -46,6 +46,8 @@ def test_several_conventions_share_one_picture_of_wavelengths(tmp_path: Path) ->
     assert "<!-- paper -->" in drawn
     assert "<!-- one-based -->" in drawn
     assert run("heatmap", tmp_path / "picture.svg", *two)[0] == 2
+    code, output = run("heatmap", tmp_path / "picture.svg", "--convention", "fairsec")
+    assert (code, "--convention must be a convention" in output) == (2, True)
 
 
 def test_a_table_of_no_convention_has_no_error_to_draw(tmp_path: Path) -> None:

@@ -260,7 +260,7 @@ def test_arguments_of_the_caller_win() -> None:
 
 
 def test_an_unknown_convention_is_refused_with_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"Unknown convention 'fairsec'.*Did you mean 'fairseq'"):
+    with pytest.raises(ValueError, match=r"`name` must be a convention. Received: 'fairsec'.*Did you mean 'fairseq'"):
         keras_pe.from_convention("fairsec", 8)
 
 

@@ -47,16 +47,16 @@ def open_source(data: Any) -> DataSource:
 def _open_path(path: Path) -> DataSource:
     """Opens a file, or a folder with files of one kind, by the suffix."""
     if not path.exists():
-        raise FileNotFoundError(f"No data found at {str(path)!r}.")
+        raise FileNotFoundError(f"`data` must be a path that exists. Received: {path}.")
     readers = {name: entry for name, entry in entry_points_of(DATA_SOURCES).items() if name.startswith(".")}
     kinds = sorted(readers)
     files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.suffix in kinds)
     found = sorted({file.suffix for file in files})
     if len(found) > 1:
-        raise DataError(f"A folder must hold data of one kind. Received: {path} with {', '.join(found)}.")
+        raise DataError(f"`data` must be a folder with data of one kind. Received: {path} with {', '.join(found)}.")
     if not found or found[0] not in kinds:
         what = f"{path} without any" if path.is_dir() else str(path)
-        raise DataError(f"Data must be in files that end in {', '.join(kinds)}. Received: {what}.")
+        raise DataError(f"`data` must be in files that end in {', '.join(kinds)}. Received: {what}.")
     (suffix,) = found
     try:
         opened: DataSource = readers[suffix].load()(str(path), files)

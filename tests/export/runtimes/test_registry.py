@@ -38,7 +38,9 @@ def test_a_file_beside_a_server_goes_through_the_runtimes_of_a_check_that_names_
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():
-    with pytest.raises(ValueError, match=r"Unknown runtime 'onxruntime'.*Did you mean 'onnxruntime'\?"):
+    with pytest.raises(
+        ValueError, match=r"`runtimes` must be known. Received: 'onxruntime'.*Did you mean 'onnxruntime'\?"
+    ):
         find_runtimes(["onxruntime"])
 
 

@@ -175,7 +175,7 @@ def test_a_file_that_gets_shorter_while_it_is_read_is_told(tmp_path: Path) -> No
 
 
 def test_nothing_at_the_path_is_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="No data found at"):
+    with pytest.raises(FileNotFoundError, match="`data` must be a path that exists"):
         open_source(tmp_path / "missing.npz")
 
 

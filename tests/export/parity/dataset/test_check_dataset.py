@@ -234,7 +234,7 @@ def test_this_process_is_enough_where_processors_are_not_counted(
         (lambda: Acceptance(stop_after=1.5), "`stop_after` must be at least 1 row. Received: stop_after=1.5"),
         (lambda: Batching(batch_size=2.5), "`batch_size` must be at least 1 row. Received: batch_size=2.5"),
         (lambda: check_dataset("model", "artifact", "data", workers=1.5), "`workers` must be"),
-        (lambda: check_dataset("model", __file__, {"x": draw(3)}, runtimes=["onnx"]), "Unknown runtime"),
+        (lambda: check_dataset("model", __file__, {"x": draw(3)}, runtimes=["onnx"]), "`runtimes` must be known"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused_before_anything_runs(make: Callable, sentence: str) -> None:
