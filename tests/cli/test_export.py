@@ -255,16 +255,16 @@ def test_layers_of_ones_own_are_known_where_their_module_is_imported(special: Pa
     assert done.returncode == 0, done.stderr
     checked = in_a_fresh_process(special, "check", "own.keras", "own.onnx", "--import", "own_layers")
     assert checked.returncode == 0, checked.stderr
-    missing = in_a_fresh_process(special, "export", "own.keras", "own.onnx", "--import", "own_layerz")
-    assert missing.returncode == 2
-    assert "--import own_layerz failed: ModuleNotFoundError" in missing.stderr
+    missing = run(special / "own.keras", special / "own.onnx", "--import", "own_layerz")
+    assert missing.exit_code == 2
+    assert "--import own_layerz failed: ModuleNotFoundError" in missing.output
 
 
 @pytest.mark.slow
 def test_a_lambda_is_loaded_only_where_that_is_allowed(special: Path) -> None:
-    refused = in_a_fresh_process(special, "export", "lambda.keras", "lambda.onnx")
-    assert refused.returncode == 2
-    assert "lambda.keras could not be loaded: it holds Python code, of a Lambda layer." in refused.stderr
-    assert "allow it with --unsafe" in refused.stderr
-    done = in_a_fresh_process(special, "export", "lambda.keras", "lambda.onnx", "--unsafe")
-    assert done.returncode == 0, done.stderr
+    refused = run(special / "lambda.keras", special / "lambda.onnx")
+    assert refused.exit_code == 2
+    assert "lambda.keras could not be loaded: it holds Python code, of a Lambda layer." in refused.output
+    assert "allow it with --unsafe" in refused.output
+    done = run(special / "lambda.keras", special / "lambda.onnx", "--unsafe")
+    assert done.exit_code == 0, done.output

@@ -13,7 +13,8 @@ SIZES = [(5, 6), (16, 24), (1, 9)]
 _OWN = ("ResizeArea", "ResizeBicubic", "ScaleAndTranslate")
 
 
-@pytest.mark.quick_rows(2)
+@pytest.mark.quick_rows(1)
+@pytest.mark.slow_rows(6)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_an_image_is_resized_as_tensorflow_does(method: str, dtype: str) -> None:

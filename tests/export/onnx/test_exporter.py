@@ -71,7 +71,7 @@ def test_the_file_agrees_with_keras_at_sizes_that_were_never_traced(artifact: An
     model, file = encoder(), artifact(encoder, "onnx", opset_version=opset)
     assert file.opset_version == opset
     assert [spec.name for spec in file.outputs] == ["logits", "tokens_out"]
-    for batch, length in ((1, 1), (2, 5), (3, 300)):
+    for batch, length in ((1, 1), (2, 5), (3, 40)):
         arrays = tokens_and_segments(batch, length)
         expected = model([arrays["tokens"], arrays["my_segments"]])
         actual = run(file.path, **arrays)

@@ -46,6 +46,7 @@ def test_texts_become_words_in_lower_case(tmp_path: Path) -> None:
     _check(tmp_path / "m.onnx", standardize="lower", output_sequence_length=4)
 
 
+@pytest.mark.slow_rows(5)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",

@@ -32,7 +32,7 @@ def _assert_no_alarm(model, path, artifacts=(), runtimes=()):
     assert max(factors, default=0) < 4, "a sound model stays under half of what is allowed"
 
 
-@pytest.mark.slow_rows(9)
+@pytest.mark.slow_rows(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("build", sound_models.ALL, ids=lambda build: build.__name__)
 def test_a_sound_model_raises_no_alarm(build, tmp_path):

@@ -19,6 +19,7 @@ from keras_pe import SinusoidalPositionEncoding
 from keras_pe.export import Acceptance, export_onnx, quantize
 from keras_pe.export.records import QuantizationReport
 from tests.export.quantization.samples import Array, draw_digits
+from tests.samples import sample_cases
 
 
 def convolutions(widths: tuple[int, ...], activation: str, is_residual: bool = False) -> Any:
@@ -93,16 +94,18 @@ def exhaustive_search(source: Path, report: QuantizationReport, images: Array, e
     return min(itertools.combinations([each.layer for each in report.layers], 2), key=error)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("models", sample_cases([("dense", "attention"), tuple(MODELS)], [("dense", "attention")]))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_five_largest_shares_contain_those_of_an_exhaustive_search_in_nine_of_ten_models(tmp_path: Path) -> None:
+def test_the_five_largest_shares_contain_those_of_an_exhaustive_search_in_nine_of_ten_models(
+    models: tuple[str, ...], tmp_path: Path
+) -> None:
     logging.getLogger().addHandler(logging.NullHandler())  # without one the quantizer adds one that prints
     images, digits = draw_digits(2000)
     no_decision = Acceptance(decisions={"digit": None})
     missed = {}
-    for name, build in MODELS.items():
+    for name in models:
         keras.utils.set_random_seed(0)
-        model = build()
+        model = MODELS[name]()
         model.compile(keras.optimizers.Adam(3e-3), "sparse_categorical_crossentropy")
         model.fit(images, digits, 64, 4, verbose=0)
         source = export_onnx(model, tmp_path / "model.onnx").path
@@ -112,4 +115,4 @@ def test_the_five_largest_shares_contain_those_of_an_exhaustive_search_in_nine_o
         best = exhaustive_search(source, report, images[:256], model.predict(images[:256], verbose=0))
         if not {*best} <= {*ranked[:5]}:
             missed[name] = (best, ranked)
-    assert len(missed) <= 1, missed
+    assert len(missed) <= len(models) // 10, missed

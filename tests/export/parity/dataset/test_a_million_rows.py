@@ -11,6 +11,7 @@ import pytest
 from keras_pe.export.parity.bundle import write_bundle
 from keras_pe.export.parity.dataset.check_dataset import check_dataset
 from keras_pe.export.parity.replay import replay_bundle
+from keras_pe.export.parity.work.executors import ProcessPool
 from tests.export.parity.dataset.conftest import MAGIC, Files
 
 
@@ -73,10 +74,12 @@ def test_ten_times_the_rows_take_no_more_memory(files: Files, tmp_path: Path, fe
 
 
 @pytest.mark.parametrize(("few", "many"), SIZES)
-def test_one_wrong_row_is_found_named_and_replayed(files: Files, tmp_path: Path, few: int, many: int) -> None:
+def test_one_wrong_row_is_found_named_and_replayed(
+    files: Files, pool: ProcessPool, tmp_path: Path, few: int, many: int
+) -> None:
     wrong = int(0.765432 * many)
     data = write_rows(tmp_path / "many.npy", many, wrong)
-    report = check_dataset(files.model, files.planted, data, workers=1)
+    report = check_dataset(files.model, files.planted, data, workers=pool)
     (result,) = report.results
     assert (result.statistics.rows, result.statistics.failed) == (many, 1)
     assert result.statistics.worst[0].row == wrong

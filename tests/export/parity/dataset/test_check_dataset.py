@@ -145,7 +145,7 @@ def test_a_runtime_that_is_not_installed_is_a_line_of_the_report(files: Files, m
 
 
 @pytest.mark.slow
-def test_a_registered_layer_is_found_by_the_workers(tmp_path: Path) -> None:
+def test_a_registered_layer_is_found_by_the_workers(pool: ProcessPool, tmp_path: Path) -> None:
     import keras
 
     from keras_pe.export import export_onnx
@@ -156,13 +156,13 @@ def test_a_registered_layer_is_found_by_the_workers(tmp_path: Path) -> None:
     model.save(tmp_path / "model.keras")
     for given in (model, tmp_path / "model.keras"):
         report = check_dataset(
-            given, tmp_path / "model.onnx", {"x": draw(50)[:, :4]}, workers=1, runtimes=["onnxruntime[all]"]
+            given, tmp_path / "model.onnx", {"x": draw(50)[:, :4]}, workers=pool, runtimes=["onnxruntime[all]"]
         )
         assert report.passed, str(report)
 
 
 @pytest.mark.slow
-def test_a_worker_loads_the_code_of_lambdas_where_its_caller_does(tmp_path: Path) -> None:
+def test_a_worker_loads_the_code_of_lambdas_where_its_caller_does(pool: ProcessPool, tmp_path: Path) -> None:
     import keras
 
     from keras_pe.export import export_onnx
@@ -172,7 +172,7 @@ def test_a_worker_loads_the_code_of_lambdas_where_its_caller_does(tmp_path: Path
     model.save(path)
 
     def check(given: object) -> DatasetReport:
-        return check_dataset(given, artifact, {"x": draw(50)[:, :4]}, workers=1, runtimes=["onnxruntime[all]"])
+        return check_dataset(given, artifact, {"x": draw(50)[:, :4]}, workers=pool, runtimes=["onnxruntime[all]"])
 
     assert check(model).passed  # it is the caller's own
     with pytest.raises(ValueError, match="holds Python code, of a Lambda layer"):
@@ -327,12 +327,12 @@ def test_a_model_that_takes_few_values_is_opened_with_what_its_artifact_tells(tm
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["empty", "truncated", "no model"])
 def test_a_model_that_is_damaged_where_it_waits_for_the_workers_is_written_again(
-    files: Files, tmp_path: Path, damage: str
+    files: Files, pool: ProcessPool, tmp_path: Path, damage: str
 ) -> None:
     import keras
 
     model = keras.saving.load_model(files.model)
-    check = {"artifacts": files.onnx, "data": {"x": draw(20)}, "workers": 1, "checkpoint_dir": tmp_path}
+    check = {"artifacts": files.onnx, "data": {"x": draw(20)}, "workers": pool, "checkpoint_dir": tmp_path}
     assert check_dataset(model, **check).passed
     (kept,) = tmp_path.glob("*.keras")
     whole = kept.read_bytes()
@@ -360,8 +360,10 @@ def test_a_model_that_cannot_be_saved_is_refused_with_the_way_out(tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_model_in_the_old_format_is_opened_and_its_layers_are_found(tmp_path: Path, workers: int) -> None:
+@pytest.mark.parametrize("in_pool", [False, True])
+def test_a_model_in_the_old_format_is_opened_and_its_layers_are_found(
+    pool: ProcessPool, tmp_path: Path, in_pool: bool
+) -> None:
     import keras
 
     from keras_pe.export import export_onnx
@@ -370,6 +372,7 @@ def test_a_model_in_the_old_format_is_opened_and_its_layers_are_found(tmp_path: 
     model = keras.Model(inputs, keras.layers.Dense(3, name="y")(Twice()(inputs)))
     artifact = export_onnx(model, tmp_path / "model.onnx")
     model.save(tmp_path / "model.h5")
+    workers = pool if in_pool else 0
     report = check_dataset(tmp_path / "model.h5", artifact, {"x": draw(50)[:, :4]}, workers=workers)
     assert report.passed, str(report)
 

@@ -12,6 +12,7 @@ import pytest
 from keras_pe.export import Batching, Border, export_onnx
 from keras_pe.export.parity.dataset.check_dataset import check_dataset
 from keras_pe.export.parity.dataset.parity_batch import ParityBatch
+from keras_pe.export.parity.work.executors import ProcessPool
 from keras_pe.export.parity.work.worker_session import close_session
 from tests.raised import about
 
@@ -55,8 +56,8 @@ def write_model(path: Path, wrong: str = "") -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 1])
-def test_rows_go_through_the_border_that_a_file_records(tmp_path: Path, workers: int) -> None:
+@pytest.mark.parametrize("in_pool", [False, True])
+def test_rows_go_through_the_border_that_a_file_records(pool: ProcessPool, tmp_path: Path, in_pool: bool) -> None:
     image = keras.Input((None, None, 3), name="image")
     scores = keras.layers.Dense(7, name="scores")(keras.layers.GlobalAveragePooling2D()(image))
     model = keras.Model(image, scores, name="model")
@@ -69,6 +70,7 @@ def test_rows_go_through_the_border_that_a_file_records(tmp_path: Path, workers:
     export_onnx(model, tmp_path / "bordered.onnx", border=border)
     export_onnx(model, tmp_path / "plain.onnx")
     rows = {"image": np.random.default_rng(0).integers(0, 256, (50, 6, 5, 3), "uint8")}
+    workers = pool if in_pool else 0
     report = check_dataset(model, tmp_path / "bordered.onnx", rows, workers=workers)
     assert report.passed, str(report)
     assert report.rows == 50

@@ -13,6 +13,7 @@ import tensorflow as tf
 from onnx import TensorProto, helper, numpy_helper
 
 from keras_pe.export import check_dataset, check_parity, export_onnx
+from keras_pe.export.parity.work.executors import ProcessPool
 from tests.raised import about
 
 ROWS = {"x": np.random.default_rng(0).standard_normal((40, 4)).astype(np.float32)}
@@ -76,6 +77,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("policy") / "model.onnx", sound)
 
 
+@pytest.mark.slow_rows(6)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "accepted", "passes"),
@@ -125,9 +127,9 @@ def test_an_artifact_that_no_runtime_takes_has_failed_and_is_named(model: Path, 
 
 
 @pytest.mark.slow
-def test_other_names_are_matched_in_every_worker_and_told(model: Path, tmp_path: Path) -> None:
+def test_other_names_are_matched_in_every_worker_and_told(model: Path, pool: ProcessPool, tmp_path: Path) -> None:
     artifact = write(tmp_path / "artifact.onnx", rename_tensors)
-    report = check_dataset(model, artifact, ROWS, workers=1, runtimes="onnxruntime[all]")
+    report = check_dataset(model, artifact, ROWS, workers=pool, runtimes="onnxruntime[all]")
     assert report.passed, str(report)
     assert {each.model: each.artifact for each in report.results[0].names} == {"x": "args_0", "y": "output_0"}
     said = "artifact.onnx has other names than the model: input 'x' is 'args_0', output 'y' is 'output_0'"
@@ -152,14 +154,16 @@ def with_larger_weights(path: Path, factor: float) -> None:
 @pytest.mark.slow_rows(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (1.0005, False)])
-def test_a_model_that_computes_in_float32_is_measured_in_float32(tmp_path: Path, factor: float, passes: bool) -> None:
+def test_a_model_that_computes_in_float32_is_measured_in_float32(
+    pool: ProcessPool, tmp_path: Path, factor: float, passes: bool
+) -> None:
     """Half a thousandth is no more than rounding to 16 bits is, and thousands of roundings of float32."""
     model = half_model()
     export_onnx(model, tmp_path / "model.onnx")
     with_larger_weights(tmp_path / "model.onnx", factor)
     options: dict[str, Any] = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 0.0}
     sweep = check_parity(model, tmp_path / "model.onnx", inputs=ROWS, **options)
-    for workers in (0, 1):
+    for workers in (0, pool):
         rows = check_dataset(model, tmp_path / "model.onnx", ROWS, workers=workers, **options)
         assert (sweep.passed, rows.passed) == (passes, passes), f"{sweep}\n{rows}"
         assert "float32 rebuild" in rows.reference
@@ -236,6 +240,7 @@ def with_a_false_declaration(file: onnx.ModelProto) -> None:
     file.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 4
 
 
+@pytest.mark.slow_rows(6)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "accepted", "passes"),

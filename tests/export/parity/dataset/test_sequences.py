@@ -13,6 +13,7 @@ from onnx import helper
 
 from keras_pe.cli import main
 from keras_pe.export import Batching, Cause, check_dataset, export_onnx
+from keras_pe.export.parity.work.executors import ProcessPool
 from tests.export.counting import Counting
 
 LENGTHS = [5, 9, 1, 30, 9, 17]
@@ -31,17 +32,19 @@ def make_gru() -> Any:
 
 
 @pytest.mark.slow
-def test_recordings_pass_and_are_reused_and_a_state_that_is_lost_fails_with_its_cause(tmp_path: Path) -> None:
+def test_recordings_pass_and_are_reused_and_a_state_that_is_lost_fails_with_its_cause(
+    pool: ProcessPool, tmp_path: Path
+) -> None:
     model = make_gru()
     model.save(tmp_path / "m.keras")
     artifact = export_onnx(model, tmp_path / "m.onnx", state="arguments")
     save_recordings(tmp_path / "data.npz")
     given: dict[str, Any] = {"batching": Batching(sequence="recording"), "checkpoint_dir": tmp_path / "kept"}
-    report = check_dataset(tmp_path / "m.keras", artifact, tmp_path / "data.npz", workers=1, **given)
+    report = check_dataset(tmp_path / "m.keras", artifact, tmp_path / "data.npz", workers=pool, **given)
     assert (report.passed, report.rows, report.reused_rows) == (True, 6, 0), str(report)
     again = check_dataset(model, artifact, tmp_path / "data.npz", workers=0, **given)
     assert (again.passed, again.results[0].statistics.rows) == (True, 6)
-    resumed = check_dataset(tmp_path / "m.keras", artifact, tmp_path / "data.npz", workers=1, **given)
+    resumed = check_dataset(tmp_path / "m.keras", artifact, tmp_path / "data.npz", workers=pool, **given)
     assert (resumed.passed, resumed.reused_rows) == (True, 6)
     options = ["--data", tmp_path / "data.npz", "--sequence", "recording", "--workers", "0"]
     ended = CliRunner().invoke(main, list(map(str, ["check", tmp_path / "m.keras", artifact.path, *options])))

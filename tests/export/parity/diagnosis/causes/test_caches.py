@@ -78,13 +78,14 @@ def test_a_fault_of_positions_or_of_the_mask_has_its_cause() -> None:
         assert [(each.cause, word in each.evidence) for each in found] == [(cause, True)], fault
 
 
+@pytest.mark.slow_rows(1)
 @pytest.mark.slow
-def test_another_window_has_its_cause() -> None:
+@pytest.mark.parametrize(("window", "word"), [(9, "more"), (7, "less"), (None, "without")])
+def test_another_window_has_its_cause(window: int | None, word: str) -> None:
     sound = with_cache_as_arguments(language_model("Mistral"))
-    for window, word in ((9, "more"), (7, "less"), (None, "without")):
-        model = language_model("Mistral")
-        for layer in model.backbone.transformer_layers:
-            layer.sliding_window = window
-        faulty = Decoder(model, sound.cache_shapes, sound.vocabulary_size, name=sound.name)
-        (found,) = findings(sound, faulty)
-        assert (found.cause, word in found.evidence) == (Cause.attribute("window"), True)
+    model = language_model("Mistral")
+    for layer in model.backbone.transformer_layers:
+        layer.sliding_window = window
+    faulty = Decoder(model, sound.cache_shapes, sound.vocabulary_size, name=sound.name)
+    (found,) = findings(sound, faulty)
+    assert (found.cause, word in found.evidence) == (Cause.attribute("window"), True)

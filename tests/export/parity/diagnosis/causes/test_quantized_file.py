@@ -81,7 +81,7 @@ def test_a_sound_file_is_quantized_and_nothing_else(
 @pytest.mark.slow
 @pytest.mark.slow_rows(2)
 @pytest.mark.parametrize(
-    ("layers", "shape"), [(attention, (None, 16)), (image, (8, 8, 2)), (dense, (16,)), (concatenation, (16,))]
+    ("layers", "shape"), [(dense, (16,)), (attention, (None, 16)), (image, (8, 8, 2)), (concatenation, (16,))]
 )
 def test_a_sound_litert_file_is_quantized_and_a_range_that_ends_early_is_named(
     tmp_path: Path, layers: Any, shape: tuple[int | None, ...]

@@ -347,7 +347,7 @@ PLANTS = [
 ]
 
 
-@pytest.mark.slow_rows(11)
+@pytest.mark.slow_rows(7)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "cause", "said"),
