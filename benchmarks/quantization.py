@@ -41,8 +41,8 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
     "4-bit weights, our plan": {"method": "int4-weights"},
 }
 FORMATS = ("ONNX", "LiteRT")
-_COPIES = 4  # of each digit and each sentence
-_NOISE = 0.05  # of a digit
+_COPIES = 4  # each digit and each sentence has as many
+_NOISE = 0.05  # the standard deviation of the noise in a digit
 _UNKNOWN = 0.1  # the share of words of a sentence that become the unknown word
 _LENGTH, _WORDS = 24, 2000
 _CHANNELS = 128

@@ -9,8 +9,8 @@ from typing import Any
 
 from keras_pe.export.artifacts.artifact import Artifact, Format, description_to_json
 from keras_pe.export.artifacts.litert_file import SIGNATURE
+from keras_pe.export.artifacts.litert_merging import add_descriptions
 from keras_pe.export.artifacts.litert_operators import read_operators
-from keras_pe.export.artifacts.litert_signatures import add_descriptions
 from keras_pe.export.artifacts.target_layers import TARGET_KEY, target_to_json
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError, UnsupportedError, join_sentences

@@ -13,7 +13,7 @@ import numpy as np
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import NOTES_KEY, Artifact, Format, description_to_json
 from keras_pe.export.artifacts.litert_file import SIGNATURE
-from keras_pe.export.artifacts.litert_signatures import add_descriptions, merge_files
+from keras_pe.export.artifacts.litert_merging import add_descriptions, merge_files
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.errors import InvalidArtifactError
 from keras_pe.export.model.sizes.dimensions import checked_sizes, sizes_in_words

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from keras_pe.export.artifacts.artifact import Format
-from keras_pe.export.artifacts.litert_signatures import described_signatures, extract_signature
+from keras_pe.export.artifacts.litert_merging import described_signatures, extract_signature
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.results import RuntimeResult
