@@ -14,4 +14,4 @@ def test_a_model_that_is_not_written_has_a_row_with_its_reasons() -> None:
     }
     page = devices.render(rows)
     assert "| keras-hub | 2 | 1 |" in page
-    assert "| B | WHILE is not in the list.; No. |" in page
+    assert "| B | WHILE: WHILE is not in the list. ADD: No. |" in page

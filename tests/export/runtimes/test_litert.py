@@ -67,7 +67,7 @@ def test_a_file_is_run_under_any_signature_and_without_one(
     for length in (1, 6):
         arrays = np.random.default_rng(0).normal(size=(2, 3, length, 4)).astype("float32")
         answer = runtime.run(dict(zip(("x", "context"), arrays, strict=True)))
-        replayed = bundle_script._open_litert(str(path), "")(dict(zip(("x", "context"), arrays, strict=True)))
+        replayed = bundle_script._open_litert(str(path), "", "")(dict(zip(("x", "context"), arrays, strict=True)))
         assert all(np.array_equal(replayed[name], answer[name]) for name in answer)
         assert list(answer) == [spec.name for spec in read_artifact(path).outputs]
         truth = _model()(dict(zip(("x", "context"), arrays, strict=True)))
