@@ -5,9 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_pe.export.comparison.float_types import is_a_limit, is_float
-from keras_pe.export.comparison.tolerance import (
-    STRICT,
-)
+from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.results import Array
 
 EXACT = frozenset("iub")  # dtype kinds of integers and booleans
@@ -83,6 +81,7 @@ def _exact_difference(expected: Array, actual: Array) -> Array:
 
 
 def wide(array: Array) -> Array:
+    """Returns an array in float64, itself if it has this type."""
     return array.astype(np.float64, copy=False)
 
 

@@ -28,7 +28,7 @@ from keras_pe.export.model.saved_file import local_layer, registering_modules, w
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import all_layers, python_code_allowed
 from keras_pe.export.pipeline.request import Request
-from keras_pe.export.pipeline.smoke_test import ask_keras, describe_faults, find_faults, law_of
+from keras_pe.export.pipeline.smoke_test import ask_keras, describe_faults, find_faults, policy_of
 from keras_pe.export.processes.child_loop import note
 from keras_pe.export.processes.process import Child
 from keras_pe.export.processes.temporary_folder import TemporaryFolder
@@ -150,7 +150,7 @@ def _load_saved(request: Request, modules: Sequence[str]) -> Any:
 def _compare(model: Any, signature: Signature, samples: list[tuple[Case, Arrays]], format: Format) -> None:
     """Raises DisagreementError unless the loaded model matches the caller's model."""
     reference = KerasReference(model, signature)
-    policy = law_of(reference)
+    policy = policy_of(reference)
     for case, outputs in samples:
         answers = reference.expect(case.inputs)
         faults = find_faults(reference, policy, case, answers, outputs)

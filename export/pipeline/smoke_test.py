@@ -114,7 +114,7 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
     """
     import tensorflow as tf
 
-    signature, policy = reference.signature, law_of(reference)
+    signature, policy = reference.signature, policy_of(reference)
     first, other = signature.sizes, signature.other_sizes()
     kinds: list[Draw] = [numbers, pixels]
     examples = [cast_case(Case("given", example, "given"), reference.inputs) for example in signature.values.examples]
@@ -146,7 +146,7 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
     return Checked(tuple(notes), confirmed_outputs(signature.inputs, signature.outputs, runs))
 
 
-def law_of(reference: KerasReference) -> TolerancePolicy:
+def policy_of(reference: KerasReference) -> TolerancePolicy:
     """Returns the coarse tolerance policy for a model."""
     layers = all_layers(reference.model)
     is_short = bool(half_dtypes(layers)) or any(getattr(layer, "quantization_mode", None) for layer in layers)

@@ -114,7 +114,7 @@ class RowMeasurer:
     def __init__(self, session: Session, job: Job, calibrated: TargetCalibration) -> None:
         """Stores the rules of the comparison. The session measures the model's own error on rows out of tolerance."""
         self._session, self._rules, self._declarations = session, calibrated.rules, calibrated.declarations
-        self._law = job.policy
+        self._policy = job.policy
 
     def measure(self, batch: Batch, expected: Arrays, answers: Sequence[Answer]) -> MeasuredBatch:
         """Compares the runtime's answers to a batch, in one or more parts, with the expected outputs."""
@@ -129,7 +129,7 @@ class RowMeasurer:
                 found.problems.setdefault(answer.message, first)
                 continue
             inputs, outputs = ({name: array[rows] for name, array in each.items()} for each in (batch.inputs, expected))
-            failed = incomparable(outputs, answer.outputs, self._law)
+            failed = incomparable(outputs, answer.outputs, self._policy)
             for comparison in failed.values():
                 found.severity[rows] = np.maximum(found.severity[rows], Severity.FAILED)
                 found.problems.setdefault(_in_words(comparison), first)
@@ -171,7 +171,7 @@ class RowMeasurer:
             target: Array | None, allowed: float | Array | None
         ) -> tuple[OutputStatistics, RowVerdicts]:
             if allowed is not None and is_float(expected.dtype):
-                allowed = self._law.accepted_tolerance(name, expected if target is None else target, allowed)
+                allowed = self._policy.accepted_tolerance(name, expected if target is None else target, allowed)
             return measure_output(
                 expected, actual, target, allowed=allowed, decision=rule.decision, noise=MAX_FACTOR * rule.unit
             )

@@ -6,9 +6,7 @@ from functools import partial
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, Site, output_called
-from keras_pe.export.parity.diagnosis.layer_call import (
-    LayerFault,
-)
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.relations import Change, distance
 from keras_pe.export.parity.diagnosis.relations.detection import (
     OF_OUTPUTS,
