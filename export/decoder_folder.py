@@ -11,7 +11,7 @@ from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.exporters import export_onnx
 from keras_pe.export.onnx.genai_config import GENAI_CONFIG, checked_tokens, genai_config
 from keras_pe.export.onnx.handlers import opsets
-from keras_pe.export.onnx.tokenizer_files import tokenizer_files
+from keras_pe.export.onnx.tokenizer_files import TOKENIZER_FILES, tokenizer_files
 from keras_pe.export.pipeline.request import Request
 from keras_pe.export.publishing.staging import check_destination, keep_other_files, publish_folder, staging
 from keras_pe.protocols import Model
@@ -49,7 +49,8 @@ def export_decoder(
 
     Beside `model.onnx` the folder has `genai_config.json` and the files of keras-hub's tokenizer: `tokenizer.json` and
     `tokenizer_config.json`, and `tokenizer.model` for SentencePiece. The files of a tokenizer without such a form are
-    absent. One rename replaces the whole folder. If the export fails, the previous folder is unchanged.
+    absent. One rename replaces the whole folder. If the export fails, the previous folder is unchanged. The folder
+    around it must be writable, because the new folder is written there.
 
     A decoder is published after calls with a cache have returned the logits of the uncached model, in Keras and in ONNX
     Runtime. `export_onnx(model, filepath, state="cache")` or `state="shared_cache"` writes the same graph without the
@@ -58,7 +59,8 @@ def export_decoder(
     Args:
         model: A causal language model of keras-hub, as a model or a path, see `export_onnx`; or a model with `step` and
             `cache_shapes`, see `keras_pe.protocols.CachedModel`.
-        folder: The folder to write to, which is neither the working folder nor around it. Its other files stay.
+        folder: The folder to write to, which is neither the working folder nor around it. Its other files stay. If the
+            model has a tokenizer, the files of an earlier tokenizer are removed.
         end_tokens: The tokens that end a text. By default the tokenizer's.
         start_token: The token before a text. By default the tokenizer's, or else the first end token.
         padding_token: The token of padding. By default the tokenizer's, or else the first end token.
@@ -72,6 +74,7 @@ def export_decoder(
 
     Raises:
         ExportError, FileExistsError, ImportError, TypeError: See `export_onnx`.
+        OSError: If `folder` or the folder around it cannot be written.
         ValueError: If an argument is wrong, the model has an unknown form, or no end token is known.
     """
     if cache not in _CACHE_FORMS:
@@ -98,9 +101,11 @@ def export_decoder(
             progress=progress,
         )
         config = genai_config(opened, artifact, tokens).encode()
-        files = {GENAI_CONFIG: config, **tokenizer_files(getattr(opened, "preprocessor", None))}
+        preprocessor = getattr(opened, "preprocessor", None)
+        files = {GENAI_CONFIG: config, **tokenizer_files(preprocessor)}
         for name, content in files.items():
             (staged / name).write_bytes(content)
-        keep_other_files(place, staged, f"{destination.name}*")
+        has_tokenizer = getattr(preprocessor, "tokenizer", None) is not None
+        keep_other_files(place, staged, (destination.name, *(TOKENIZER_FILES if has_tokenizer else ())))
         publish_folder(staged, place)
     return replace(artifact, path=destination)

@@ -5,7 +5,7 @@ import json
 import re
 from typing import Any
 
-TOKENIZER, SETTINGS, SENTENCE_PIECE = "tokenizer.json", "tokenizer_config.json", "tokenizer.model"
+TOKENIZER_FILES = TOKENIZER, SETTINGS, SENTENCE_PIECE = "tokenizer.json", "tokenizer_config.json", "tokenizer.model"
 _SPACE = "\u2581"  # SentencePiece writes a space as this character
 _UNIGRAM = 1  # SentencePiece stores the kind of a model as this number
 
@@ -28,18 +28,16 @@ def tokenizer_files(preprocessor: Any) -> dict[str, bytes]:
     does. A SentencePiece model that differs in one of the readers yields its own file alone.
 
     Args:
-        preprocessor: The preprocessor of a task of keras-hub; None for a model without one.
+        preprocessor: The preprocessor of a task of keras-hub; None for a model without one. The preprocessor and the
+            tokenizer of a user need no attribute of keras-hub.
     """
     own: Any = getattr(preprocessor, "tokenizer", None)
     proto = getattr(own, "proto", None)
-    files = {} if proto is None else {SENTENCE_PIECE: bytes(proto)}
-    if proto is not None:
-        written = _from_sentence_piece(proto)
-    else:
-        written = None if getattr(own, "merges", None) is None else _from_byte_pairs(own)
+    files = {SENTENCE_PIECE: proto} if isinstance(proto, bytes) else {}
+    written = _from_sentence_piece(proto) if isinstance(proto, bytes) else _from_byte_pairs(own)
     if written is None:
         return files
-    start = getattr(own, "start_token", None) if preprocessor.add_start_token else None
+    start = getattr(own, "start_token", None) if getattr(preprocessor, "add_start_token", False) else None
     if start is not None:
         from tokenizers import processors
 
@@ -61,10 +59,13 @@ def tokenizer_files(preprocessor: Any) -> dict[str, bytes]:
 
 
 def _from_byte_pairs(own: Any) -> Any:
-    """Returns the tokenizer that keras-hub runs, with regular expressions instead of literal patterns.
+    """Returns the tokenizer that keras-hub runs, with regular expressions instead of literal patterns, or None.
 
     keras-hub splits texts at a literal pattern in some versions. onnxruntime-genai reads any pattern as an expression.
+    None stands for a tokenizer that is not a byte-pair tokenizer of keras-hub.
     """
+    if getattr(own, "merges", None) is None or not hasattr(own, "_maybe_initialized_tokenizers"):
+        return None
     from tokenizers import Tokenizer
 
     own._maybe_initialized_tokenizers()

@@ -11,7 +11,7 @@ import glob
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -90,9 +90,14 @@ def publish_file(file: Path, companions: Sequence[Path], destination: Path) -> N
     file.replace(destination)
     _sync_names(destination.parent)
     kept = {companion.name for companion in companions}
-    for old in destination.parent.glob(f"{glob.escape(destination.name)}.{'[0-9a-f]' * 16}.data"):
+    for old in destination.parent.glob(_companions(destination.name)):
         if old.name not in kept:
             old.unlink()
+
+
+def _companions(name: str) -> str:
+    """Returns the pattern of the names of a file's companions."""
+    return f"{glob.escape(name)}.{'[0-9a-f]' * 16}.data"
 
 
 def publish_folder(folder: Path, destination: Path) -> None:
@@ -106,18 +111,21 @@ def publish_folder(folder: Path, destination: Path) -> None:
     _sync_names(destination.parent)
 
 
-def keep_other_files(previous: Path, folder: Path, replaced: str) -> None:
+def keep_other_files(previous: Path, folder: Path, replaced: Collection[str]) -> None:
     """Links the files of a folder into its replacement, except for files that exist there.
 
     Args:
         previous: The folder that is replaced, which may be missing.
         folder: The folder that replaces it.
-        replaced: The pattern of names that are left out, such as "model.onnx*".
+        replaced: The names of files that are left out. The companions of each are left out too.
     """
+    patterns = [pattern for name in replaced for pattern in (glob.escape(name), _companions(name))]
 
     def skip_replaced(place: str, names: list[str]) -> set[str]:
-        is_inner = Path(place) != previous
-        return {name for name in names if not is_inner and (fnmatch(name, replaced) or (folder / name).exists())}
+        if Path(place) != previous:
+            return set()
+        left_out = {name for name in names if any(fnmatch(name, pattern) for pattern in patterns)}
+        return left_out | {name for name in names if (folder / name).exists()}
 
     if previous.is_dir():
         shutil.copytree(previous, folder, True, skip_replaced, _link, dirs_exist_ok=True)

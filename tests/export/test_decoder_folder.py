@@ -1,12 +1,16 @@
 """The folder of a decoder is replaced as a whole, and files of others stay in it."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from keras_pe.export import export_decoder, generate
+from keras_pe.export.onnx.tokenizer_files import TOKENIZER_FILES
 from tests.export.decoders import own_decoder
 from tests.raised import about
+
+_OTHERS = ("model.onnx.sha256", "model.onnx.bak", "model.onnx.0123.data", "model.onnx_data", "other_tokenizer.json")
 
 
 @pytest.mark.slow
@@ -15,6 +19,8 @@ def test_an_interrupted_export_leaves_the_previous_folder(tmp_path: Path, monkey
     folder.mkdir()
     (folder / "tokenizer.json").write_text("of the user")
     (folder / "model.onnx.0123456789abcdef.data").write_text("weights of an earlier export")
+    for name in _OTHERS:
+        (folder / name).write_text("of the user")
     (folder / "inner").mkdir()
     (folder / "inner" / "model.onnx").symlink_to("nowhere")
 
@@ -36,11 +42,23 @@ def test_an_interrupted_export_leaves_the_previous_folder(tmp_path: Path, monkey
     assert artifact.path == tmp_path / "link" / "model.onnx"
     assert (tmp_path / "link").is_symlink()
     assert len(generate(artifact, [1], count=3)[0]) == 3
-    (weights,) = folder.glob("model.onnx.*")
-    assert {*state()} == {"model.onnx", weights.name, "genai_config.json", "tokenizer.json"}
-    assert (folder / "tokenizer.json").read_text() == "of the user"
+    (weights,) = folder.glob(f"model.onnx.{'?' * 16}.data")
+    assert {*state()} == {"model.onnx", weights.name, "genai_config.json", "tokenizer.json", *_OTHERS}
+    assert {(folder / name).read_text() for name in ("tokenizer.json", *_OTHERS)} == {"of the user"}
     assert weights.name not in before
     assert (folder / "inner" / "model.onnx").is_symlink()
+
+
+@pytest.mark.slow
+def test_the_files_of_an_earlier_tokenizer_are_removed_for_a_model_with_a_tokenizer(tmp_path: Path) -> None:
+    for name in (*TOKENIZER_FILES, *_OTHERS):
+        (tmp_path / name).write_text("of an earlier model")
+    model = own_decoder()
+    model.preprocessor = SimpleNamespace(tokenizer=SimpleNamespace(merges=["a b"], end_token_id=0))
+    export_decoder(model, tmp_path)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert not left & {*TOKENIZER_FILES}
+    assert {*_OTHERS} < left
 
 
 def _interrupt(*_: object) -> None:

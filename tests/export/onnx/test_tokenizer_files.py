@@ -103,6 +103,15 @@ def test_a_tokenizer_without_an_exact_form_has_no_tokenizer_json() -> None:
     assert tokenizer_files(None) == {}
 
 
+def test_a_preprocessor_of_a_user_needs_no_attribute_of_keras_hub() -> None:
+    own = _llama(_sentence_piece(**SENTENCE_PIECES["as Llama"]))
+    files = tokenizer_files(SimpleNamespace(tokenizer=own))
+    assert files == tokenizer_files(_preprocessor(own, starts=False))
+    assert TOKENIZER in files
+    for tokenizer in (SimpleNamespace(merges=["a b"]), SimpleNamespace(proto="a path"), object(), None):
+        assert tokenizer_files(SimpleNamespace(tokenizer=tokenizer)) == {}
+
+
 @pytest.mark.slow
 def test_onnxruntime_genai_reads_the_tokens_of_keras_hub_and_generates_its_text(tmp_path: Path) -> None:
     genai = pytest.importorskip("onnxruntime_genai")
