@@ -40,7 +40,7 @@ def width_arguments(name: str, widths: Any, base: float) -> dict[str, Any]:
     widths = _whole_numbers(name, widths)
     if any(width % 2 for width in widths):
         raise ArgValueError(name, f"must have an even number of channels for each axis. Received: {name}={widths}.")
-    return {"base": base, "layout": "interleaved", "sections": tuple(width // 2 for width in widths)}
+    return {"base": base, "sections": tuple(width // 2 for width in widths)}
 
 
 def axial_arguments(rule: str, base: float, head_dim: int) -> dict[str, Any]:

@@ -19,8 +19,9 @@ class Family(NamedTuple):
         deal: How pairs belong to the axes of `mrope_section`: "side_by_side", "in_turns", "rows_and_columns_first"
             or "of_channels".
         axial: The rule of a vision encoder with rows and columns, a key of `AXIAL_RULES`, or None.
-        window_base: `rope_theta` of layers with a sliding window if the configuration has none. A scaling then changes
-            the other layers alone. None for a model with one type of layers.
+        window_base: `rope_theta` of layers with a sliding window if the configuration has none for them, or None. A
+            scaling then changes the other layers alone.
+        scales_full_attention_alone: Whether a scaling leaves out layers with a sliding window. All have one base.
         rotates_windows_alone: Whether layers without a sliding window have no rotation where other layers have one.
         is_silent: Whether old configurations of the family have no rotary name at all.
         refusal: The reason for which no layer fits, or None.
@@ -33,6 +34,7 @@ class Family(NamedTuple):
     deal: str = "side_by_side"
     axial: str | None = None
     window_base: float | None = None
+    scales_full_attention_alone: bool = False
     rotates_windows_alone: bool = False
     is_silent: bool = False
     refusal: str | None = None
@@ -102,7 +104,8 @@ _FAMILIES: dict[str, Family] = {
     **_of("qwen2_vl qwen2_5_vl qwen2_5_omni qwen2_5_omni_talker", base=1.0e6, sections=(16, 24, 24)),
     **_of("apertus apertus1p5", base=1.2e7),
     **_of("bitnet csm csm_depth_decoder_model evolla exaone flex_olmo mllama muse_glimmer_assistant", base=5.0e5),
-    **_of("olmo3", base=5.0e5, window_base=5.0e5),
+    # transformers 5 gives windows 5e5 beside another `rope_theta`; training and earlier versions have one base.
+    **_of("olmo3", base=5.0e5, scales_full_attention_alone=True),
     **_of("cwm emu3 lfm2 lfm2_moe lfm3 minimax mixtral phimoe solar_open", base=1.0e6),
     **_of("dots3_note", base=8.0e7, layout="interleaved_to_halves"),
     **_of("gpt_oss", base=1.5e5),

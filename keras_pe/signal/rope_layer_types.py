@@ -4,7 +4,9 @@ from collections.abc import Mapping
 
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.signal.rope_families import Family
-from keras_pe.signal.rope_names import BASES_OF_TYPES, Config, first
+from keras_pe.signal.rope_names import BASES, BASES_OF_TYPES, PARTS, Config, first
+
+_BASES_INSIDE = (*BASES, "base")  # names of a base within rotary parameters
 
 
 def parameters_of_type(found: Config, config: Config, family: Family, layer_type: str | None) -> Config:
@@ -46,18 +48,28 @@ def _types(found: Config, config: Config, family: Family) -> dict[str, Config | 
     if any(isinstance(each, Mapping) for each in found.values()):
         shared = {name: each for name, each in found.items() if each is not None and not isinstance(each, Mapping)}
         types = {name: each for name, each in found.items() if name not in shared}
-        return {name: None if each is None else {**shared, **each} for name, each in types.items()}
+        return {
+            name: None if each is None else {**shared, **_base_of_type(name, each, config, family), **each}
+            for name, each in types.items()
+        }
     if config.get("compress_rope_theta") is not None:  # DeepSeek V4, whose code ignores the temperature of YaRN
         is_yarn = (found.get("rope_type") or found.get("type")) == "yarn"
         compressed = {**({"attention_factor": 1.0} if is_yarn else {}), **found}
         return {"main": {}, "compress": {**compressed, "rope_theta": config["compress_rope_theta"]}}
     if family.rotates_windows_alone and config.get("sliding_window") is not None:
         return {"sliding_attention": found, "full_attention": None}
-    full, sliding = (first(names, config) for names in BASES_OF_TYPES.values())
-    sliding = family.window_base if sliding is None else sliding
-    if full is None and sliding is None:
+    full, sliding = (_base_of_type(name, {}, config, family) for name in ("full_attention", "sliding_attention"))
+    if not (full or sliding or family.scales_full_attention_alone):
         return {}
-    return {
-        "full_attention": {**found, **({"rope_theta": full} if full else {})},
-        "sliding_attention": {"rope_theta": sliding} if sliding else {},
-    }
+    unscaled = {name: each for name, each in found.items() if name in (*_BASES_INSIDE, *PARTS)}
+    return {"full_attention": {**found, **full}, "sliding_attention": {**unscaled, **sliding}}
+
+
+def _base_of_type(name: str, own: Config, config: Config, family: Family) -> Config:
+    """Returns the base that the configuration or the family has for a type of layers whose own parameters lack one."""
+    if first(_BASES_INSIDE, own) is not None:
+        return {}
+    base = first(BASES_OF_TYPES.get(name, ()), config)
+    if base is None and name == "sliding_attention":
+        base = family.window_base
+    return {} if base is None else {"rope_theta": base}

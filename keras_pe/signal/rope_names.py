@@ -82,6 +82,7 @@ _SWITCHES = (
 _KIND_OF_ENCODING = re.compile(r"(?<![a-z])pos(ition)?(al)?_?(emb|enc)")
 _ROTARY_KIND = re.compile("rope|rotary")
 _NO_ENCODING = re.compile("(?<![a-z])nope$")  # mla_use_nope
+_FLAGS = (*_SWITCHES, "alibi")  # True and False, or 1 and 0
 _READ = {
     *BASES, *PARTS, *WIDTHS, *INTERLEAVED, *PARAMETERS, *SECTIONS, *_SWITCHES, *AXES_WIDTHS,
     *(name for names in BASES_OF_TYPES.values() for name in names),
@@ -163,22 +164,31 @@ def check_names(config: Config) -> None:
 
 def has_rotary_names(config: Config) -> bool:
     """Returns whether a configuration has a value for a name that speaks of a rotary encoding."""
-    names = [name for name, each in config.items() if not (each is None or each is False or each == {})]
+    off = [name for name in _FLAGS if config.get(name) == 0]
+    names = [name for name, each in config.items() if not (each is None or each is False or each == {} or name in off)]
     return any(is_rotary(name) and name not in _NEUTRAL for name in names) or any(
         _ROTARY_KIND.search(kind) for kind in _kinds(config).values()
     )
 
 
-def denials(config: Config) -> Iterator[str]:
-    """Yields each name whose value rules a rotary encoding out."""
+def denials(config: Config, *, adds_another: bool = False) -> Iterator[str]:
+    """Yields each name whose value rules a rotary encoding out.
+
+    Args:
+        config: The configuration.
+        adds_another: Whether the model adds an encoding to its inputs too, whose kind the configuration may state.
+    """
     for name, value in config.items():
-        is_off = value is False and name in _SWITCHES
-        if is_off or (value is True and (name == "alibi" or _NO_ENCODING.search(name))):
+        is_off = name in _SWITCHES and value == 0
+        if is_off or (name == "alibi" and value) or (_NO_ENCODING.search(name) and value == 1):
             yield name
-    # Rotary models of BERT's line keep its "absolute".
-    yield from (name for name, kind in _kinds(config).items() if kind != "absolute" and not _ROTARY_KIND.search(kind))
+    if not adds_another:  # rotary models of BERT's line keep its "absolute"
+        kinds = _kinds(config).items()
+        yield from (name for name, kind in kinds if kind != "absolute" and not _ROTARY_KIND.search(kind))
 
 
 def _kinds(config: Config) -> dict[str, str]:
-    """Returns the kinds of encodings that a configuration has as texts, by name."""
-    return {name: each for name, each in config.items() if isinstance(each, str) and _KIND_OF_ENCODING.search(name)}
+    """Returns the kinds of encodings that a configuration has as texts, by name, in lower case."""
+    return {
+        name: each.lower() for name, each in config.items() if isinstance(each, str) and _KIND_OF_ENCODING.search(name)
+    }

@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.signal.formula import check_number
+from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_axes import axial_arguments, section_arguments, width_arguments
 from keras_pe.signal.rope_families import Family, family_of
 from keras_pe.signal.rope_layer_types import parameters_of_type
@@ -88,15 +89,19 @@ def rope_arguments(
     kind = parameters.get("rope_type") or parameters.get("type") or "default"
     kind = _OLD_NAMES.get(kind, kind)
     base = _base(parameters, config, family)
-    if kind == "axial" or (family.axial and kind == "default"):
-        return axial_arguments(family.axial or "plain", base, _head_dim(config, head_dim))
-    for name in AXES_WIDTHS:
-        if config.get(name) is not None:
-            return width_arguments(name, config[name], base)
-    arguments = _layout(config, family) | _scale(parameters, config, family, kind, base, head_dim, length)
+    widths = next((name for name in AXES_WIDTHS if config.get(name) is not None), None)
+    is_axial = kind == "axial" or family.axial is not None
+    kind = "default" if kind == "axial" else kind
+    arguments = _scale(parameters, config, family, kind, base, head_dim, length)
     sections = {name: config[name] for name in SECTIONS if name in config}
-    arguments |= section_arguments({**sections, **parameters}, family)
-    return arguments | query_scaling(parameters, config)
+    arguments |= section_arguments({**sections, **parameters}, family) | query_scaling(parameters, config)
+    if is_axial or widths:
+        _check_plain(arguments, base)
+    if is_axial:
+        return axial_arguments(family.axial or "plain", base, _head_dim(config, head_dim))
+    if widths:
+        return _layout(config, family.layout or "interleaved") | width_arguments(widths, config[widths], base)
+    return _layout(config, family.layout) | arguments
 
 
 def _check_rotary(config: Config, family: Family) -> None:
@@ -104,7 +109,7 @@ def _check_rotary(config: Config, family: Family) -> None:
     is_alone = is_parameters(config)
     if not is_alone:
         check_names(config)
-    denied = next(denials(config), None)
+    denied = next(denials(config, adds_another=family.axial is not None), None)
     if denied:
         raise ArgValueError("config", f"must have a rotary encoding. Received: {denied}={config[denied]!r}.")
     if not (is_alone or has_rotary_names(config) or family.is_silent):
@@ -148,6 +153,18 @@ def _check_parameters(parameters: Config) -> None:
         warnings.warn(f"The rotary encoding {kind!r} ignores {', '.join(map(repr, ignored))}.", stacklevel=4)
 
 
+def _check_plain(arguments: Mapping[str, Any], base: float) -> None:
+    """Raises unless all channels rotate at the plain rates of a base, as those of several position axes must."""
+    further = {name: each for name, each in arguments.items() if (name, each) != ("base", base)}
+    if further:
+        raise ArgValueError(
+            "config",
+            "must rotate all channels at plain rates where pairs belong to several position axes. Received: "
+            f"{', '.join(f'{name}={each!r}' for name, each in further.items())}. "
+            "Give `timescales` to RotaryPositionEncoding.",
+        )
+
+
 def _base(parameters: Config, config: Config, family: Family) -> float:
     """Returns the base of the rates, that of the family if the configuration has none."""
     of_layers = {each for each in config.get("layer_rope_theta") or () if each}
@@ -164,8 +181,8 @@ def _base(parameters: Config, config: Config, family: Family) -> float:
     return base if ratio is None else base * check_number("rope_ratio", ratio)
 
 
-def _layout(config: Config, family: Family) -> dict[str, Any]:
-    """Returns the layout that the configuration or the family says, or nothing."""
+def _layout(config: Config, usual: RotaryLayout | None) -> dict[str, Any]:
+    """Returns the layout that the configuration states, or else the usual one, None for "halves"."""
     if config.get("use_mla") is False:  # DeepSeek-OCR has Llama's attention
         return {}
     says = first(INTERLEAVED, config)
@@ -174,9 +191,9 @@ def _layout(config: Config, family: Family) -> dict[str, Any]:
     says = config.get("rope_interleave")  # DeepSeek V3
     if says is not None:
         return {"layout": "interleaved_to_halves"} if says else {}
-    if family.layout is None and {"dim", "n_heads"} <= set(config):  # params.json of Meta and Mistral
+    if usual is None and {"dim", "n_heads"} <= set(config):  # params.json of Meta and Mistral
         return {"layout": "interleaved"}
-    return {} if family.layout is None else {"layout": family.layout}
+    return {} if usual is None else {"layout": usual}
 
 
 def _scale(

@@ -58,6 +58,9 @@ LLAMA31 = {
 HEADS = {"hidden_size": 512, "num_attention_heads": 4}
 TEXT = {"rope_theta": 1e6, **HEADS}
 
+GEMMA3 = {"rope_theta": 1e6, "rope_scaling": {"full_attention": {"rope_type": "linear", "factor": 8.0},
+          "sliding_attention": {"rope_type": "default"}}}  # fmt: skip
+
 # Name, configuration, further arguments, width of a head, rates of its first channels, arguments beside them.
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], int, Rates, dict[str, Any]]] = [
     ("llama-1", {"model_type": "llama", **HEADS}, {}, 128, plain(128), {}),
@@ -204,6 +207,27 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], int, Rates, dict[str, Any
      "original_max_position_embeddings": 8192}}, {"layer_type": "full_attention"}, 128, yarn(128, 5e5, 8, 8192), {}),
     ("olmo-3-window", {"model_type": "olmo3", "rope_theta": 500000, "rope_scaling": {"rope_type": "yarn", "factor": 8.0,
      "original_max_position_embeddings": 8192}}, {"layer_type": "sliding_attention"}, 128, plain(128, 5e5), {}),
+    ("olmo-3-window-of-another-base", {"model_type": "olmo3", "rope_theta": 1e6, "rope_scaling": {"rope_type": "yarn",
+     "factor": 8.0, "original_max_position_embeddings": 8192}}, {"layer_type": "sliding_attention"}, 128,
+     plain(128, 1e6), {}),
+    ("olmo-3-window-of-a-base-inside", {"model_type": "olmo3", "rope_parameters": {"rope_type": "linear",
+     "factor": 8.0, "rope_theta": 1e6}}, {"layer_type": "sliding_attention"}, 128, plain(128, 1e6), {}),
+    ("olmo-3-base-of-the-family", {"model_type": "olmo3", "rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+     {"layer_type": "sliding_attention"}, 128, plain(128, 5e5), {}),
+    ("gemma-3-window-nested", {**GEMMA3, "model_type": "gemma3_text"}, {"layer_type": "sliding_attention"}, 256,
+     plain(256), {}),
+    ("gemma-3-full-nested", {**GEMMA3, "model_type": "gemma3_text"}, {"layer_type": "full_attention"}, 256,
+     plain(256, 1e6) / 8, {}),
+    ("window-base-beside-nested", {**GEMMA3, "rope_local_base_freq": 2e4}, {"layer_type": "sliding_attention"}, 256,
+     plain(256, 2e4), {}),
+    ("window-base-inside-nested", {"model_type": "gemma3_text", "rope_local_base_freq": 2e4, "rope_parameters": {
+     "full_attention": {}, "sliding_attention": {"rope_theta": 3e4}}}, {"layer_type": "sliding_attention"}, 256,
+     plain(256, 3e4), {}),
+    ("modernbert-nested", {"model_type": "modernbert", "global_rope_theta": 8e4, "rope_parameters": {"full_attention":
+     {"rope_type": "default"}, "sliding_attention": {"rope_type": "default"}}}, {"layer_type": "full_attention"}, 64,
+     plain(64, 8e4), {}),
+    ("kind-in-capitals", {"position_embedding_type": "RoPE", "rope_theta": 5e5}, {}, 64, plain(64, 5e5), {}),
+    ("kind-in-capitals-alone", {"pos_emb": "ROTARY", "hidden_size": 64}, {}, 64, plain(64), {}),
     ("exaone-4-window", {"model_type": "exaone4", "rope_theta": 1000000, "sliding_window": 4096}, {}, 128,
      plain(128, 1e6), {}),
     ("exaone-4-1.2b", {"model_type": "exaone4", "rope_theta": 1000000, "sliding_window": None}, {"layer_type":
@@ -301,6 +325,8 @@ AXIAL = {**VISION, "rope_parameters": {"rope_type": "axial", "rope_theta": 1e4}}
         ({**AXIAL, "model_type": "inkling2_vision", "head_dim": 8},
          {"base": 1e4, "axis_of_pair": (1, 1, 0, 0), "layout": "interleaved"}),
         ({**AXIAL, "model_type": "kimi_k25_vision", "head_dim": 8}, {"base": 1e4, "axis_of_pair": (1, 0, 1, 0)}),
+        ({**AXIAL, "model_type": "kimi_k25_vision", "head_dim": 8, "pos_emb_type": "divided_fixed"},
+         {"base": 1e4, "axis_of_pair": (1, 0, 1, 0)}),
         ({**AXIAL, "model_type": "minimax_m3_vl_vision", "head_dim": 80},
          {"base": 1e4, "sections": (13, 13, 13), "rotary_dim": 78}),
         ({"model_type": "pixtral", "rope_theta": 1e4, "head_dim": 8},
@@ -310,6 +336,7 @@ AXIAL = {**VISION, "rope_parameters": {"rope_type": "axial", "rope_theta": 1e4}}
          {"base": 1e4, "layout": "interleaved", "sections": (8, 28, 28)}),
         ({"_class_name": "HunyuanVideoTransformer3DModel", "rope_axes_dim": [16, 56, 56], "rope_theta": 256.0},
          {"base": 256.0, "layout": "interleaved", "sections": (8, 28, 28)}),
+        ({"axes_dims_rope": [16, 56, 56], "rotary_emb_interleaved": False}, {"base": 1e4, "sections": (8, 28, 28)}),
         ({"axes_dim_rope": [32, 32, 32]}, {"base": 1e4, "layout": "interleaved", "sections": (16, 16, 16)}),
         ({"axes_dims": [32, 48, 48], "axes_lens": [1536, 512, 512], "rope_theta": 256.0, "dim": 3840, "n_heads": 30},
          {"base": 256.0, "layout": "interleaved", "sections": (16, 24, 24)}),
@@ -344,6 +371,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # Another encoding.
     ({"alibi": True, "hidden_size": 64}, "alibi=True"),
     ({"model_type": "falcon", "alibi": True, "rope_theta": 1e4}, "alibi=True"),
+    ({"alibi": 1, "rope_theta": 1e4}, "alibi=1"),
+    ({"alibi": 0, "hidden_size": 64}, "no name in it"),
+    ({"use_rope": 0, "rope_theta": 1e4}, "use_rope=0"),
+    ({"mla_use_nope": 1, "rope_theta": 1e4}, "mla_use_nope=1"),
+    ({"position_embedding_type": "ALiBi", "rope_theta": 1e4}, "position_embedding_type='ALiBi'"),
     ({"model_type": "mpt", "attn_config": {"alibi": True, "rope": False, "rope_theta": 10000}}, "alibi=True"),
     ({"attn_config": {"rope": False, "rope_theta": 10000}}, "rope=False"),
     ({"use_rope": False, "rope_theta": 1e4}, "use_rope=False"),
@@ -384,6 +416,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"model_type": "dinov3_vit", "rope_theta": 100.0, **HEADS}, "coordinates of the image"),
     ({"model_type": "llama4_vision_model", "rope_theta": 1e4}, "rows and columns"),
     ({"model_type": "ernie4_5_vl_moe_text", "rope_parameters": {"mrope_section": [2, 3, 2]}}, "as many pairs of rows"),
+    ({"axes_dims_rope": [16, 56, 56], "rope_scaling": {"rope_type": "linear", "factor": 4.0}}, "plain rates.*scaling="),
+    ({"axes_dims_rope": [16, 56, 56], "attention_head_dim": 128, "partial_rotary_factor": 0.5}, "rotary_dim=64"),
+    ({**VISION, "model_type": "qwen2_5_vl_vision", "rope_scaling": {"type": "linear", "factor": 4.0}}, "plain rates"),
     # Values of a known name.
     ({"rope_theta": 0, "hidden_size": 64}, "`rope_theta` must be positive"),
     ({"rope_theta": 1e6, "mrope_section": "16,24,24"}, "`mrope_section` must be a list"),
