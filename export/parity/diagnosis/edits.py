@@ -81,7 +81,7 @@ class NumericEdit:
 
 
 def _at_numbers(edit: NumericEdit, numbers: Mapping[str, float], fault: LayerFault) -> Array | None:
-    return edit.compute(fault, numbers)
+    return edit.compute(fault, {**edit.start, **numbers})
 
 
 Edits = Iterator[Edit | NumericEdit]

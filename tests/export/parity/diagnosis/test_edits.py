@@ -1,6 +1,7 @@
 """Edits keep the numbers that they change, and a fault keeps few fields."""
 
 from dataclasses import fields
+from typing import cast
 
 import numpy as np
 
@@ -14,6 +15,18 @@ def test_a_fitted_number_is_kept_beside_that_of_the_model() -> None:
         {"epsilon": 1e-3}, lambda fault, numbers: None, lambda numbers: Cause.attribute("epsilon"), lambda said: ""
     )
     assert fitted.edit({"epsilon": 0.1}).parameters == (OtherValue("epsilon", 1e-3, 0.1),)
+
+
+def test_a_number_that_did_not_move_keeps_the_value_of_the_model() -> None:
+    limits = NumericEdit(
+        {"x_min": -1.0, "x_max": 1.0},
+        lambda fault, numbers: np.array([numbers["x_min"], numbers["x_max"]]),
+        lambda numbers: Cause.OTHER_ACTIVATION,
+        lambda said: "",
+    )
+    edit = limits.edit({"x_max": 1.5})
+    assert edit.parameters == (OtherValue("x_max", 1.0, 1.5),)
+    np.testing.assert_array_equal(edit.compute(cast(LayerFault, None)), [-1.0, 1.5])
 
 
 def test_a_change_of_an_array_is_kept_with_its_axes_and_limits() -> None:

@@ -25,6 +25,18 @@ from tests.export.parity.diagnosis.planted import findings
             marks=pytest.mark.slow,
         ),
         pytest.param(
+            lambda: L.Activation("hard_tanh", name="y"),
+            lambda x: ops.clip(x, -1, 1.5),
+            {"x_max": (1.0, 1.5)},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            lambda: L.Activation("hard_sigmoid", name="y"),
+            lambda x: ops.clip(0.25 * x + 0.5, 0, 1),
+            {"slope": (1 / 6, 0.25)},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
             lambda: L.Dense(6, "silu", name="y"),
             lambda x: x * ops.sigmoid(1.1 * x),
             {"beta": (1.0, 1.1)},
@@ -37,7 +49,7 @@ from tests.export.parity.diagnosis.planted import findings
             marks=pytest.mark.slow,
         ),
     ],
-    ids=["relu6", "hard_tanh", "silu", "elu"],
+    ids=["relu6", "hard_tanh", "one limit of hard_tanh", "hard_sigmoid", "silu", "elu"],
 )
 def test_a_number_of_an_activation_is_named_with_both_values(
     layer: Callable[[], Any], wrong: Callable[[Any], Any], numbers: dict[str, tuple[float, float]]
