@@ -135,7 +135,7 @@ class Columns:
         earlier = self.earlier
         joined: dict[int, tuple[Any, Any]] = {}  # the rows that the step attends to, and the array with them
 
-        def concatenate(usual: Any, xs: Any, axis: int = -1) -> Any:
+        def concatenate(usual: Any, xs: Any, axis: int = 0) -> Any:
             parts = list(xs) if isinstance(xs, list | tuple) else []
             place = next((place for place, each in enumerate(earlier) if parts and parts[0] is each), None)
             if place is None or len(parts) != 2 or axis not in (2, -2) or parts[1].dtype != parts[0].dtype:

@@ -11,11 +11,17 @@ import tensorflow as tf
 from keras_pe.export.model.decoder import Decoder
 from tests.export.decoders import VOCABULARY, own_decoder
 
+
+def _join(pair: Any) -> Any:
+    return keras.ops.concatenate(pair, axis=2)
+
+
 _JOINS: dict[str, tuple[Callable[[Any], Any], int]] = {  # each with the number of copies of the cache
-    "at axis 2": (lambda pair: keras.ops.concatenate(pair, axis=2), 0),
+    "at axis 2": (_join, 0),
     "at axis -2": (lambda pair: keras.ops.concatenate([*pair], axis=-2), 0),
+    "and two parts at the default axis": (lambda pair: keras.ops.concatenate(keras.ops.split(_join(pair), 2)), 2),
     "with another operation": (lambda pair: tf.concat(pair, axis=2), 2),
-    "with a new array": (lambda pair: keras.ops.concatenate(pair, axis=2) + 0.0, 0),
+    "with a new array": (lambda pair: _join(pair) + 0.0, 0),
 }
 
 
