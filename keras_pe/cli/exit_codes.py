@@ -48,6 +48,7 @@ def in_options(message: str) -> str:
     """Returns the message of a public function with the options and arguments of the command that is running.
 
     The function calls its arguments by their names in Python, `atol` for one, which is --atol on the command line.
+    Names within brackets belong to a received value and stay.
     """
     context = click.get_current_context(silent=True)
     given = context.command.params if context is not None else []
@@ -61,7 +62,9 @@ def in_options(message: str) -> str:
         return names.get(match[1], match[0])
 
     def show_option(match: re.Match[str]) -> str:
-        return f"{match[1]}{names[match[2]]} " if match[2] in names else match[0]
+        before = match.string[: match.start()]
+        opened, closed = (sum(map(before.count, brackets)) for brackets in ("([{", ")]}"))
+        return match[0] if opened > closed or match[2] not in names else f"{match[1]}{names[match[2]]} "
 
     return re.sub(r"(Received: |, )(\w+)=", show_option, re.sub(r"`([\w.]+)`", name_option, message))
 

@@ -135,11 +135,12 @@ def options(out: str, atol: str, opset: int) -> int:
     with tried():
         raise ValueError(
             "`atol` must be at least 0, `opset_version` a number, `filepath` free and `other` true. "
-            "Received: atol=-1, opset=3."
+            "Received: atol=-1, other=Other([1], atol=2, opset={'out': 3}), opset=3."
         )
 
 
 def test_an_argument_of_python_is_called_as_the_option_it_comes_from() -> None:
     done = CliRunner().invoke(group, ["options", "here", "--atol", "-1"])
-    expected = "--atol must be at least 0, --opset a number, OUT free and `other` true. Received: --atol -1, --opset 3."
+    expected = "--atol must be at least 0, --opset a number, OUT free and `other` true. "
+    expected += "Received: --atol -1, other=Other([1], atol=2, opset={'out': 3}), --opset 3."
     assert done.stderr == f"Error: {expected}\n"
