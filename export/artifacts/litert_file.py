@@ -214,8 +214,7 @@ def _tensors(model: Any) -> tuple[tuple[TensorInfo, ...], ...]:
         names = interface_names(*([graph.Tensors(number).Name().decode() for number in each] for each in numbers))
         named = [list(zip(*each, strict=True)) for each in zip(names, numbers, strict=True)]
     else:
-        ends = (signature.Inputs, signature.InputsLength()), (signature.Outputs, signature.OutputsLength())
-        named = [sorted(_name_tensors(*each)) for each in ends]
+        named = [sorted(each.items()) for each in signature_tensors(signature)]
     return tuple(tuple(_tensor_info(name, graph.Tensors(number)) for name, number in each) for each in named)
 
 
@@ -238,10 +237,9 @@ def interface_order(path: Path) -> tuple[dict[str, int], dict[str, int]]:
         names = interface_names(*([graph.Tensors(number).Name().decode() for number in each] for each in ends))
         inputs, outputs = ({name: place for place, name in enumerate(each)} for each in names)
         return inputs, outputs
-    named = (signature.Inputs, signature.InputsLength()), (signature.Outputs, signature.OutputsLength())
     found = (
-        {name: end.index(number) for name, number in _name_tensors(*each)}
-        for each, end in zip(named, ends, strict=True)
+        {name: end.index(number) for name, number in each.items()}
+        for each, end in zip(signature_tensors(signature), ends, strict=True)
     )
     inputs, outputs = found
     return inputs, outputs
@@ -257,9 +255,12 @@ def _signature(model: Any) -> Any:
     return min(signatures, key=lambda signature: signature.SignatureKey() != SIGNATURE.encode(), default=None)
 
 
-def _name_tensors(entry: Any, count: int) -> Iterator[tuple[str, int]]:
-    for tensor in map(entry, range(count)):
-        yield tensor.Name().decode(), tensor.TensorIndex()
+def signature_tensors(signature: Any) -> tuple[dict[str, int], dict[str, int]]:
+    """Returns the numbers of the tensors of the inputs, and of the outputs, of a signature by name."""
+    ends = (signature.Inputs, signature.InputsLength()), (signature.Outputs, signature.OutputsLength())
+    named = (map(entry, range(count)) for entry, count in ends)
+    inputs, outputs = ({each.Name().decode(): each.TensorIndex() for each in end} for end in named)
+    return inputs, outputs
 
 
 def _tensor_info(name: str, tensor: Any) -> TensorInfo:

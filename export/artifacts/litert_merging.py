@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.litert_file import METADATA, SIGNATURE, pack_model
+from keras_pe.export.artifacts.litert_file import METADATA, SIGNATURE, pack_model, signature_tensors
 
 _OF_SIGNATURE = f"{METADATA}/"  # begins the name of the description of a signature
 
@@ -39,9 +39,10 @@ def described_signatures(path: Path) -> tuple[str, ...]:
     """
     from ai_edge_litert import schema_py_generated as schema
 
-    model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
-    names = [each.name.decode() for each in model.metadata or ()]
-    known = {each.signatureKey.decode(): _calls(each) for each in model.signatureDefs or ()}
+    model = schema.Model.GetRootAs(path.read_bytes(), 0)
+    names = [model.Metadata(i).Name().decode() for i in range(model.MetadataLength())]
+    signatures = map(model.SignatureDefs, range(model.SignatureDefsLength()))
+    known = {each.SignatureKey().decode(): _calls(each) for each in signatures}
     keys = [key for name in names if (key := name.removeprefix(_OF_SIGNATURE)) != name and key in known]
     is_other = bool(keys) and known.get(SIGNATURE) not in (None, known[keys[0]])
     return (*keys, SIGNATURE) if is_other else tuple(keys)
@@ -65,7 +66,9 @@ def extract_signature(content: bytes, key: str) -> bytes:
         raise ValueError(f"The LiteRT file must have the signature {key!r}. Received: a file without it.")
     reached = [signature.subgraphIndex]
     for number in reached:  # the list grows by the bodies of loops and branches
-        reached += [each for _, _, each in _bodies(model.subgraphs[number]) if each not in reached]
+        for _, _, body in _bodies(model.subgraphs[number]):
+            if body not in reached:
+                reached.append(body)
     model.subgraphs = [model.subgraphs[number] for number in reached]
     for graph in model.subgraphs:
         for options, name, number in [*_bodies(graph)]:
@@ -157,5 +160,4 @@ def _bodies(graph: Any) -> Iterator[tuple[dict[str, Any], str, int]]:
 
 def _calls(signature: Any) -> tuple[Any, ...]:
     """Returns the subgraph of a signature, and the numbers of its inputs and outputs by name."""
-    ends = ({each.name: each.tensorIndex for each in end} for end in (signature.inputs, signature.outputs))
-    return signature.subgraphIndex, *ends
+    return signature.SubgraphIndex(), *signature_tensors(signature)

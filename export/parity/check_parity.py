@@ -35,6 +35,7 @@ from keras_pe.export.parity.coverage import (
     with_coverage_required,
     with_damage,
     with_enough_compared,
+    with_signatures_required,
 )
 from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_alike
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
@@ -181,17 +182,20 @@ def check_parity(
         for each in asked.values():
             if outputs := dict.fromkeys(name for one in each.expectations for name in one.outputs or {}):
                 policy.allowance.check_outputs(outputs)
-        strict, results = list[RuntimeResult](), list[RuntimeResult]()
+        strict, results, idle = list[RuntimeResult](), list[RuntimeResult](), list[Path | None]()
         streams = {id(each): [*expected_streams(each.reference)] for each in asked.values()}
         for group in groups:
             mine = asked[group[0][1]]
             reference = mine.reference
+            is_swept = not has_cases and reference.model is not None  # such cases have the sizes of their artifact
+            answers = mine.expectations if is_swept else signatures.select_answers(mine.expectations, group[0][1])
+            idle += [] if answers else [group[0][1]]
             with workers.next() or InProcessRunner(group[0][0], reference.model, reference.signature) as runner:
-                for spec, path in group if mine.expectations else ():
+                for spec, path in group if answers else ():
                     tell_here = partial(tell, len(results) + 1, total)
                     tell_here(spec.name)
                     budget = partial(Budget, diagnosis_seconds, partial(_tell_search, tell_here, spec.name))
-                    run = run_cases(runner, spec, path, reference, mine.expectations, precision)
+                    run = run_cases(runner, spec, path, reference, answers, precision)
                     strict.append(_explain(run, runner, reference, strict, budget))
                     result = _apply_allowance(strict[-1], run, runner, reference, policy, results)
                     result = with_streams(result, run, runner, reference, streams[id(mine)], policy)
@@ -203,13 +207,15 @@ def check_parity(
         expectations += [one.expectation for key in distinct for one in streams[key]]
         answered = [each.case.inputs for each in asked[None].expectations if each.outputs is not None]
         exercised = input_coverage(reference.inputs, reference.roles, answered)
+        exercised = replace(exercised, signatures=signatures.subjects(idle))
         tell(total, total, "done")
+    results += signatures.unreadable
     results += _untried_results(targets, {path for spec, path in jobs if spec.installed})
     examples = 0 if inputs is not None else len(reference.recorded.examples)
-    found = [with_enough_compared(each, least_compared, examples) for each in compare_runtimes(results)]
-    found = [*map(signatures.restore, found)]
+    found = compare_runtimes([*map(signatures.restore, results)])
+    found = [with_enough_compared(each, least_compared, examples) for each in found]
     if require_coverage:
-        found = [with_coverage_required(each) for each in found]
+        found = with_signatures_required([*map(with_coverage_required, found)], exercised.signatures)
     said = (reference.name, basis, policy.allowance)
     return make_report(*said, expectations, found, jobs, watch, seed, reference.version, exercised)
 

@@ -52,7 +52,8 @@ def ask_references(
 
     Args:
         open_reference: A function of a model. Its keywords are the interface and the artifacts that have it.
-        choose_cases: A function that returns the cases of an open reference and the artifacts that share it.
+        choose_cases: A function that returns the cases of an open reference and the artifacts that share it;
+            without an artifact, the cases of the model itself.
         model: As in `check_parity`.
         paths: The artifacts.
         border: As in `check_parity`.
@@ -73,7 +74,7 @@ def ask_references(
                 "border", f"must go with a Keras model. Received: border={border!r:.80}, model={model}."
             )
         opened = stack.enter_context(open_reference(model, recorded_in=paths))
-        asked = Asked(opened, opened.answer(choose_cases(opened, paths)))
+        asked = Asked(opened, opened.answer(choose_cases(opened, [])))
         watch.stage("run the reference")
         return dict.fromkeys((None, *paths), asked)
     of_paths = {path: known_interface(path, border, model) for path in paths}
@@ -87,6 +88,10 @@ def ask_references(
             references[interface] = (
                 base if is_base else stack.enter_context(open_reference(model, interface=interface, recorded_in=alike))
             )
+    free = replace(next(iter(references)), fixed=None)
+    if has_cases and free not in references and len({interface.fixed for interface in references}) > 1:
+        # The cases have several sizes. The model itself takes all of them.
+        references[free] = stack.enter_context(open_reference(model, interface=free, recorded_in=paths))
     asked_of: dict[Interface, Asked] = {}
     for number, (interface, reference) in enumerate(references.items()):
         cases = choose_cases(reference, [path for path, own in of_paths.items() if own == interface])
@@ -99,7 +104,7 @@ def ask_references(
     watch.stage("run the reference")
     found: dict[Path | None, Asked] = {path: asked_of[interface] for path, interface in of_paths.items()}
     first = next((each for each in asked_of.values() if each.expectations), next(iter(asked_of.values())))
-    return {None: first, **found}
+    return {None: asked_of.get(free, first) if has_cases else first, **found}
 
 
 def measured_against(asked: Mapping[Path | None, Asked]) -> str:

@@ -3,47 +3,61 @@
 TFLite Micro runs the first graph of a file alone, and inner tensors are read from the first graph.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.artifacts.litert_file import read_interface
 from keras_pe.export.artifacts.litert_merging import described_signatures, extract_signature
-from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.results import RuntimeResult
+from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.errors import first_line
+from keras_pe.export.model.watch.layer_paths import matched_paths
+from keras_pe.export.processes.temporary_folder import TemporaryFolder
+from keras_pe.export.results import RunStatus, RuntimeResult
 
 
 @dataclass(frozen=True)
-class Part:
-    """A signature of a file.
+class ExtractedSignature:
+    """A signature of a LiteRT file that was written as a file of its own.
 
     Attributes:
-        file: The file.
+        file: The LiteRT file.
         key: The key of the signature.
         shapes: The shapes of the inputs by name.
     """
 
     file: Path
     key: str
-    shapes: dict[str, tuple[int | str, ...]]
+    shapes: Mapping[str, tuple[int | str, ...]]
 
     def takes(self, case: Case) -> bool:
-        """Returns whether the inputs of a case have the sizes of the signature."""
-        return {name: array.shape for name, array in case.inputs.items()} == self.shapes
+        """Returns whether the inputs of a case have the sizes of the signature. Default names may be renumbered."""
+        ours = matched_paths(self.shapes, case.inputs)
+        return all(
+            (array := case.inputs.get(ours.get(name, name))) is not None and _fits(array.shape, shape)
+            for name, shape in self.shapes.items()
+        )
 
 
-@dataclass(frozen=True)
+def _fits(sizes: tuple[int, ...], shape: tuple[int | str, ...]) -> bool:
+    pairs = zip(sizes, shape, strict=False)
+    return len(sizes) == len(shape) and all(isinstance(dim, str) or size == dim for size, dim in pairs)
+
+
+@dataclass
 class FileSignatures:
-    """The signatures of LiteRT files as files of their own.
+    """The signatures of LiteRT files as files of their own. `split` fills both attributes.
 
     Attributes:
-        parts: The signatures by the paths of their own files, in the order of the signatures.
+        extracted: The signatures by the paths of their own files, in the order of the signatures.
+        unreadable: A failed result for each signature that cannot be extracted from its file.
     """
 
-    parts: dict[Path, Part] = field(default_factory=dict)
+    extracted: dict[Path, ExtractedSignature] = field(default_factory=dict)
+    unreadable: list[RuntimeResult] = field(default_factory=list)
 
     def split(self, targets: Iterable[tuple[str, Path | None]], stack: ExitStack) -> list[tuple[str, Path | None]]:
         """Returns the formats and paths of artifacts, with a file for each signature in place of its LiteRT file.
@@ -59,12 +73,17 @@ class FileSignatures:
                 found.append((format, path))
                 continue
             for key in keys:
-                own = write_signature(path, key, stack)
-                self.parts[own] = Part(path, key, {spec.name: spec.shape for spec in read_artifact(own).inputs})
+                try:
+                    own = write_signature(path, key, stack)
+                    shapes = {spec.name: spec.shape for spec in read_interface(own)[0]}
+                except Exception as error:  # a damaged file may raise any error
+                    self.unreadable.append(unreadable_result(path, key, "none", error))
+                    continue
+                self.extracted[own] = ExtractedSignature(path, key, shapes)
                 found.append((format, own))
         return found
 
-    def select(self, cases: Sequence[Case], paths: Iterable[Path]) -> tuple[Case, ...]:
+    def select(self, cases: Sequence[Case], paths: Sequence[Path]) -> tuple[Case, ...]:
         """Returns the cases with the sizes of some artifacts. The first signature of a file gets cases of other sizes.
 
         Args:
@@ -73,16 +92,25 @@ class FileSignatures:
         """
         return tuple(case for case in cases if any(self._takes(path, case) for path in paths))
 
-    def _takes(self, path: Path, case: Case) -> bool:
-        if (own := self.parts.get(path)) is None:
+    def select_answers(self, answers: Sequence[Expectation], path: Path | None) -> tuple[Expectation, ...]:
+        """Returns the answers of the reference to the cases that `select` returns for one artifact."""
+        return tuple(each for each in answers if self._takes(path, each.case))
+
+    def subjects(self, paths: Iterable[Path | None]) -> tuple[str, ...]:
+        """Returns the signatures among some artifacts, such as "model.tflite#length_16"."""
+        found = (self.extracted.get(path) for path in dict.fromkeys(paths) if path is not None)
+        return tuple(f"{each.file}#{each.key}" for each in found if each is not None)
+
+    def _takes(self, path: Path | None, case: Case) -> bool:
+        if path is None or (own := self.extracted.get(path)) is None:
             return True
-        together = [part for part in self.parts.values() if part.file == own.file]
-        return own.takes(case) or (own == together[0] and not any(part.takes(case) for part in together))
+        together = [each for each in self.extracted.values() if each.file == own.file]
+        return own.takes(case) or (own == together[0] and not any(each.takes(case) for each in together))
 
     def restore(self, result: RuntimeResult) -> RuntimeResult:
         """Returns a result with the artifact and the signature in place of the file of the signature."""
-        part = self.parts.get(Path(result.artifact))
-        return result if part is None else replace(result, artifact=str(part.file), signature=part.key)
+        own = self.extracted.get(Path(result.artifact))
+        return result if own is None else replace(result, artifact=str(own.file), signature=own.key)
 
 
 def _keys(path: Path) -> tuple[str, ...]:
@@ -101,8 +129,22 @@ def write_signature(path: Path, key: str, stack: ExitStack) -> Path:
         stack: Removes the written file at its end.
 
     Raises:
-        ValueError: If the file lacks the signature.
+        ValueError: If the file lacks the signature. A damaged file may raise any error.
     """
-    own = Path(stack.enter_context(TemporaryDirectory())) / f"{path.name}#{key}"
-    own.write_bytes(extract_signature(path.read_bytes(), key))
+    content = extract_signature(path.read_bytes(), key)
+    own = stack.enter_context(TemporaryFolder()).path / f"{path.name}#{key}"
+    own.write_bytes(content)
     return own
+
+
+def unreadable_result(path: Path, key: str, runtime: str, error: Exception) -> RuntimeResult:
+    """Returns the failed result of a signature that cannot be extracted from its file.
+
+    Args:
+        path: The LiteRT file.
+        key: The signature.
+        runtime: The runtime that would run the signature.
+        error: The error of `write_signature`.
+    """
+    failed = RuntimeResult(str(path), Format.LITERT, runtime, passed=False, status=RunStatus.NOT_LOADED)
+    return replace(failed, error=f"the signature cannot be read: {first_line(error)}", signature=key)

@@ -19,7 +19,7 @@ from keras_pe.export.comparison.tolerance import TolerancePolicy, accepting
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.parity.bundle import RecordedFailure, read_bundle
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
-from keras_pe.export.parity.file_signatures import write_signature
+from keras_pe.export.parity.file_signatures import unreadable_result, write_signature
 from keras_pe.export.parity.parity_report import ParityReport, make_report
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Progress, Stopwatch, check_seconds, telling
@@ -140,7 +140,10 @@ def _run(
         _PrimedWorker(job.spec, timeout, job.failure.recording) as worker,
         ExitStack() as stack,
     ):
-        path = write_signature(job.path, key, stack) if key else job.path
+        try:
+            path = write_signature(job.path, key, stack) if key else job.path
+        except Exception as error:  # a changed or damaged file may raise any error
+            return unreadable_result(job.path, key, job.spec.name, error)
         run = run_cases(worker, job.spec, path, reference, [expectation], policy.allowance.precision)
         result = run.result
         if not result.passed:

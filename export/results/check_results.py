@@ -110,10 +110,12 @@ class Coverage:
     Attributes:
         sizes: The sizes of each dynamic dimension, by its name, in ascending order.
         tables: One for each input of ids.
+        signatures: The signatures of LiteRT files that no case fits, such as "model.tflite#length_16".
     """
 
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     tables: tuple[TableCoverage, ...] = ()
+    signatures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def _with_release(result: RuntimeResult, results: Sequence[RuntimeResult]) -> Ru
     """Adds the finding that another release of the runtime passes with the same file."""
     family = RuntimeName.parse(result.runtime).family
     for other in results:
-        is_same = (other.artifact, RuntimeName.parse(other.runtime).family) == (result.artifact, family)
+        is_same = (other.subject, RuntimeName.parse(other.runtime).family) == (result.subject, family)
         if is_same and other.passed and _release(other) not in ("", _release(result)) and result.version:
             evidence = (
                 f"{_release(other)} passes with the same file and inputs, and {_release(result)} fails. The answer "
@@ -87,7 +87,7 @@ def _with_served_file(result: RuntimeResult, results: Sequence[RuntimeResult]) -
     for other in results:
         if other.format not in ("served", "keras") and is_alike(result, other):
             evidence = (
-                f"The server differs from the model by the same amounts as {other.runtime} with {other.artifact}. "
+                f"The server differs from the model by the same amounts as {other.runtime} with {other.subject}. "
                 "The fault is in the file, not in the server."
             )
             layer = next((each.layer for each in other.findings if each.layer), None)

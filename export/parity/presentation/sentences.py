@@ -110,7 +110,9 @@ def coverage(found: CheckResults) -> Iterator[str]:
     tables = [f"{each.read:,} of {each.rows:,} rows read by {each.input!r}" for each in found.coverage.tables]
     if sizes or tables:
         yield f"Exercised: {'; '.join([*sizes, *tables])}."
-    names = artifact_names(each.subject for each in found.results)
+    names = artifact_names([*(each.subject for each in found.results), *found.coverage.signatures])
+    for signature in found.coverage.signatures:
+        yield f"{names[signature]} did not run: no case has its sizes."
     read = {each.subject: each.weights for each in found.results if each.weights and each.weights.count}
     for artifact, weights in read.items():
         share = f"{weights.compared} of {weights.count} weights"

@@ -41,6 +41,7 @@ def test_a_release_that_fails_where_another_passes_is_the_cause_with_both_versio
         result("onnxruntime[all]", 0.0, "onnxruntime 1.20.1"),  # the same release
         result("openvino", 0.0, "openvino 2026.4"),  # another runtime
         dataclasses.replace(result("onnxruntime[all]", 0.0, "onnxruntime 1.31.1"), artifact="/models/other.onnx"),
+        dataclasses.replace(result("onnxruntime[all]", 0.0, "onnxruntime 1.31.1"), signature="length_8"),
     ],
 )
 def test_a_release_is_not_blamed_without_another_that_passes_on_the_same_file(other):
@@ -56,13 +57,14 @@ def test_another_provider_of_the_same_release_is_not_another_release():
 
 def test_a_server_that_is_off_as_the_file_is_here_gets_the_place_and_the_causes_of_the_file():
     found = (Finding(Cause.CHANGED_VALUES, "They do.", "pool"),)
-    here = dataclasses.replace(result("onnxruntime[all]", 0.1, "onnxruntime 1.31.1"), findings=found)
+    here = result("onnxruntime[all]", 0.1, "onnxruntime 1.31.1")
+    here = dataclasses.replace(here, findings=found, signature="length_8")
     served = compare_runtimes([here, result(SERVER, 0.1, "mlserver 1.7.1", "served")])[1]
     assert [(each.cause, each.layer) for each in served.findings] == [
         (Cause.SERVED_FILE, "pool"),
         (Cause.CHANGED_VALUES, "pool"),
     ]
-    assert here.artifact in served.findings[0].evidence
+    assert here.subject in served.findings[0].evidence
 
 
 @pytest.mark.parametrize("error", [0.0, 0.2])
