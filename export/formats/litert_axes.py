@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.litert_editor import Editor
 from keras_pe.export.formats.litert_folding import Folded, Shape, merge
+from keras_pe.export.formats.litert_synonyms import write_slices
 from keras_pe.export.formats.litert_targets import MOST_AXES
 
 
@@ -117,35 +118,22 @@ def _pack(folded: Folded, operator: Any) -> bool:
 
 def _unpack(folded: Folded, operator: Any) -> bool:
     editor, source = folded.editor, int(operator.inputs[0])
-    before, count, after = shape = _around(editor.shape(source), operator.builtinOptions.axis)
+    before, _, after = shape = _around(editor.shape(source), operator.builtinOptions.axis)
     outputs = [int(number) for number in operator.outputs]
     results = [editor.tensor((before, 1, after), number) for number in outputs]
-    axis = editor.integers([1], outputs[0])
-    editor.add("SPLIT", [axis, folded.read(source, shape)], results, "SplitOptions", numSplits=count)
+    write_slices(editor, folded.read(source, shape), 1, results)
     for number, result in zip(outputs, results, strict=True):
         folded.copy(result, number)
     return True
 
 
-def _along_axis(source: int, places: int) -> Callable[[Folded, Any], bool]:
-    """Returns the form of an operator along one axis.
-
-    Args:
-        source: The place of the values among the inputs.
-        places: The place of the axis among the inputs.
-    """
-
-    def form(folded: Folded, operator: Any) -> bool:
-        editor, inputs = folded.editor, [int(number) for number in operator.inputs]
-        axis = editor.values(inputs[places])
-        if axis is None or axis.size != 1:
-            return False
-        inputs[source] = folded.read(inputs[source], _around(editor.shape(inputs[source]), int(axis.ravel()[0])))
-        shapes = [_around(editor.shape(int(number)), int(axis.ravel()[0])) for number in operator.outputs]
-        inputs[places] = editor.integers([1], inputs[source])
-        return folded.apply(operator, inputs, shapes)
-
-    return form
+def _running_sum(folded: Folded, operator: Any) -> bool:
+    editor, (source, places) = folded.editor, map(int, operator.inputs)
+    axis = editor.values(places)
+    if axis is None:
+        return False
+    shape = _around(editor.shape(source), int(axis.ravel()[0]))
+    return folded.apply(operator, [folded.read(source, shape), editor.integers([1], source)], [shape])
 
 
 def _gather(folded: Folded, operator: Any) -> bool:
@@ -258,7 +246,7 @@ _FORMS: dict[str, Callable[[Folded, Any], bool]] = {
     **dict.fromkeys(_REDUCTIONS.split(), _reduction),
     "BATCH_MATMUL": _matrix_product,
     "CONCATENATION": _concatenation,
-    "CUMSUM": _along_axis(0, 1),
+    "CUMSUM": _running_sum,
     "FULLY_CONNECTED": _fully_connected,
     "GATHER": _gather,
     "PACK": _pack,
@@ -268,7 +256,6 @@ _FORMS: dict[str, Callable[[Folded, Any], bool]] = {
     "REVERSE_V2": _reverse,
     "SLICE": _by_axis(0, -1),
     "SOFTMAX": _softmax,
-    "SPLIT": _along_axis(1, 0),
     "STRIDED_SLICE": _by_axis(0, -1, 1),
     "TILE": _by_axis(1),
     "TRANSPOSE": _transpose,

@@ -1,6 +1,6 @@
 """Operators of a LiteRT file as other operators, for devices that lack the first or compute it wrongly."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,7 @@ def _unpack(editor: Editor, operator: Any, output: int) -> bool:
     shape = editor.shape(source)
     axis = operator.builtinOptions.axis % len(shape)
     rows = [editor.tensor((*shape[:axis], 1, *shape[axis + 1 :]), number) for number in outputs]
-    axes = editor.constant(np.array(axis, np.int32), output)
-    editor.add("SPLIT", [axes, source], rows, "SplitOptions", numSplits=shape[axis])
+    write_slices(editor, source, axis, rows)
     for row, number in zip(rows, outputs, strict=True):
         editor.reshape(row, editor.shape(number), number)
     return True
@@ -69,18 +68,22 @@ def write_split(editor: Editor, operator: Any, output: int) -> bool:
     axis, source = int(operator.inputs[0]), int(operator.inputs[1])
     if editor.kind(operator) == "SPLIT_V":
         source, axis = int(operator.inputs[0]), int(operator.inputs[2])
-    places, shape = editor.values(axis), editor.shape(source)
-    if places is None or len(outputs) < 2:
+    places = editor.values(axis)
+    if places is None:
         return False
-    place, start = int(places.ravel()[0]) % len(shape), 0
-    for number in outputs:
-        stop = start + editor.shape(number)[place]
-        begin, end = [0] * len(shape), list(shape)
-        begin[place], end[place] = start, stop
-        inputs = [source, *(editor.integers(each, output) for each in (begin, end, [1] * len(shape)))]
-        editor.add("STRIDED_SLICE", inputs, [number], "StridedSliceOptions")
-        start = stop
+    write_slices(editor, source, int(places.ravel()[0]) % len(editor.shape(source)), outputs)
     return True
+
+
+def write_slices(editor: Editor, source: int, axis: int, parts: Sequence[int]) -> None:
+    """Writes the parts of a tensor along an axis, in order, each as a slice."""
+    shape, start = editor.shape(source), 0
+    for number in parts:
+        begin, end = [0] * len(shape), list(shape)
+        begin[axis], end[axis] = start, start + editor.shape(number)[axis]
+        inputs = [source, *(editor.integers(each, number) for each in (begin, end, [1] * len(shape)))]
+        editor.add("STRIDED_SLICE", inputs, [number], "StridedSliceOptions")
+        start = end[axis]
 
 
 _MOST_COPIES = 16

@@ -109,12 +109,13 @@ def loop_over_steps(
 
     Args:
         step_function, inputs, initial_states: As in Keras, like all arguments without a line here.
-        in_blocks: Whether each turn of the loop has several steps, where the number of rows and steps is known.
+        in_blocks: Whether each turn of the loop has several steps, where the number of steps and all sizes of an output
+            are known.
     """
     import keras
     import tensorflow as tf
 
-    batch, steps = keras.tree.flatten(inputs)[0].shape[:2]
+    steps = keras.tree.flatten(inputs)[0].shape[1]
     rows = keras.tree.map_structure(_steps_first, inputs)
     masks = None if mask is None else _steps_first(tf.cast(mask, "bool"))
     count = tf.shape(keras.tree.flatten(rows)[0])[0] if input_length is None else input_length
@@ -135,9 +136,9 @@ def loop_over_steps(
 
     states = [tf.convert_to_tensor(x) for x in keras.tree.flatten(initial_states)]
     last = tf.zeros_like(step(0, states)[0])
-    is_known = batch is not None and steps is not None
+    is_known = steps and last.shape.is_fully_defined()
     if in_blocks and is_known and (return_all_outputs or steps <= _BLOCK):  # a turn copies all collected outputs
-        returned, last, after = _in_blocks(advance, steps, last, states, return_all_outputs)
+        returned, last, after = _in_blocks(advance, steps, last, states)
     else:
         returned, last, after = _one_by_one(advance, count, last, states, return_all_outputs)
     returned = _steps_first(returned) if return_all_outputs else last[:, None]
@@ -170,9 +171,7 @@ def _one_by_one(
     return returned, last, states
 
 
-def _in_blocks(
-    advance: _Advance, count: int, last: Any, states: Sequence[Any], return_all_outputs: bool
-) -> tuple[Any, Any, Sequence[Any]]:
+def _in_blocks(advance: _Advance, count: int, last: Any, states: Sequence[Any]) -> tuple[Any, Any, Sequence[Any]]:
     """Returns the same as `_one_by_one`, from a loop with several steps in each turn. The remaining steps follow it."""
     import tensorflow as tf
 
@@ -181,22 +180,22 @@ def _in_blocks(
         for number in range(count):
             last, states = advance(start + number, last, states)
             outputs.append(last)
-        return tf.stack(outputs) if return_all_outputs else last, last, states
+        return tf.stack(outputs), last, states
 
     if count <= _BLOCK:
         return advance_several(0, count, last, states)
 
     def body(block: Any, returned: Any, last: Any, states: Sequence[Any]) -> Any:
         outputs, last, states = advance_several(block * _BLOCK, _BLOCK, last, states)
-        return block + 1, InTensors().write(returned, block, outputs) if return_all_outputs else returned, last, states
+        return block + 1, InTensors().write(returned, block, outputs), last, states
 
     blocks, rest = divmod(count, _BLOCK)
-    returned = tf.zeros([blocks, _BLOCK, *last.shape], last.dtype) if return_all_outputs else last[:, None]
+    returned = tf.zeros([blocks, _BLOCK, *last.shape], last.dtype)
     _, returned, last, states = tf.while_loop(lambda block, *_: block < blocks, body, (0, returned, last, states))
-    returned = tf.reshape(returned, [blocks * _BLOCK, *last.shape]) if return_all_outputs else returned
+    returned = tf.reshape(returned, [blocks * _BLOCK, *last.shape])
     if rest:
         outputs, last, states = advance_several(blocks * _BLOCK, rest, last, states)
-        returned = tf.concat([returned, outputs], 0) if return_all_outputs else returned
+        returned = tf.concat([returned, outputs], 0)
     return returned, last, states
 
 

@@ -15,7 +15,7 @@ LSTM_CALL = "keras_pe_lstm"
 def known_recurrences(layers: Sequence[Any], *, in_blocks: bool) -> AbstractContextManager[None]:
     """Returns a context in which LSTM layers are traced as calls, and GRU layers with one product for all inputs.
 
-    Both need tanh, sigmoid and a known number of rows and steps. All other layers stay loops.
+    Both need tanh, sigmoid and a known number of rows and steps, and no dropout. All other layers stay loops.
 
     Args:
         layers: The model and every layer in it.
@@ -62,8 +62,9 @@ def _inner_loop(
     import tensorflow as tf
 
     is_in_body = type(tf.compat.v1.get_default_graph()).__name__ != "FuncGraph"  # a loop has no place for variables
+    has_dropout = training and (layer.dropout or layer.recurrent_dropout)
     # LiteRT does not enlarge a variable for a larger batch: the operator would write behind its end.
-    if is_in_body or None in sequences.shape[:2]:
+    if is_in_body or has_dropout or None in sequences.shape[:2]:
         return loop(sequences, initial_state, mask=mask, training=training)
     (kept,) = [each for each in keras.tree.flatten(mask) if each is not None] or [None]
     return form(layer, sequences, initial_state, kept)
@@ -95,7 +96,7 @@ def _lstm(layer: Any, sequences: Any, initial_state: Any, mask: Any) -> Any:
 
 
 def kept_first(rows: Any, kept: Any) -> Any:
-    """Returns the steps whose mask is 1, in order, and then other steps. A skipped step changes no state."""
+    """Returns the steps whose mask is 1, in order, and then the first step again. A skipped step changes no state."""
     import tensorflow as tf
 
     steps = tf.range(float(rows.shape[1]))

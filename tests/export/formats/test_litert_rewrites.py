@@ -70,6 +70,18 @@ def gather_pairs(x: Any) -> Any:
     return tf.gather_nd(x, tf.cast(tf.abs(x[:, :3, :2]), "int32"))
 
 
+def one_part(x: Any) -> Any:
+    import tensorflow as tf
+
+    (part,) = tf.split(ops.reshape(x, (2, 4, 6, 5, 1)), 1, axis=2)
+    return ops.reshape(part * 3.0, (8, 30))
+
+
+def attend(x: Any) -> Any:
+    query, key, value = ops.unstack(ops.reshape(x, (8, 2, 3, 5, 1)), axis=2)
+    return ops.reshape(query * key + value, (8, 10))
+
+
 CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a broadcast": (lambda x: ops.broadcast_to(x[..., None], (8, 6, 5, 3)), "BROADCAST_TO"),
     "a broadcast of truth values": (lambda x: ops.broadcast_to((x > 0)[None], (2, 8, 6, 5)), "BROADCAST_TO"),
@@ -85,7 +97,9 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a choice of rows": (lambda x: ops.where(x > 0, ops.cast(x[:1] * 9, "int32"), ops.cast(x > 1, "int32")), ""),
     "a logarithm of shares": (lambda x: ops.log_softmax(x), "LOG_SOFTMAX"),
     "a sum of halves": (lambda x: ops.add(*ops.split(x, 2, axis=1)), "SPLIT"),
-    "parts in another order": (lambda x: ops.concatenate(ops.split(x, [1, 3], axis=-1)[::-1], -1), ""),
+    "parts in another order": (lambda x: ops.concatenate(ops.split(x, [1, 3], axis=-1)[::-1], -1), "SPLIT_V"),
+    "one part of five axes": (one_part, "SPLIT"),
+    "parts of five axes": (attend, "UNPACK"),
     "rows at places": (lambda x: ops.take_along_axis(x, ops.argmax(x[:, :, :1], axis=1, keepdims=True), axis=1), ""),
     "the least place": (lambda x: ops.argmin(x, axis=-1), "ARG_MIN"),
 }
@@ -98,6 +112,7 @@ def test_a_rewritten_file_computes_the_same_in_operators_of_a_gpu(name: str) -> 
     content = convert(function, 8, 6, 5)
     found = rewritten(content, TARGETS["gpu"].operators, {})
     assert not kind or kind in kinds(content) - kinds(found)
+    assert not {"SPLIT", "SPLIT_V"} & (kinds(found) | kinds(rewritten(content, TARGETS["npu"].operators, {})))
     assert not list(find_refusals(read_operators(found), TARGETS["gpu"]))
     assert not wide_operators(found)
     x = np.random.default_rng(0).standard_normal((8, 6, 5)).astype("float32")

@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras import layers
 
 from keras_pe.export.graph.litert_forms import litert_forms
+from keras_pe.export.graph.litert_loops import loop_over_steps
 
 LAYERS = {
     "last": lambda: layers.GRU(3),
@@ -47,6 +48,9 @@ KNOWN = {
     "gated, last": lambda: layers.GRU(3, use_bias=False),
     "gated, backwards": lambda: layers.GRU(3, return_sequences=True, go_backwards=True),
     "gated before the product": lambda: layers.GRU(3, reset_after=False, zero_output_for_mask=True, return_state=True),
+    "gated, with dropout": lambda: layers.GRU(3, dropout=0.5, return_sequences=True, seed=0),
+    "gated, with dropout of the state": lambda: layers.GRU(3, recurrent_dropout=0.5, seed=0),
+    "long memory, with dropout": lambda: layers.LSTM(3, dropout=0.5, return_sequences=True, seed=0),
     "another activation": lambda: layers.LSTM(3, activation="relu", return_sequences=True),
     "cells": LAYERS["cells"],
 }
@@ -58,15 +62,37 @@ KNOWN = {
 )
 def test_a_loop_with_several_steps_in_a_turn_returns_what_the_layer_does_in_keras(kind: str, steps: int) -> None:
     keras.utils.set_random_seed(0)
-    layer, rng = KNOWN[kind](), np.random.default_rng(0)
+    layer, training, rng = KNOWN[kind](), "dropout" in kind, np.random.default_rng(0)
     sequences, mask = rng.normal(size=(2, steps, 4)).astype("float32"), rng.random((2, steps)) > 0.4
-    expected = [layer(sequences, mask=mask), layer(sequences)]
+    expected = [layer(sequences, mask=mask, training=training), layer(sequences, training=training)]
+    for seed in layer.non_trainable_variables:
+        seed.assign([0, 0])
 
     @tf.function(input_signature=[tf.TensorSpec((2, steps, 4)), tf.TensorSpec((2, steps), "bool")])
     def traced(sequences: Any, mask: Any) -> Any:
-        return [layer(sequences, mask=mask), layer(sequences)]
+        return [layer(sequences, mask=mask, training=training), layer(sequences, training=training)]
 
     with litert_forms([layer], "fast"):
         graph = traced.get_concrete_function()
     for actual, truth in zip(keras.tree.flatten(graph(sequences, mask)), keras.tree.flatten(expected), strict=True):
         np.testing.assert_allclose(actual, truth, rtol=0, atol=1e-5, strict=False)
+
+
+@pytest.mark.parametrize("steps", [7, 12])
+def test_a_loop_over_images_of_unknown_sizes_returns_each_step(steps: int) -> None:
+    def step(image: Any, states: Any) -> tuple[Any, list[Any]]:
+        faded = (image + states[0]) / 2.0
+        return faded, [faded]
+
+    @tf.function(input_signature=[tf.TensorSpec((1, steps, None, None, 3))])
+    def traced(images: Any) -> Any:
+        options = {"go_backwards": False, "mask": None, "zero_output_for_mask": False, "return_all_outputs": True}
+        return loop_over_steps(step, images, [images[:, 0] * 0.0], in_blocks=True, **options)
+
+    images = np.random.default_rng(0).normal(size=(1, steps, 4, 2, 3)).astype("float32")
+    expected = [np.zeros_like(images[:, 0])]
+    for place in range(steps):
+        expected.append((images[:, place] + expected[-1]) / 2)
+    last, returned, _ = traced(images)
+    np.testing.assert_array_equal(returned, np.stack(expected[1:], 1))
+    np.testing.assert_array_equal(last, expected[-1])
