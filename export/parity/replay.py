@@ -51,7 +51,8 @@ def replay_bundle(
         progress: As in `check_parity`.
 
     Returns:
-        The report. It has passed if no failure persists. `reference` names the artifacts that have changed.
+        The report. It has passed if no failure persists. `reference` names the artifacts that have changed. A failure
+        in a signature that its file no longer has is a failed result.
 
     Raises:
         ValueError: If the file is not a bundle, or one of its runtimes is neither known nor in `runtimes`.
