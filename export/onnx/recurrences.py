@@ -88,6 +88,7 @@ class _Call:
         if operator == "GRU":
             attributes["linear_before_reset"] = int(layer.cell.reset_after)
         self.operator, self.attributes = operator, attributes
+        self.has_dropout = layer.cell.dropout > 0 or layer.cell.recurrent_dropout > 0
         self.scope = f"{layer.path}/"  # the slash at the end makes the scope absolute
         kernel, *others = packed_cell(layer.cell).values()
         # Without features, ONNX Runtime's LSTM returns uninitialized memory and its GRU crashes: add a feature of 0.
@@ -138,6 +139,9 @@ def _inner_loop(
 
     if any(each is not None for each in keras.tree.flatten(mask)):
         unfused.note(call.operator, "it is masked, and the operator knows a length only")
+        return loop(sequences, initial_state, mask=mask, training=training)
+    if training and call.has_dropout:
+        unfused.note(call.operator, "it has dropout, which the operator lacks")
         return loop(sequences, initial_state, mask=mask, training=training)
     outputs, *states = call(sequences, keras.tree.flatten(initial_state))
     # The operator returns the outputs in the order of the input, but Keras in the order of processing.

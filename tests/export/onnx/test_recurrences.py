@@ -177,6 +177,22 @@ def test_a_recurrence_that_the_operator_lacks_stays_a_loop(tmp_path: Path) -> No
     assert_agrees(model, artifact)
 
 
+class Sampled(keras.layers.Wrapper):
+    """A layer whose dropout is always active."""
+
+    def call(self, x: Any) -> Any:
+        return self.layer(x, training=True)
+
+
+@pytest.mark.slow
+def test_a_recurrence_with_active_dropout_keeps_its_draws(tmp_path: Path) -> None:
+    inputs = keras.Input((3, 5), name="x")
+    model = keras.Model(inputs, Sampled(layers.GRU(6, dropout=0.5))(inputs))
+    artifact = export_onnx(model, tmp_path / "model.onnx", seed="argument")
+    assert not FUSED & {*operators(artifact)}
+    assert {*artifact.contents[0].unfused.values()} == {"it has dropout, which the operator lacks"}
+
+
 def test_code_that_only_python_runs_is_refused_as_such(tmp_path: Path) -> None:
     def double(x: Any) -> Any:
         return tf.ensure_shape(tf.numpy_function(lambda y: 2 * y, [x], "float32", stateful=False), x.shape)
