@@ -64,7 +64,7 @@ def _export(model: Any, file: Path, signature: Any, sizes: Mapping[str, tuple[in
         artifact = export_litert(model, file, input_signature=signature, sizes=sizes, target="gpu")
     except (ExportError, ValueError) as error:
         broken = {kind: why for layer in getattr(error, "layers", ()) for kind, why in layer.reasons.items()}
-        said = str(error).partition(" stopped: ")[2].removesuffix(" Nothing was written.") or str(error)
+        said = getattr(error, "reason", str(error))
         return {"verdict": "refused", "reasons": broken or {"": said[:300]}}
     operators = read_operators(artifact.path.read_bytes())
     verdict = "unknown sizes" if has_unknown_sizes(operators) else "written"
