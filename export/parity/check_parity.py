@@ -35,7 +35,6 @@ from keras_pe.export.parity.coverage import (
     with_coverage_required,
     with_damage,
     with_enough_compared,
-    with_signatures_required,
 )
 from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_alike
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
@@ -207,7 +206,8 @@ def check_parity(
         expectations += [one.expectation for key in distinct for one in streams[key]]
         answered = [each.case.inputs for each in asked[None].expectations if each.outputs is not None]
         exercised = input_coverage(reference.inputs, reference.roles, answered)
-        exercised = replace(exercised, signatures=signatures.subjects(idle))
+        unfit = signatures.without_cases(idle)
+        exercised = replace(exercised, signatures=tuple(each.subject for each in unfit))
         tell(total, total, "done")
     results += signatures.unreadable
     results += _untried_results(targets, {path for spec, path in jobs if spec.installed})
@@ -215,7 +215,7 @@ def check_parity(
     found = compare_runtimes([*map(signatures.restore, results)])
     found = [with_enough_compared(each, least_compared, examples) for each in found]
     if require_coverage:
-        found = with_signatures_required([*map(with_coverage_required, found)], exercised.signatures)
+        found = [*map(with_coverage_required, found), *unfit]
     said = (reference.name, basis, policy.allowance)
     return make_report(*said, expectations, found, jobs, watch, seed, reference.version, exercised)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from keras_pe.export.artifacts.artifact import Format, TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeFailedError
@@ -42,7 +42,6 @@ _NOTHING = (
     "No value was compared. In every case the model refuses the inputs, or returns NaN, an overflow or no values. "
     "Pass valid ranges (`ranges=`), sizes (`sizes=`) or your own cases (`inputs=`)."
 )
-_UNFITTING = "No case has the sizes of the signature (`require_coverage`). Add one with these sizes (`inputs=`)."
 _UNKNOWN = "This runtime cannot read the weights of the artifact (`require_coverage`)."
 _UNSEEN = "The compared outputs do not show the difference."
 _UNROUNDED = (
@@ -194,18 +193,6 @@ def with_enough_compared(result: RuntimeResult, least: float, examples: int = 0)
     if not result.compared_cases:
         said = _NOTHING
     return replace(result, passed=False, is_accepted=False, error=said)
-
-
-def with_signatures_required(results: Sequence[RuntimeResult], subjects: Iterable[str]) -> list[RuntimeResult]:
-    """Returns the results with a failed result for each signature of a LiteRT file that no case fits.
-
-    Args:
-        results: The results.
-        subjects: The signatures, such as "model.tflite#length_16".
-    """
-    failed = RuntimeResult("", Format.LITERT, "none", passed=False, status=RunStatus.COMPARED, error=_UNFITTING)
-    parts = (subject.rpartition("#") for subject in subjects)
-    return [*results, *(replace(failed, artifact=file, signature=key) for file, _, key in parts)]
 
 
 def with_coverage_required(result: RuntimeResult) -> RuntimeResult:

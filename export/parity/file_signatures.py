@@ -18,6 +18,8 @@ from keras_pe.export.model.watch.layer_paths import matched_paths
 from keras_pe.export.processes.temporary_folder import TemporaryFolder
 from keras_pe.export.results import RunStatus, RuntimeResult
 
+_UNFITTING = "No case has the sizes of the signature (`require_coverage`). Add one with these sizes (`inputs=`)."
+
 
 @dataclass(frozen=True)
 class ExtractedSignature:
@@ -96,10 +98,11 @@ class FileSignatures:
         """Returns the answers of the reference to the cases that `select` returns for one artifact."""
         return tuple(each for each in answers if self._takes(path, each.case))
 
-    def subjects(self, paths: Iterable[Path | None]) -> tuple[str, ...]:
-        """Returns the signatures among some artifacts, such as "model.tflite#length_16"."""
+    def without_cases(self, paths: Iterable[Path | None]) -> tuple[RuntimeResult, ...]:
+        """Returns a failed result for each signature among some artifacts, which no case fits."""
+        failed = RuntimeResult("", Format.LITERT, "none", passed=False, status=RunStatus.COMPARED, error=_UNFITTING)
         found = (self.extracted.get(path) for path in dict.fromkeys(paths) if path is not None)
-        return tuple(f"{each.file}#{each.key}" for each in found if each is not None)
+        return tuple(replace(failed, artifact=str(own.file), signature=own.key) for own in found if own is not None)
 
     def _takes(self, path: Path | None, case: Case) -> bool:
         if path is None or (own := self.extracted.get(path)) is None:

@@ -19,7 +19,6 @@ from keras_pe.export.artifacts.litert_file import METADATA, SIGNATURE, pack_mode
 from keras_pe.export.artifacts.litert_merging import extract_signature
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.parity.bundle import write_bundle
-from keras_pe.export.parity.coverage import with_signatures_required
 from keras_pe.export.parity.file_signatures import ExtractedSignature, FileSignatures
 from keras_pe.export.results import RunStatus, RuntimeResult
 
@@ -60,10 +59,8 @@ def test_a_signature_takes_cases_of_its_sizes_with_renumbered_names_and_any_free
 
 
 def test_a_signature_without_a_case_is_named_and_fails_where_coverage_is_required() -> None:
-    subjects = FileSignatures(PARTS).subjects([None, Path("other.onnx"), Path("long"), Path("long")])
-    assert subjects == ("model.tflite#long",)
-    (found,) = with_signatures_required([], subjects)
-    assert (found.subject, found.passed) == ("model.tflite#long", False)
+    (found,) = FileSignatures(PARTS).without_cases([None, Path("other.onnx"), Path("long"), Path("long")])
+    assert (found.artifact, found.signature, found.passed) == ("model.tflite", "long", False)
 
 
 def test_a_body_that_two_branches_share_is_extracted_once() -> None:
