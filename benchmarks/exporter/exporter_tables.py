@@ -69,7 +69,7 @@ def exported_models(values: Values, beside: dict[str, Any]) -> str:
 def over_fastest(values: Values, case: str) -> tuple[float, float, float] | None:
     """Returns how long our file takes over that of the others which is the fastest, and the interval of 95 %.
 
-    None where there is no other.
+    The result is None if the benchmark has no other file.
     """
     others = [values[f"{case}/{other}"] for other in EXPORTERS if f"{case}/{other}" in values]
     return max((quotient(values[f"{case}/keras_pe"], other) for other in others), default=None)

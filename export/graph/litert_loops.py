@@ -138,7 +138,7 @@ def loop_over_steps(
     last = tf.zeros_like(step(0, states)[0])
     is_known = steps and last.shape.is_fully_defined()
     if in_blocks and is_known and (return_all_outputs or steps <= _BLOCK):  # a turn copies all collected outputs
-        returned, last, after = _in_blocks(advance, steps, last, states)
+        returned, last, after = _loop_in_blocks(advance, steps, last, states)
     else:
         returned, last, after = _one_by_one(advance, count, last, states, return_all_outputs)
     returned = _steps_first(returned) if return_all_outputs else last[:, None]
@@ -171,7 +171,7 @@ def _one_by_one(
     return returned, last, states
 
 
-def _in_blocks(advance: _Advance, count: int, last: Any, states: Sequence[Any]) -> tuple[Any, Any, Sequence[Any]]:
+def _loop_in_blocks(advance: _Advance, count: int, last: Any, states: Sequence[Any]) -> tuple[Any, Any, Sequence[Any]]:
     """Returns the same as `_one_by_one`, from a loop with several steps in each turn. The remaining steps follow it."""
     import tensorflow as tf
 

@@ -88,14 +88,14 @@ def _lstm(layer: Any, sequences: Any, initial_state: Any, mask: Any) -> Any:
         _stand_in, experimental_implements=f'name: "{LSTM_CALL}" attr {{ key: "tfl_fusable_op" value {{ b: true }} }}'
     )
     states = [tf.convert_to_tensor(state) for state in keras.tree.flatten(initial_state)]
-    outputs = call(rows if kept is None else kept_first(rows, kept), *states, *kernels, *tf.split(bias, 4))
+    outputs = call(rows if kept is None else move_kept_first(rows, kept), *states, *kernels, *tf.split(bias, 4))
     outputs.set_shape([*sequences.shape[:2], units])
     if kept is not None:
-        outputs = in_places(outputs, kept, is_zero=layer.zero_output_for_mask)
+        outputs = move_back(outputs, kept, is_zero=layer.zero_output_for_mask)
     return outputs[:, -1], outputs, [outputs[:, -1], states[1]]
 
 
-def kept_first(rows: Any, kept: Any) -> Any:
+def move_kept_first(rows: Any, kept: Any) -> Any:
     """Returns the steps whose mask is 1, in order, and then the first step again. A skipped step changes no state."""
     import tensorflow as tf
 
@@ -105,8 +105,8 @@ def kept_first(rows: Any, kept: Any) -> Any:
     return tf.gather(rows, tf.cast(sources, "int32"), batch_dims=1)
 
 
-def in_places(outputs: Any, kept: Any, *, is_zero: bool) -> Any:
-    """Returns the outputs of `kept_first` at their places. A skipped step has the output before it, or 0."""
+def move_back(outputs: Any, kept: Any, *, is_zero: bool) -> Any:
+    """Returns the outputs of `move_kept_first` at their places. A skipped step has the output before it, or 0."""
     import tensorflow as tf
 
     counts = tf.cumsum(kept, 1)

@@ -19,7 +19,7 @@ _NEGLIGIBLE = 1e-4
 _LEAST_SAVED = 1e-5
 """The least share of the bytes by which an effect is divided. Below it the effect alone ranks a layer."""
 
-_WORTH_A_RISK = 0.05
+_LEAST_SAVED_AGAIN = 0.05
 """The least share of the bytes for which the search quantizes a layer again: each such choice makes it optimistic."""
 
 Floats = tuple[str, ...]
@@ -189,7 +189,7 @@ class Search:
 
         The layers that cost most bytes come first. Half of the rest of the budget stays for other candidates.
         """
-        saved = {each.layer: each.saved for each in self.order if each.saved >= _WORTH_A_RISK}
+        saved = {each.layer: each.saved for each in self.order if each.saved >= _LEAST_SAVED_AGAIN}
         tries = (self._budget - len(self._trials)) // 2
         for layer in sorted(saved.keys() & candidate.layers_in_float, key=lambda each: (-saved[each], each))[:tries]:
             trial = self._try(tuple(each for each in candidate.layers_in_float if each != layer))

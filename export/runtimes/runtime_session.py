@@ -33,7 +33,7 @@ class RuntimeSession:
         self._runtime: Any = None
         self._weights: Mapping[str, Any] = {}
         self._read: tuple[str, Any] = "", None
-        _as_refusal(lambda: pkgutil.resolve_name(factory))
+        _refuse_errors(lambda: pkgutil.resolve_name(factory))
 
     def ask(self, request: str, *arguments: Any) -> tuple[Any, float]:
         """Returns an answer, and the seconds that it took.
@@ -45,7 +45,7 @@ class RuntimeSession:
         own: dict[str, Callable[..., Any]] = {"load": self._load, "unload": self._unload, "run_all": self._run_all}
         own |= {"weights": self._name_weights, "weight": self._weight}
         start = time.perf_counter()
-        answer = _as_refusal(lambda: own[request](*arguments) if request in own else self._tell(request, *arguments))
+        answer = _refuse_errors(lambda: own[request](*arguments) if request in own else self._tell(request, *arguments))
         return answer, time.perf_counter() - start
 
     def _tell(self, what: str, *arguments: Any) -> Any:
@@ -57,7 +57,7 @@ class RuntimeSession:
         runtime = pkgutil.resolve_name(factory)(*arguments, **options)
         capabilities = frozenset(_OPTIONAL).intersection(dir(runtime))
         providers = {str(name): int(count) for name, count in dict(getattr(runtime, "providers", {})).items()}
-        about = _as_inputs(runtime.inputs), str(runtime.version), providers, capabilities
+        about = _check_inputs(runtime.inputs), str(runtime.version), providers, capabilities
         self._runtime = runtime
         return about
 
@@ -67,7 +67,7 @@ class RuntimeSession:
         Raises:
             RuntimeRefusedError: Whatever the function raises.
         """
-        return _as_refusal(lambda: function(*arguments))
+        return _refuse_errors(lambda: function(*arguments))
 
     def _unload(self) -> None:
         self._runtime, self._weights, self._read = None, {}, ("", None)
@@ -77,7 +77,7 @@ class RuntimeSession:
 
     def _name_weights(self) -> list[str]:
         self._weights = self._runtime.weights()
-        return [_as_text(name) for name in self._weights]
+        return [_check_text(name) for name in self._weights]
 
     def _weight(self, name: str, start: int) -> tuple[Any, bool]:
         """Returns the rows of a weight from one on, as many as are sent together, and whether they are the last."""
@@ -90,7 +90,7 @@ class RuntimeSession:
         return weight[start:stop], stop >= len(weight)
 
 
-def _as_inputs(inputs: Iterable[Any]) -> tuple[TensorInfo, ...]:
+def _check_inputs(inputs: Iterable[Any]) -> tuple[TensorInfo, ...]:
     """Returns the inputs that a runtime declares.
 
     Raises:
@@ -117,7 +117,7 @@ def _by_name(values: Any, form: Callable[[Any], Any]) -> dict[str, Any]:
         raise InvalidAnswerError(f"a runtime must return a mapping of names to values. Received: {_shown(values)}")
     found = {}
     for each, value in values.items():
-        name = _as_text(each)
+        name = _check_text(each)
         try:
             found[name] = form(value)
         except InvalidAnswerError as error:
@@ -125,7 +125,7 @@ def _by_name(values: Any, form: Callable[[Any], Any]) -> dict[str, Any]:
     return found
 
 
-def _as_array(value: Any) -> Array:
+def _check_array(value: Any) -> Array:
     """Returns an array in this machine's order of bytes.
 
     Raises:
@@ -147,7 +147,8 @@ def _is_extended_float(dtype: np.dtype[Any]) -> bool:
     return dtype.type.__module__.partition(".")[0] == "ml_dtypes"
 
 
-def _as_text(name: Any) -> str:
+def _check_text(name: Any) -> str:
+    """Returns a name, or raises InvalidAnswerError if it is not a text."""
     if not isinstance(name, str):
         raise InvalidAnswerError(f"a runtime must return texts as names. Received: {_shown(name)}")
     return name
@@ -162,15 +163,15 @@ def _shown(value: Any) -> str:
 
 # Promised results of each method of a runtime.
 _FORMS: Mapping[str, Callable[[Any], Any]] = {
-    "run": lambda outputs: _by_name(outputs, _as_array),
-    "intermediates": lambda tensors: _by_name(tensors, _as_array),
+    "run": lambda outputs: _by_name(outputs, _check_array),
+    "intermediates": lambda tensors: _by_name(tensors, _check_array),
     "conditions": lambda conditions: _by_name(conditions, bool),
     "metadata": lambda texts: _by_name(texts, str),
-    "float_dtypes": lambda names: tuple(map(_as_text, names)),
+    "float_dtypes": lambda names: tuple(map(_check_text, names)),
 }
 
 
-def _as_refusal(function: Callable[[], Any]) -> Any:
+def _refuse_errors(function: Callable[[], Any]) -> Any:
     """Returns what a function returns; whatever it raises is a runtime's answer, and no reason to end."""
     try:
         with foreign_code():

@@ -12,7 +12,7 @@ from keras import layers
 from keras_pe.export import check_parity, export_litert
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.litert_operators import read_operators
-from keras_pe.export.graph.litert_recurrences import in_places, kept_first
+from keras_pe.export.graph.litert_recurrences import move_back, move_kept_first
 from tests.samples import sample_cases
 
 FUSED = "UNIDIRECTIONAL_SEQUENCE_LSTM"
@@ -62,8 +62,8 @@ def test_steps_without_skipped_ones_return_to_their_places(is_zero: bool) -> Non
     rng = np.random.default_rng(0)
     rows, kept = rng.normal(size=(9, 6, 2)).astype("float32"), rng.random((9, 6)) > 0.5
     kept[0], kept[1] = False, True
-    found = kept_first(rows, kept.astype("float32")).numpy()
-    placed = in_places(found, kept.astype("float32"), is_zero=is_zero).numpy()
+    found = move_kept_first(rows, kept.astype("float32")).numpy()
+    placed = move_back(found, kept.astype("float32"), is_zero=is_zero).numpy()
     for row, mask, own, back in zip(rows, kept, found, placed, strict=True):
         np.testing.assert_array_equal(own[: mask.sum()], row[mask])
         last = np.zeros(2)
