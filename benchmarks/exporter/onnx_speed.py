@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.exporter.models import CASES, MEASURED, trained
+from benchmarks.exporter.models import CASES, MEASURED, build
 from benchmarks.measuring import Run, quotient, run_module, thread_counts, time_openings
 
 _DTYPES = {"tensor(float)": "float32", "tensor(int32)": "int32", "tensor(int64)": "int64", "tensor(bool)": "bool"}
@@ -75,11 +75,11 @@ def export(name: str, route: str, folder: Path) -> None:
         elif model.architecture in torch_exports.BUILDERS:
             torch_exports.export(model.architecture, route == "torch", path, model.opset)
     elif route == "keras":
-        trained(name).export(path, format="onnx", verbose=False)
+        build(name).export(path, format="onnx", verbose=False)
     else:
         from keras_pe.export import export_onnx
 
-        export_onnx(trained(name), path, opset_version=model.opset)
+        export_onnx(build(name), path, opset_version=model.opset)
 
 
 def run(name: str, folder: Path, threads: int) -> dict[str, Any]:
@@ -151,7 +151,8 @@ def main() -> None:
     """Prints a line for each model and case; within does one process' part."""
     if sys.argv[1:2] == ["export"]:
         name, route, folder = sys.argv[2:]
-        print(json.dumps(export(name, route, Path(folder))))
+        export(name, route, Path(folder))
+        print(json.dumps(None))
         return
     if sys.argv[1:2] == ["run"]:
         name, folder, threads = sys.argv[2:]
