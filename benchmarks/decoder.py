@@ -15,7 +15,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,7 +25,7 @@ SIZES = {"vocabulary_size": 8000, "num_layers": 4, "hidden_dim": 512, "intermedi
 HEADS = {"num_query_heads": 8, "num_key_value_heads": 4}
 LENGTHS = (128, 512, 1024, 2048, 4096)
 PROMPT, NEW = 32, 96
-OURS = ("growing", "shared")
+OURS: tuple[Literal["growing", "shared"], ...] = ("growing", "shared")
 BY_HAND = "by hand"
 
 
@@ -66,9 +66,11 @@ def _files(model: Any, folder: Path) -> dict[str, Path]:
     from benchmarks.decoder_by_hand import write_llama
     from keras_pe.export import export_decoder
 
-    own = {name: export_decoder(model, folder / name, end_tokens=[0], cache=name).path for name in OURS}
-    write_llama(model, folder / "by_hand.onnx", max(LENGTHS))
-    return {**own, BY_HAND: folder / "by_hand.onnx"}
+    files = {BY_HAND: folder / "by_hand.onnx"}
+    for name in OURS:
+        files[name] = export_decoder(model, folder / name, end_tokens=[0], cache=name).path
+    write_llama(model, files[BY_HAND], max(LENGTHS))
+    return files
 
 
 def _session(file: Path, threads: int) -> Any:

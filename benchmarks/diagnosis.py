@@ -107,11 +107,10 @@ def rows() -> Iterator[Row]:
     plants = {f"{number}: {cause}": (plant, cause) for number, (plant, cause, _) in enumerate(test_planted.PLANTS)}
     for module in (test_configurations, test_position_layers):
         plants |= {name: each[:2] for name, each in {**module.QUICK, **module.SLOW}.items()}
-    for name, (plant, cause) in plants.items():
-        yield Row("calls of layers", name, (cause, "y"), partial(_find_planted, plant))
-    for group in (test_attributes.CHANGES, test_inputs.CHANGES):
-        for change in group:
-            yield Row("changed layers", change.name, (change.cause, change.layer), partial(_change, change, False))
+    for name, (plant, planted) in plants.items():
+        yield Row("calls of layers", name, (planted, "y"), partial(_find_planted, plant))
+    for change in (*test_attributes.CHANGES, *test_inputs.CHANGES):
+        yield Row("changed layers", change.name, (change.cause, change.layer), partial(_change, change, False))
     for change in test_attributes.CHANGES:
         yield Row("files of Keras", change.name, (change.cause, change.layer), partial(_change, change, True))
     for number, change in enumerate(test_directions.CHANGES):
@@ -132,7 +131,8 @@ def _check(model: Any, path: Path, runtime: str) -> Sequence[Any]:
 
 
 def _code(fault: Any, form: str, folder: Path) -> Callable[[], Sequence[Any]]:
-    return partial(_check, *fault.plant(form, folder), _RUNTIMES[form])
+    model, path = fault.plant(form, folder)
+    return partial(_check, model, path, _RUNTIMES[form])
 
 
 def _catalogue(fault: Any, folder: Path) -> Callable[[], Sequence[Any]]:
@@ -163,7 +163,7 @@ def _worker() -> Any:
     from keras_pe.export.runtimes.registry import find_runtimes
     from keras_pe.export.runtimes.worker import Worker
 
-    return Worker(*find_runtimes("onnxruntime[disabled]"), timeout=120)
+    return Worker(find_runtimes("onnxruntime[disabled]")[0], timeout=120)
 
 
 def _positions(build: Any, form: str, folder: Path) -> Callable[[], Sequence[Any]]:
@@ -200,17 +200,17 @@ def render(results: Mapping[str, Mapping[str, Any]]) -> str:
     for key, each in results.items():
         groups.setdefault(key.partition(" / ")[0], []).append(each)
     lines = [_INTRODUCTION, f"| group | rows | {' | '.join(VERDICTS)} | median s |", "| --- " * 7 + "|"]
-    for group, found in {**groups, "**all**": list(results.values())}.items():
-        counts = [str(sum(each["verdict"] == verdict for each in found)) for verdict in VERDICTS]
-        seconds = statistics.median(each["seconds"] for each in found)
-        lines.append(f"| {group} | {len(found)} | {' | '.join(counts)} | {seconds:.1f} |")
+    for group, rows_found in {**groups, "**all**": list(results.values())}.items():
+        counts = [str(sum(each["verdict"] == verdict for each in rows_found)) for verdict in VERDICTS]
+        seconds = statistics.median(each["seconds"] for each in rows_found)
+        lines.append(f"| {group} | {len(rows_found)} | {' | '.join(counts)} | {seconds:.1f} |")
     lines += ["", "## Rows that are not hit", "", "| fault | expected | found | verdict |", "| --- " * 4 + "|"]
     for key, each in results.items():
         if each["verdict"] != "hit":
             target, where = each["expected"]
             expected = f"{target}, {where}" if where else target
-            found = "; ".join(map(_describe, each["found"])) or "nothing"
-            lines.append(f"| `{key.replace('|', '/')}` | {expected} | {found} | {each['verdict']} |")
+            described = "; ".join(map(_describe, each["found"])) or "nothing"
+            lines.append(f"| `{key.replace('|', '/')}` | {expected} | {described} | {each['verdict']} |")
     return "\n".join(lines) + "\n"
 
 

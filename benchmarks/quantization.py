@@ -104,7 +104,7 @@ def gru() -> Sample:
     return model, {"rows": images[..., 0]}
 
 
-MODELS: Mapping[str, tuple[Callable[[], Sample], Mapping[str, float]]] = {
+MODELS: Mapping[str, tuple[Callable[[], Sample], Mapping[str, Any]]] = {
     "forecaster": (forecaster, {"error": 0.02}),
     "text classifier": (text_classifier, {"decisions": 0.999}),
     "MobileNetV3": (mobile_net, {"decisions": 0.999}),
@@ -161,7 +161,10 @@ def measure(name: str, formats: Sequence[str] = FORMATS) -> list[dict[str, Any]]
     model, rows = build()
     found: list[dict[str, Any]] = []
     decides = "decisions" in goal
-    exports = {"ONNX": (export_onnx, ".onnx"), "LiteRT": (export_litert, ".tflite")}
+    exports: Mapping[str, tuple[Callable[..., Any], str]] = {
+        "ONNX": (export_onnx, ".onnx"),
+        "LiteRT": (export_litert, ".tflite"),
+    }
     with tempfile.TemporaryDirectory() as folder:
         for format in formats:
             export, suffix = exports[format]

@@ -208,9 +208,12 @@ def quantized_models(values: Values, beside: dict[str, Any]) -> str:
 
 def decoders(values: Values, beside: dict[str, Any]) -> str:
     """Returns a line for each contestant of decoders: the time of a step by the cache's length, and tokens a second."""
-    cases = [(*name.rsplit("/", 1), each) for name, each in values.items() if name.startswith("decoder ")]
-    labels = list(dict.fromkeys(label for label, *_ in cases))
-    taken = {(label, name): each for label, name, each in cases}
+    taken = {}
+    for key, each in values.items():
+        label, _, name = key.rpartition("/")
+        if label.startswith("decoder "):
+            taken[label, name] = each
+    labels = list(dict.fromkeys(label for label, _ in taken))
 
     def cell(label: str, name: str) -> str:
         each = taken.get((label, name))
@@ -219,7 +222,7 @@ def decoders(values: Values, beside: dict[str, Any]) -> str:
         return f"{NEW / median(each):.0f}" if label.startswith("decoder text") else f"{median(each) * 1e3:.2f}"
 
     titles = [label.removeprefix("decoder ").replace("text", "tokens a second") for label in labels]
-    names = dict.fromkeys(name for _, name, _ in cases)
+    names = dict.fromkeys(name for _, name in taken)
     lines = [(name, *(cell(label, name) for label in labels)) for name in names]
     return table(("contestant", *titles), lines) if lines else "Decoders were not measured yet."
 

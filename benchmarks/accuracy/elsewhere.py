@@ -12,6 +12,7 @@ import argparse
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -35,7 +36,7 @@ RUNTIMES = ("onnxruntime[all]", "onnxruntime_web[wasm]", "onnxruntime_web[webgpu
 class UsualFormula(keras.layers.Layer):
     """sin and cos of position times rate, in float32."""
 
-    def call(self, inputs, positions):
+    def call(self, inputs: Any, positions: Any) -> Any:
         rates = (1 / geometric_timescales(CHANNELS // 2)).astype("float32")
         angles = keras.ops.cast(positions, "float32")[..., None] * rates
         signal = keras.ops.concatenate([keras.ops.sin(angles), keras.ops.cos(angles)], axis=-1)

@@ -13,6 +13,7 @@ With --exhaustive the layer's tables are composed for every position below 2**24
 import argparse
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras_hub
@@ -50,7 +51,7 @@ def layer(positions: np.ndarray) -> np.ndarray:
     return np.asarray(encoding(np.zeros((1, len(positions), CHANNELS), "float32"), positions=positions))[0]
 
 
-def largest_error(encode, positions: np.ndarray) -> float:
+def largest_error(encode: Callable[[np.ndarray], np.ndarray], positions: np.ndarray) -> float:
     """Returns the largest error over the positions, a block at a time."""
     blocks = np.array_split(positions, max(1, len(positions) // BLOCK))
     return max(np.abs(encode(block) - timing_signal(block, CHANNELS)).max() for block in blocks)

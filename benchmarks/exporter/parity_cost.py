@@ -11,7 +11,9 @@ Imports and the loading of artifacts are left out on both sides, because the che
 import json
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import keras
 
@@ -54,7 +56,7 @@ def main() -> None:
     print(json.dumps(measure()))
 
 
-def _bare(reference: KerasReference, specs: tuple, path: Path) -> float:
+def _bare(reference: KerasReference, specs: Sequence[RuntimeSpec], path: Path) -> float:
     cases = sweep(reference.inputs, reference.roles, seed=0)
     seconds = 0.0
     for keras_model in (reference.model, reference.float64_model):
@@ -71,7 +73,7 @@ def _bare(reference: KerasReference, specs: tuple, path: Path) -> float:
     return seconds
 
 
-def _whole(reference: KerasReference, specs: tuple, path: Path) -> float:
+def _whole(reference: KerasReference, specs: Sequence[RuntimeSpec], path: Path) -> float:
     start = time.perf_counter()
     expectations = reference.answer(sweep(reference.inputs, reference.roles, seed=0))
     seconds = time.perf_counter() - start
@@ -80,7 +82,7 @@ def _whole(reference: KerasReference, specs: tuple, path: Path) -> float:
             worker.load(path)
             loaded = _Loaded(worker)
             start = time.perf_counter()
-            run = run_cases(loaded, spec, path, reference, expectations)
+            run = run_cases(cast(Worker, loaded), spec, path, reference, expectations)
             seconds += time.perf_counter() - start
             assert run.result.passed
     return seconds

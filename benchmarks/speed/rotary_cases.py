@@ -84,7 +84,7 @@ def _product(x: Any, start: Any = None) -> Any:
 def _layer_of(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function as a layer of Keras: what its call of a layer takes."""
 
-    class Function(keras.layers.Layer):  # type: ignore[misc]
+    class Function(keras.layers.Layer):
         def call(self, x: Any, start: Any = None) -> Any:
             return function(x, start)
 

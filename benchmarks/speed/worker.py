@@ -13,7 +13,7 @@ from benchmarks.speed import rotary_cases, scenarios
 from benchmarks.speed.contestants import Contestant
 from benchmarks.speed.scenarios import Scenario
 
-ENCODINGS = {
+ENCODINGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "sinusoidal": (sinusoids.CONTESTANTS, scenarios.SCENARIOS),
     "rotary": (rotary_cases.CONTESTANTS, rotary_cases.SCENARIOS),
 }
