@@ -239,14 +239,10 @@ class ComposedEncoding:
 
     def _long(self, length: Any, start: Any) -> Any:
         """Returns the signal of a range whose start or length only the graph knows, in whole blocks."""
-        return self._long_from_zero(length) if start is None else self._long_from(start, length)
-
-    def _long_from_zero(self, length: Any) -> Any:
-        blocks = quotient(ops.arange(0, length, UNITS, dtype="int32"), UNITS) + self._blocks.of_position_zero
-        blocks = ops.where(length <= self._high, blocks, self._blocks.invalid)
-        return self._whole_blocks(self._blocks.at(blocks), None, ops)[:length]
-
-    def _long_from(self, start: Any, length: Any) -> Any:
+        if start is None:
+            blocks = quotient(ops.arange(0, length, UNITS, dtype="int32"), UNITS) + self._blocks.of_position_zero
+            blocks = ops.where(length <= self._high, blocks, self._blocks.invalid)
+            return self._whole_blocks(self._blocks.at(blocks), None, ops)[:length]
         count = -(-length // UNITS) if isinstance(length, int) else divide(length + (UNITS - 1), UNITS)[0]
         count, start = count + 1, ops.convert_to_tensor(start, dtype="int32")
         inside = ops.logical_and(start >= self._low, start <= self._high - length)
