@@ -1,5 +1,6 @@
 """Measures one batch in one runtime, row by row: which rows fail, by how much, and the values of the worst rows."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -130,12 +131,10 @@ class RowMeasurer:
                 continue
             inputs, outputs = ({name: array[rows] for name, array in each.items()} for each in (batch.inputs, expected))
             failed = incomparable(outputs, answer.outputs, self._policy)
-            for comparison in failed.values():
+            broken = self._declarations.broken_by(inputs, answer.outputs, outputs)
+            for problem in (*map(_in_words, failed.values()), *map(_declaration_in_words, broken)):
                 found.severity[rows] = np.maximum(found.severity[rows], Severity.FAILED)
-                found.problems.setdefault(_in_words(comparison), first)
-            for broken in self._declarations.broken_by(inputs, answer.outputs, outputs):
-                found.severity[rows] = np.maximum(found.severity[rows], Severity.FAILED)
-                found.problems.setdefault(_declaration_in_words(broken), first)
+                found.problems.setdefault(problem, first)
             for name in [name for name in outputs if name not in failed]:
                 statistics, own, problem = self._compare(name, inputs, outputs[name], answer.outputs[name])
                 if statistics.expected_inf:
@@ -165,33 +164,31 @@ class RowMeasurer:
         returned text is the reason that the rebuild could not measure the rows; it is empty without one.
         """
         rule = self._rules[name]
-        strict: float | Array = rule.allowed_of(expected) if rule.channels else MAX_FACTOR * rule.unit
+        noise = MAX_FACTOR * rule.unit
+        strict: float | Array = rule.allowed_of(expected) if rule.channels else noise
 
         def measure_against(
             target: Array | None, allowed: float | Array | None
         ) -> tuple[OutputStatistics, RowVerdicts]:
             if allowed is not None and is_float(expected.dtype):
                 allowed = self._policy.accepted_tolerance(name, expected if target is None else target, allowed)
-            return measure_output(
-                expected, actual, target, allowed=allowed, decision=rule.decision, noise=MAX_FACTOR * rule.unit
-            )
+            return measure_output(expected, actual, target, allowed=allowed, decision=rule.decision, noise=noise)
 
         statistics, rows = measure_against(None, None if rule.allowed is None else strict)
         if rule.is_final or not rows.failed.any():
             return statistics, rows, ""
-        suspects = np.flatnonzero(rows.failed)
-        suspects = suspects[_may_be_noise(expected[suspects], rows.clash[suspects])]
+        suspects = np.flatnonzero(rows.failed & _may_be_noise(expected, rows.clash))
         if not suspects.size:
             return statistics, rows, ""
         try:
-            truth = self._session.truth({key: array[suspects] for key, array in inputs.items()}).get(name)
+            truth = self._compute_truth(name, inputs, expected, suspects)
         except RuntimeFailedError as error:
             return statistics, rows, f"the float64 rebuild refuses rows that are out: {error}"
-        if truth is None or truth.shape != expected[suspects].shape:
+        if truth is None:
             return statistics, rows, ""
         target = expected.astype(np.float64)
         target[suspects] = truth
-        of_rows = np.full((len(expected), *[1] * (expected.ndim - 1)), MAX_FACTOR * rule.unit)
+        of_rows = np.full((len(expected), *[1] * (expected.ndim - 1)), noise)
         for row, true in zip(suspects, truth, strict=True):
             of_rows[row] = MAX_FACTOR * max(rule.unit, noise_floor(expected[row], true))
         statistics, rows = measure_against(target, of_rows)
@@ -207,13 +204,15 @@ class RowMeasurer:
     def _count_overflowed(self, name: str, inputs: Arrays, expected: Array) -> int:
         """Returns how many values of the reference are infinite only because its float type cannot represent them."""
         rows = np.flatnonzero(np.isinf(expected).reshape(len(expected), -1).any(axis=1))
-        try:
-            truth = self._session.truth({key: array[rows] for key, array in inputs.items()}).get(name)
-        except RuntimeFailedError:
-            return 0
-        if truth is None or truth.shape != expected[rows].shape:
-            return 0
-        return int((np.isinf(expected[rows]) & np.isfinite(truth)).sum())
+        truth = None
+        with contextlib.suppress(RuntimeFailedError):
+            truth = self._compute_truth(name, inputs, expected, rows)
+        return 0 if truth is None else int((np.isinf(expected[rows]) & np.isfinite(truth)).sum())
+
+    def _compute_truth(self, name: str, inputs: Arrays, expected: Array, rows: Array) -> Array | None:
+        """Returns the rows of an output by the float64 rebuild; None without an output of their shape."""
+        truth = self._session.truth({key: array[rows] for key, array in inputs.items()}).get(name)
+        return None if truth is None or truth.shape != expected[rows].shape else truth
 
 
 def _in_words(comparison: Comparison) -> str:
