@@ -1,8 +1,7 @@
 """Runs a check of a model against its artifacts, and returns the report."""
 
 import itertools
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial, wraps
@@ -47,11 +46,10 @@ from keras_pe.export.results import Allowance, CaseStatus, RunStatus, RuntimeRes
 from keras_pe.export.runtimes.registry import runtimes_for
 from keras_pe.export.runtimes.runner import InProcessRunner, Runner
 from keras_pe.export.runtimes.runtime import RuntimeName, RuntimeSpec
-from keras_pe.export.runtimes.worker import Worker
+from keras_pe.export.runtimes.worker import WorkerQueue
 from keras_pe.protocols import Model
 
 _Options = ParamSpec("_Options")
-_AT_ONCE = 4  # runtime processes: one for each of three formats, and the next one
 
 
 @foreign_code()
@@ -161,7 +159,7 @@ def check_parity(
         tell = stack.enter_context(telling(progress))
         tell(0, total, "starting the runtimes")
         groups = [list(group) for _, group in itertools.groupby(ready, key=lambda job: (job[0].factory, job[1]))]
-        workers = _Workers((group[0][0] for group in groups), timeout, stack)
+        workers = WorkerQueue((group[0][0] for group in groups), timeout, stack)
         watch.stage("start the runtimes")
         paths = [path for _, path in parts if path is not None]
 
@@ -218,35 +216,6 @@ def check_parity(
         found = [*map(with_coverage_required, found), *unfit]
     said = (reference.name, basis, policy.allowance)
     return make_report(*said, expectations, found, jobs, watch, seed, reference.version, exercised)
-
-
-class _Workers:
-    """Processes of runtimes in the order of their use, with the next few started ahead.
-
-    A process imports its runtime while the reference computes. Their number is bounded, since each takes up to 0.5 GiB.
-    """
-
-    def __init__(self, specs: Iterable[RuntimeSpec], timeout: float, stack: ExitStack) -> None:
-        """Starts the first processes.
-
-        Args:
-            specs: The runtimes. A runtime of the model itself runs in this process, and its worker is None.
-            timeout: Seconds that an answer may take.
-            stack: Closes the remaining processes at the end. The user of a process closes it after use.
-        """
-        self._waiting, self._timeout, self._stack = iter(specs), timeout, stack
-        self._started: deque[Worker | None] = deque()
-        self._fill()
-
-    def next(self) -> Worker | None:
-        """Returns the next process. The caller must have closed the process before it."""
-        self._fill()
-        return self._started.popleft()
-
-    def _fill(self) -> None:
-        while len(self._started) < _AT_ONCE and (spec := next(self._waiting, None)) is not None:
-            worker = None if spec.format == "keras" else self._stack.enter_context(Worker(spec, self._timeout))
-            self._started.append(worker)
 
 
 def _plan(

@@ -1,7 +1,9 @@
-"""A runtime in a child process."""
+"""A runtime in a child process, and the processes of several runtimes in turn."""
 
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from keras_pe.export.processes.process import Child
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
+AT_ONCE = 4  # processes of a queue: one for each of three formats, and the next one
 _SESSION = "keras_pe.export.runtimes.runtime_session:RuntimeSession"
 
 
@@ -106,3 +109,32 @@ class Worker(Runner):
 
     def _opening(self, path: Path | None) -> Sequence[Any]:
         return (str(path),)
+
+
+class WorkerQueue:
+    """Processes of runtimes in the order of their use, with the next few started ahead.
+
+    A process imports its runtime while the reference computes. Their number is bounded, since each takes up to 0.5 GiB.
+    """
+
+    def __init__(self, specs: Iterable[RuntimeSpec], timeout: float, stack: ExitStack) -> None:
+        """Starts the first processes.
+
+        Args:
+            specs: The runtimes. A runtime of the model itself runs in this process, and its worker is None.
+            timeout: Seconds that an answer may take.
+            stack: Closes the remaining processes at the end. The user of a process closes it after use.
+        """
+        self._waiting, self._timeout, self._stack = iter(specs), timeout, stack
+        self._started: deque[Worker | None] = deque()
+        self._fill()
+
+    def next(self) -> Worker | None:
+        """Returns the next process. The caller must have closed the process before it."""
+        self._fill()
+        return self._started.popleft()
+
+    def _fill(self) -> None:
+        while len(self._started) < AT_ONCE and (spec := next(self._waiting, None)) is not None:
+            worker = None if spec.format == "keras" else self._stack.enter_context(Worker(spec, self._timeout))
+            self._started.append(worker)

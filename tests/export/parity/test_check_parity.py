@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 import keras_pe
 from keras_pe.export import check_dataset, check_parity, export_onnx, export_saved_model, replay_bundle
-from keras_pe.export.parity import check_parity as check_module
+from keras_pe.export.runtimes import worker as worker_module
 from tests.raised import about
 
 
@@ -157,7 +157,7 @@ def test_a_model_that_takes_certain_sizes_only_is_asked_for_these(tmp_path):
 def test_a_check_of_many_files_has_few_processes_at_once(tmp_path, monkeypatch):
     present, most = set(), []
 
-    class Counted(check_module.Worker):
+    class Counted(worker_module.Worker):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             present.add(self)
@@ -167,11 +167,11 @@ def test_a_check_of_many_files_has_few_processes_at_once(tmp_path, monkeypatch):
             present.discard(self)
             super().close()
 
-    monkeypatch.setattr(check_module, "Worker", Counted)
+    monkeypatch.setattr(worker_module, "Worker", Counted)
     tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch"]) for name in ("x", "y")]
     graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", tensors[:1], tensors[1:])
     content = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10).SerializeToString()
-    files = [tmp_path / f"{number}.onnx" for number in range(check_module._AT_ONCE + 3)]
+    files = [tmp_path / f"{number}.onnx" for number in range(worker_module.AT_ONCE + 3)]
     for file in files:
         file.write_bytes(content)
     report = check_parity(files[0], [*files, files[0]], runtimes="onnxruntime[all]")
@@ -180,5 +180,5 @@ def test_a_check_of_many_files_has_few_processes_at_once(tmp_path, monkeypatch):
         str(file) for file in files
     ]  # one that is named twice once
     assert len(most) == len(files)
-    assert max(most) == check_module._AT_ONCE
+    assert max(most) == worker_module.AT_ONCE
     assert not present
