@@ -29,17 +29,13 @@ from keras_pe.export.results.diagnosis import Finding as Finding
 from keras_pe.export.results.diagnosis import LayerResult as LayerResult
 from keras_pe.export.results.diagnosis import OtherValue as OtherValue
 from keras_pe.export.results.diagnosis import Proof as Proof
+from keras_pe.export.results.recordings import LayerRecording as LayerRecording
+from keras_pe.export.results.recordings import Recording as Recording
 from keras_pe.export.results.runs import (
     CaseResult as CaseResult,
 )
 from keras_pe.export.results.runs import (
-    LayerRecording as LayerRecording,
-)
-from keras_pe.export.results.runs import (
     QuantizedTensor as QuantizedTensor,
-)
-from keras_pe.export.results.runs import (
-    Recording as Recording,
 )
 from keras_pe.export.results.runs import (
     RuntimeResult as RuntimeResult,

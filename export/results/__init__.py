@@ -11,18 +11,15 @@ from keras_pe.export.results.check_results import (
     Stage,
     TableCoverage,
 )
-from keras_pe.export.results.chunks import Chunks
 from keras_pe.export.results.comparison import Comparison, ErrorProfile, Problem
 from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, OtherValue, Proof
+from keras_pe.export.results.recordings import Array, Chunks, LayerRecording, Recording
 from keras_pe.export.results.runs import (
-    Array,
     CaseResult,
     CaseStatus,
-    LayerRecording,
     NameMatch,
     QuantizedRole,
     QuantizedTensor,
-    Recording,
     RunStatus,
     RuntimeResult,
     SkippedRuntime,

@@ -1,4 +1,4 @@
-"""The record of one artifact in one runtime: its cases, its failures, and the arrays of the worst failures."""
+"""The record of one artifact in one runtime: its cases, its failures and what it stores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from keras_pe.display import Shown
-from keras_pe.export.results.chunks import Chunks
 from keras_pe.export.results.comparison import Comparison, ErrorProfile
 from keras_pe.export.results.diagnosis import Finding, LayerResult, Proof
+from keras_pe.export.results.recordings import Recording
 
 Array = npt.NDArray[Any]
 QuantizedRole = Literal["weight", "value"]
@@ -80,60 +80,6 @@ class NameMatch:
     model: str
     artifact: str
     by_order: bool
-
-
-@dataclass(frozen=True)
-class LayerRecording:
-    """The arrays of a layer at fault, in the case in which it was located.
-
-    Attributes:
-        layer: The layer's path.
-        case: The inputs of the model in that case.
-        inputs: The inputs of the layer, in order.
-        expected: The reference's output, with its axes in the order of the artifact's tensor if there is one.
-        tolerance: The tolerance on the difference; zero if no tensor shows the layer.
-        tensor: The artifact's tensor of the output; None if the artifact shows none.
-        actual: The values of that tensor; None without a tensor.
-    """
-
-    layer: str
-    case: Mapping[str, Array]
-    inputs: tuple[Array, ...]
-    expected: Array
-    tolerance: float = 0.0
-    tensor: str | None = None
-    actual: Array | None = None
-
-
-@dataclass(frozen=True, repr=False)
-class Recording(Shown):
-    """The arrays of a failing runtime's worst case. They are not part of the report as JSON.
-
-    Attributes:
-        case: The case's name.
-        inputs: Inputs of the run.
-        expected: The reference's outputs, empty where it refused.
-        actual: The runtime's outputs, empty where it gave none.
-        truth: The float64 rebuild's outputs, empty where there is none.
-        before: Earlier inputs of the runtime, in this order: its state may depend on them.
-        layer: The first layer at fault; None if none was located.
-        chunks: The calls of a sequence, whose whole inputs and first states are `inputs`. The outputs are those of all
-            calls, joined. None for a single call.
-    """
-
-    case: str
-    inputs: Mapping[str, Array]
-    expected: Mapping[str, Array]
-    actual: Mapping[str, Array]
-    truth: Mapping[str, Array] = field(default_factory=dict)
-    before: tuple[Mapping[str, Array], ...] = ()
-    layer: LayerRecording | None = None
-    chunks: Chunks | None = None
-
-    def details(self) -> Mapping[str, str]:
-        """Returns what a notebook shows, by name."""
-        arrays = {"inputs": self.inputs, "expected": self.expected, "actual": self.actual}
-        return {"case": repr(self.case)} | {name: ", ".join(each) or "none" for name, each in arrays.items()}
 
 
 @dataclass(frozen=True)
