@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.diagnosis.foldings import recorded_foldings

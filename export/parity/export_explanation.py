@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.inputs.sweep import range_roles, sweep
+from keras_pe.export.comparison.inputs.role import range_roles
+from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.run_cases import run_cases

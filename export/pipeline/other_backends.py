@@ -14,7 +14,7 @@ from typing import Any
 from keras_pe.conventions.keras_hub_models import convert_keras_hub, is_converted
 from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.inputs.sweep import numbers
+from keras_pe.export.comparison.inputs.usual_inputs import numbers
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import (
     DisagreementError,

@@ -14,7 +14,7 @@ from keras_pe.export.artifacts.artifact import Format, TensorInfo
 from keras_pe.export.comparison.compare import compare_outputs, may_be_rounding
 from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.inputs.cases import Case, cast_case
-from keras_pe.export.comparison.inputs.sweep import Draw, numbers, pixels
+from keras_pe.export.comparison.inputs.usual_inputs import Draw, numbers, pixels
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.tolerance import MAX_FACTOR, TolerancePolicy, coarse

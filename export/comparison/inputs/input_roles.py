@@ -2,19 +2,20 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.decision_points import Borders, find_borders, wide_integers
+from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.errors import first_line
 from keras_pe.export.model.rebuild import half_dtypes
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.decision_boundaries import Decisions
 from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.model.watch.known_values import Vocabulary, is_integer
+from keras_pe.export.model.watch.known_values import is_integer
 from keras_pe.export.model.watch.recording import LayerCall, record_calls
 from keras_pe.export.runtimes.runtime import Array, as_dtype
 
@@ -23,30 +24,6 @@ _TURNS = 6  # largest number of sets of marks that match inputs with arrivals
 _FEWEST_TURNS = 4
 _MOST_MARK = 100
 _INTEGERS = ((-64, 64), *((0, 2**bits) for bits in range(7, 1, -1)))  # ranges to try: the least value, and the end
-
-
-@dataclass(frozen=True)
-class Role:
-    """The role of an input, which determines the valid values.
-
-    Attributes:
-        role: "values", "ids" (rows of an embedding), "positions" or "start" (of a position encoding), "entries" (of a
-            vocabulary).
-        low: The least valid value; None without a bound.
-        high: The first value above `low` that is not valid; None without a bound.
-        vocabulary: The vocabulary of a lookup.
-        below: The dynamic dimension whose size replaces `high`, for an index into another input.
-        borders: The values at which the model's decision changes.
-        is_wide: Whether the model takes integers beyond each narrower type.
-    """
-
-    role: str
-    low: float | None = None
-    high: float | None = None
-    vocabulary: Vocabulary = field(default_factory=Vocabulary)
-    below: str | None = None
-    borders: Borders = field(default_factory=Borders)
-    is_wide: bool = False
 
 
 def find_roles(
@@ -83,7 +60,7 @@ def find_roles(
     except Exception as error:  # a layer may raise any error on these values
         return roles, f"{type(error).__name__}: {first_line(error)}"
     for name, role in _recognize(arrived, (marks, turned), tensors, arrivals):
-        roles[name] = _tighter(roles.get(name), role)
+        roles[name] = role.tighten(roles.get(name))
     unknown = {name: mark for name, mark in marks.items() if name not in roles and mark.dtype.kind in "iu"}
 
     def is_taken(given: Mapping[str, Array], sizes: Mapping[str, int] | None = None) -> bool:
@@ -305,12 +282,3 @@ def _alike(value: Any, marks: Mapping[str, Array]) -> list[str]:
 
     array = keras.ops.convert_to_numpy(value).astype(np.float64)
     return [name for name, mark in marks.items() if mark.shape == array.shape and (mark == array).all()]
-
-
-def _tighter(one: Role | None, other: Role) -> Role:
-    """Returns the role whose values are valid for both layers that an input reaches."""
-    if one is None or one.role != other.role:
-        return other if one is None or one.role == "values" else one
-    low = max(r.low for r in (one, other) if r.low is not None)
-    high = min(r.high for r in (one, other) if r.high is not None)
-    return Role(one.role, low, high)

@@ -1,4 +1,4 @@
-"""Draws inputs: a seeded sweep over shapes and values that reveal faults, and values that nearly every model takes."""
+"""Draws a seeded sweep of inputs over shapes and values that reveal faults."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,11 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.decision_points import dealt, wide_integers
-from keras_pe.export.comparison.inputs.input_roles import Role
-from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind, all_dimensions, sizes_from_counts, sizes_in_words
 from keras_pe.export.model.watch.known_values import draw_numbers, draw_texts, is_integer
 from keras_pe.export.results import HALF, Array
@@ -35,9 +33,6 @@ _MOST_TEXTS = 64  # fewer than other rows, since each text becomes many tokens
 _MOST_TURNS = 4
 
 _POSITIONS = (0, 1, 15, 16, 255, 256, 257, 2047, 2048, 2049, 10_000, 65_504, 65_505, 100_003, 2**24 - 1)
-
-Draw = Callable[[Signature, Mapping[str, int], int], list[Case]]
-"""A function of sizes and a seed that returns the cases to try, the best first."""
 
 
 def sweep(
@@ -105,15 +100,6 @@ def _with_rows(
     rows = min(wanted, affordable, _MOST_TEXTS if any(spec.dtype == "string" for spec in inputs) else _MOST_ROWS)
     batches = {name: own for name, own in dimensions.items() if own.kind is Kind.BATCH}
     return {**size, **{name: own.sizes.near(max(rows, 2)) for name, own in batches.items()}}
-
-
-def range_roles(ranges: Mapping[str, tuple[float, float]], found: Mapping[str, Role]) -> dict[str, Role]:
-    """Returns the roles with the user's ranges: the least value, and the first value past the high end."""
-    given = {}
-    for name, (low, high) in ranges.items():
-        own = found.get(name, Role("values"))
-        given[name] = Role(own.role, low, high, borders=own.borders.within(low, high))
-    return {**found, **given}
 
 
 def draw_case(inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], sizes: Mapping[str, int], seed: int) -> Arrays:
@@ -292,49 +278,7 @@ def _range_of(spec: TensorInfo) -> range:
 # Each row has the name and the purpose of a case, and the values that its rows contain.
 _DEALT: tuple[tuple[str, str, Callable[[TensorInfo, Role], Sequence[float] | Sequence[str]]], ...] = (
     ("every entry", "each word and number that the model looks up", _entries),
-    (
-        "wide integers",
-        "integers beyond narrower types",
-        lambda s, r: wide_integers(s.dtype) if r.is_wide else (),
-    ),
+    ("wide integers", "integers beyond narrower types", _wide),
     ("beside borders", "values on both sides of thresholds, bins and steps", lambda _, role: role.borders.beside),
     ("on borders", "values equal to thresholds", lambda _, role: role.borders.exact),
 )
-
-
-def numbers(signature: Signature, sizes: Mapping[str, int], seed: int) -> list[Case]:
-    """Returns cases with drawn values, cases with known words only, and a case with values that the model takes.
-
-    Integers are 0 and 1, which every embedding has, or entries of a vocabulary. Examples come first, if there are any,
-    cut or repeated to the sizes.
-    """
-    roles = _roles(signature)
-    words = {name: role for name, role in roles.items() if role.vocabulary.words}
-    known = {
-        name: replace(role, vocabulary=replace(role.vocabulary, entries=tuple(role.vocabulary.words), is_closed=True))
-        for name, role in words.items()
-    }
-    drawn = [draw_case(signature.inputs, each, sizes, seed) for each in ([roles, roles | known] if words else [roles])]
-    known_to_be_taken = {name: np.asarray(array) for name, array in signature.example(sizes).items()}
-    inputs = [known_to_be_taken, *drawn] if signature.values.examples else [*drawn, known_to_be_taken]
-    return [_case(each, sizes) for each in inputs]
-
-
-def pixels(signature: Signature, sizes: Mapping[str, int], seed: int) -> list[Case]:
-    """Returns a case with floats in the range of pixels, for models that expect them."""
-    given = signature.values.ranges
-    floats = (s.name for s in signature.inputs if is_float(as_dtype(s.dtype)) and s.name not in given)
-    images = {name: Role("values", 0.0, 255.0) for name in floats}
-    return [_case(draw_case(signature.inputs, _roles(signature) | images, sizes, seed), sizes)]
-
-
-def _roles(signature: Signature) -> dict[str, Role]:
-    known = signature.vocabularies
-    roles = {name: Role("entries", vocabulary=vocabulary) for name, vocabulary in known.items()}
-    whole = [spec.name for spec in signature.inputs if is_integer(spec.dtype)]
-    roles |= {name: replace(roles.get(name, Role("values")), low=0, high=2) for name in whole}
-    return range_roles(signature.values.ranges, roles)
-
-
-def _case(inputs: Arrays, sizes: Mapping[str, int]) -> Case:
-    return Case("drawn", inputs, "values that most models accept", sizes)

@@ -12,7 +12,8 @@ import numpy as np
 
 from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.inputs.input_roles import Role, find_roles
+from keras_pe.export.comparison.inputs.input_roles import find_roles
+from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.comparison.references.noise import measure_noise
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeRefusedError, first_line

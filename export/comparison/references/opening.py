@@ -12,7 +12,8 @@ from keras_pe.export.artifacts.artifact import ABSENT_KEY, VALUES_KEY, Artifact,
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, cast_case, parse_cases, read_case
 from keras_pe.export.comparison.inputs.decision_points import Borders
-from keras_pe.export.comparison.inputs.sweep import range_roles, sweep
+from keras_pe.export.comparison.inputs.role import range_roles
+from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.interface import Interface
 from keras_pe.export.comparison.references.reference import ArtifactReference, Reference, StoredReference
 from keras_pe.export.comparison.references.tensor_pairs import transpose_inputs

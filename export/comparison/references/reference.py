@@ -13,7 +13,7 @@ from keras_pe.export.artifacts.artifact import SIZES_KEY, TensorInfo
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.artifacts.state import State
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.errors import RuntimeFailedError, RuntimeRefusedError
 from keras_pe.export.model.sizes.dimensions import (
     Dimension,

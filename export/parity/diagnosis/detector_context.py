@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.comparison.inputs.sweep import draw_case
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.comparison.run_cases import Run

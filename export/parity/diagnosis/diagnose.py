@@ -7,7 +7,7 @@ from functools import cache, partial
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import Format
-from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run_cases import Run

@@ -11,8 +11,8 @@ from keras import layers, ops
 
 from keras_pe.export import check_parity, export_onnx
 from keras_pe.export.comparison.inputs.decision_points import Borders, dealt
-from keras_pe.export.comparison.inputs.input_roles import Role
-from keras_pe.export.comparison.inputs.sweep import range_roles, sweep
+from keras_pe.export.comparison.inputs.role import Role, range_roles
+from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 
 

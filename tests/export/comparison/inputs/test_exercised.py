@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.parity.coverage import input_coverage
 from keras_pe.export.records import Coverage, TableCoverage, TensorInfo
 

@@ -11,7 +11,7 @@ from keras import ops
 
 import keras_pe
 from keras_pe.export.comparison.inputs.decision_points import Borders
-from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.comparison.references.keras import KerasReference
 
 

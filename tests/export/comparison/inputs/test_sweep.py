@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange
 from keras_pe.export.model.watch.known_values import Vocabulary
