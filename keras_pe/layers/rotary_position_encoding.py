@@ -13,21 +13,12 @@ from keras_pe.layers.base import PositionLayer, check_count, plain
 from keras_pe.layers.call_arguments import Shape, check_inputs_dtype, check_integers, per_axis
 from keras_pe.layers.head_axes import HeadAxes
 from keras_pe.layers.query_scaling import QueryScaling
-from keras_pe.layers.rotary_signal import (
-    Growth,
-    Rates,
-    RotarySignal,
-    check_axis_of_pair,
-    check_sections,
-    pairs_of_axes,
-    pairs_of_sections,
-)
+from keras_pe.layers.rotary_sections import Sections
+from keras_pe.layers.rotary_signal import Growth, Rates, RotarySignal
 from keras_pe.rotations.pairs import interleave_columns, turn_blocks
 from keras_pe.rotations.static_values import outside_of_traces
-from keras_pe.signal.formula import check_number, check_timescales
 from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_parameters import rope_arguments
-from keras_pe.signal.rope_scalings import check_parameters
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")
@@ -119,61 +110,26 @@ class RotaryPositionEncoding(PositionLayer):
         if layout not in get_args(RotaryLayout):
             choices = ", ".join(map(repr, get_args(RotaryLayout)))
             raise ArgValueError("layout", f"must be one of {choices}. Received: {layout=}.")
-        if scaling is not None and not (isinstance(scaling, Mapping) and "rope_type" in scaling):
-            raise ArgValueError("scaling", f"must be a dictionary with a 'rope_type'. Received: {scaling=}.")
-        if timescales is not None:
-            if scaling is not None:
-                raise ArgValueError("scaling", f"must be None with `timescales`. Received: {scaling=}.")
-            explicit = check_timescales(timescales, may_be_infinite=True)
-            scaling = {"rope_type": "explicit", "timescales": explicit.tolist()}
         if direction not in (1, -1):
             raise ArgValueError("direction", f"must be 1 or -1. Received: {direction=}.")
         super().__init__(max_length=max_length, **kwargs)
-        self.base = float(check_number("base", base))
+        rates = Rates.checked(base, scaling, timescales)
+        self.base = rates.base
         self.layout = layout
         self._query_scaling = None if query_scaling is None else QueryScaling.checked(query_scaling)
         least = 2 if query_scaling is None else 0
         self.rotary_dim = rotary_dim if rotary_dim is None else check_count("rotary_dim", rotary_dim, least)
         self.direction = int(direction)
-        self.axis_of_pair = None if axis_of_pair is None else check_axis_of_pair(axis_of_pair)
-        self.sections = None if sections is None else check_sections(sections)
         self.shared_rates = bool(shared_rates)
-        self.interleave_sections = bool(interleave_sections)
-        self.split_sections = bool(split_sections)
         self._head = HeadAxes.checked(sequence_axis, feature_axis)
         self.sequence_axis, self.feature_axis = self._head
         self._sized_axes = (self.feature_axis,)
-        self._check_sections()
+        arguments = Sections(sections, axis_of_pair, bool(interleave_sections), bool(split_sections))
+        self._sections = arguments.check(self.sequence_axis)
+        self.sections, self.axis_of_pair, self.interleave_sections, self.split_sections = self._sections
         # A namespace hides the containers: TensorFlow wraps them otherwise, and refuses to save keys that are not
         # strings.
-        rates = Rates(self.base, None if scaling is None else dict(scaling))
         self._held = SimpleNamespace(rates=rates, signals={})
-        if scaling is not None:
-            check_parameters(**{**scaling, **rates.alternatives()[0]})
-
-    def _check_sections(self) -> None:
-        """Derives the sections from the axis of each pair, or raises where the arguments contradict each other."""
-        if self.axis_of_pair is not None:
-            counts = tuple(map(len, pairs_of_axes(self.axis_of_pair)))
-            if self.interleave_sections or self.sections not in (None, counts):
-                raise ArgValueError(
-                    "sections",
-                    f"must be None with `axis_of_pair`, or {list(counts)}, and `interleave_sections` False. "
-                    f"Received: sections={self.sections}, interleave_sections={self.interleave_sections}.",
-                )
-            self.sections = counts
-        if self.split_sections and (self.interleave_sections or self.axis_of_pair is not None):
-            raise ArgValueError(
-                "split_sections",
-                "must be False with `interleave_sections` or `axis_of_pair`. "
-                f"Received: split_sections={self.split_sections}.",
-            )
-        if self.sections and len(self.sequence_axis) not in (1, len(self.sections)):
-            raise ArgValueError(
-                "sections",
-                "must be one for each axis of `sequence_axis`. "
-                f"Received: sections={self.sections}, sequence_axis={self.sequence_axis}.",
-            )
 
     @classmethod
     def from_rope_parameters(
@@ -314,20 +270,14 @@ class RotaryPositionEncoding(PositionLayer):
             return None, None
         if axes > 1 and self._query_scaling is not None:
             raise ArgValueError("query_scaling", f"must be None with several axes of positions. Received: {axes} axes.")
-        sections = self.sections or (self._rotated // (2 * axes),) * axes
-        if 2 * sum(sections) != self._rotated:
-            raise ArgValueError(
-                "sections", f"must be as many pairs as are rotated, {self._rotated // 2}. Received: {list(sections)}."
-            )
+        pairs, blocks = self._sections.divide(self._rotated, axes)
         rates: Rates = self._held.rates
         signal = RotarySignal(
             rates,
-            pairs_of_axes(self.axis_of_pair)
-            if self.axis_of_pair is not None
-            else pairs_of_sections(sections, interleaved=self.interleave_sections),
+            pairs,
             shared_rates=self.shared_rates,
             direction=self.direction,
-            blocks=sections if self.split_sections else (sum(sections),),
+            blocks=blocks,
             bounds=per_axis(self.max_length, axes, "max_length"),
             layout=self.layout,
             dtype=dtype,

@@ -1,6 +1,6 @@
 """The sines and cosines of a rotary layer, by section and with the scaling for long texts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -10,17 +10,16 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_pe.argument_errors import ArgTypeError, ArgValueError
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.layers.axes import Axis, axis_encoding
 from keras_pe.layers.axis_positions import Positions
-from keras_pe.layers.base import check_count
 from keras_pe.layers.head_axes import HeadAxes
 from keras_pe.rotations.composed import Columns, Rotation, map_columns, split_columns
 from keras_pe.rotations.lookup import RowsOfPositions, Table, append_guard
 from keras_pe.rotations.pairs import interleave_columns
-from keras_pe.signal.formula import Float64Array
+from keras_pe.signal.formula import Float64Array, check_number, check_timescales
 from keras_pe.signal.layouts import RotaryLayout
-from keras_pe.signal.rope_scalings import RopeScaling, rope_timescales
+from keras_pe.signal.rope_scalings import RopeScaling, check_parameters, rope_timescales
 
 _LARGEST = {"float16": 10.0, "bfloat16": 80.0, "float32": 80.0, "float64": 80.0}  # logarithms: range, and room for sums
 
@@ -28,58 +27,26 @@ OfAxis = tuple[Any, Positions | None]
 """The length and the positions of an axis."""
 
 
-def check_sections(sections: Any) -> tuple[int, ...]:
-    """Returns the pairs of each axis that a layer is configured with, or raises."""
-    if isinstance(sections, str) or not isinstance(sections, Sequence) or not sections:
-        raise ArgTypeError(
-            "sections", f"must be a list of one number for each axis of positions. Received: {sections=}."
-        )
-    return tuple(check_count("sections", each) for each in sections)
-
-
-def check_axis_of_pair(axis_of_pair: Any) -> tuple[int, ...]:
-    """Returns the axis of positions of each pair that a layer is configured with, or raises."""
-    if isinstance(axis_of_pair, str) or not isinstance(axis_of_pair, Sequence) or not axis_of_pair:
-        raise ArgTypeError("axis_of_pair", f"must be a list of one axis for each pair. Received: {axis_of_pair=}.")
-    axes = tuple(check_count("axis_of_pair", each, 0) for each in axis_of_pair)
-    if set(axes) != set(range(max(axes) + 1)):
-        raise ArgValueError(
-            "axis_of_pair", f"must name each axis from 0 to the largest. Received: axis_of_pair={list(axes)}."
-        )
-    return axes
-
-
-def pairs_of_axes(axis_of_pair: Sequence[int]) -> list[npt.NDArray[np.intp]]:
-    """Returns which pairs turn by the positions of each axis."""
-    return [np.flatnonzero(np.equal(axis_of_pair, axis)) for axis in range(max(axis_of_pair) + 1)]
-
-
-def pairs_of_sections(sections: Sequence[int], *, interleaved: bool) -> list[npt.NDArray[np.intp]]:
-    """Returns which pairs turn by the positions of each axis, side by side or, as far as they go, in turns.
-
-    In turns the pair `i` belongs to axis `i % axes` while that has pairs left, and after that to the first.
-    """
-    pairs = np.arange(sum(sections))
-    if not interleaved:
-        return np.split(pairs, np.cumsum(sections)[:-1])
-    owners = np.zeros(len(pairs), np.intp)
-    for axis, count in enumerate(sections[1:], start=1):
-        owners[axis : count * len(sections) : len(sections)] = axis
-    found = [np.flatnonzero(owners == axis) for axis in range(len(sections))]
-    if [len(each) for each in found] != list(sections):
-        raise ArgValueError(
-            "sections",
-            "must leave the first axis the most pairs where they are interleaved. "
-            f"Received: sections={list(sections)}.",
-        )
-    return found
-
-
 class Rates(NamedTuple):
     """Rates of the pairs: a base, and its scaling to longer texts, as in `RotaryPositionEncoding`."""
 
     base: float
     scaling: dict[str, Any] | None
+
+    @classmethod
+    def checked(cls, base: float, scaling: Any, timescales: Sequence[float] | None) -> "Rates":
+        """Returns the rates of the arguments of a layer, or raises if they are not valid."""
+        if scaling is not None and not (isinstance(scaling, Mapping) and "rope_type" in scaling):
+            raise ArgValueError("scaling", f"must be a dictionary with a 'rope_type'. Received: {scaling=}.")
+        if timescales is not None:
+            if scaling is not None:
+                raise ArgValueError("scaling", f"must be None with `timescales`. Received: {scaling=}.")
+            explicit = check_timescales(timescales, may_be_infinite=True)
+            scaling = {"rope_type": "explicit", "timescales": explicit.tolist()}
+        rates = cls(float(check_number("base", base)), None if scaling is None else dict(scaling))
+        if scaling is not None:
+            check_parameters(**{**scaling, **rates.alternatives()[0]})
+        return rates
 
     def of(self, channels: int, **parameters: Any) -> RopeScaling:
         """Returns the scaling of so many channels, with further parameters."""

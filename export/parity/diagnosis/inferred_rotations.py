@@ -214,19 +214,16 @@ def _circles(signal: Array, layout: Any) -> Points:
 
 
 def _rates_of_rotary(layer: Any, config: Mapping[str, Any]) -> Rates:
-    from keras_pe.layers import rotary_signal
+    from keras_pe.layers.rotary_sections import Sections
+    from keras_pe.layers.rotary_signal import Rates as RotaryRates
 
     channels = layer.input_spec.axes[layer.feature_axis]
     width = channels if config["rotary_dim"] is None else config["rotary_dim"]
-    axes = axes_of(layer)
-    sections = config["sections"] or [width // (2 * axes)] * axes
-    if config["axis_of_pair"] is not None:
-        pairs = rotary_signal.pairs_of_axes(config["axis_of_pair"])
-    else:
-        pairs = rotary_signal.pairs_of_sections(sections, interleaved=config["interleave_sections"])
-    made = rotary_signal.Rates(config["base"], config["scaling"])
-    if len(made.alternatives()) > 1 or 2 * sum(map(len, pairs)) != width:
-        raise ValueError("The rates depend on the length of the call, or on pairs that are not rotated.")
+    names = ("sections", "axis_of_pair", "interleave_sections", "split_sections")
+    pairs, _ = Sections(*(config[name] for name in names)).divide(width, axes_of(layer))
+    made = RotaryRates(config["base"], config["scaling"])
+    if len(made.alternatives()) > 1:
+        raise ValueError("The rates depend on the length of the call.")
     rates, owners = np.zeros(width // 2), np.zeros(width // 2, np.intp)
     for axis, (own, (timescales,)) in enumerate(
         zip(pairs, made.timescales_of_pairs(pairs, shared=config["shared_rates"]), strict=True)
