@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from importlib import _bootstrap
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
@@ -86,8 +87,7 @@ def run(command: Callable[[], int]) -> NoReturn:
     written, for example on a full disk, the code is 2. A reader that closes a pipe, such as `head`, is not a failure.
     """
     with at_interrupt(ending()):
-        if getattr(sys, "last_type", None) is KeyboardInterrupt:
-            # Python itself prints an interrupt that comes while it looks at the script's path, and goes on.
+        if _is_interrupted():
             signal.raise_signal(signal.SIGINT)
         output, errors = streams = _open_streams()
         sys.stdout, sys.stderr = (_as_text(*pair) for pair in zip(streams, (sys.stdout, sys.stderr), strict=True))
@@ -99,6 +99,16 @@ def run(command: Callable[[], int]) -> NoReturn:
             errors.write(f"Error: the standard output could not be written: {reason}.\n".encode())
             code = _COULD_NOT_BE_TRIED
         _end(code, texts)
+
+
+def _is_interrupted() -> bool:
+    """Whether Python has printed an interrupt and gone on, before this module handled Ctrl-C.
+
+    It prints an interrupt that comes while it looks at the script's path, or in the callback that removes the lock of
+    an imported module. Such a lock stays, without a referent.
+    """
+    locks = getattr(_bootstrap, "_module_locks", {})
+    return getattr(sys, "last_type", None) is KeyboardInterrupt or None in [lock() for lock in locks.values()]
 
 
 def _open_streams() -> tuple[_Stream, _Stream]:

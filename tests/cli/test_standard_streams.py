@@ -72,15 +72,25 @@ def test_ctrl_c_while_the_command_line_is_imported_is_130_without_a_traceback(tm
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
 
 
-def test_ctrl_c_that_python_swallows_before_the_script_starts_is_130(tmp_path: Path) -> None:
+# Python prints these interrupts, and goes on: in a hook of the script's path, and in the callback of a module's lock.
+SWALLOWED = {
+    "path": "def interrupt(path):\n    if path == {script!r}:\n        raise KeyboardInterrupt\n    raise ImportError\n"
+    "sys.path_hooks.insert(0, interrupt)",
+    "lock": "def interrupt(frame, event, argument):\n    if event == 'call' and frame.f_code.co_name == 'cb':\n"
+    "        raise KeyboardInterrupt\nsys.setprofile(interrupt)\nimport colorsys",
+}
+
+
+@pytest.mark.parametrize("hook", SWALLOWED.values(), ids=SWALLOWED)
+def test_ctrl_c_that_python_swallows_before_the_script_starts_is_130(tmp_path: Path, hook: str) -> None:
     script = tmp_path / "keras-pe"
     script.write_text("from keras_pe.__main__ import main\nmain()")
-    hook = f"import sys\ndef interrupt(path):\n    if path == {str(script)!r}:\n        raise KeyboardInterrupt\n"
-    (tmp_path / "sitecustomize.py").write_text(f"{hook}    raise ImportError\nsys.path_hooks.insert(0, interrupt)")
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\n{hook.format(script=str(script))}")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT), *filter(None, sys.path)])}
     command, own = [sys.executable, script, "--help"], {"preexec_fn": notice_interrupts, "env": environment}
     done = subprocess.run(command, capture_output=True, text=True, **own)  # type: ignore[call-overload]
     assert (done.returncode, done.stdout) == (130, "")
+    assert "KeyboardInterrupt" in done.stderr
     assert done.stderr.endswith("Interrupted.\n")
 
 
