@@ -29,15 +29,14 @@ from keras_pe.export.runtimes.worker import Worker
 REPEATS = 5
 
 
-def build(blocks: int = 4, channels: int = 256, vocabulary: int = 5000) -> keras.Model:
+def build() -> keras.Model:
     """Returns a Transformer encoder."""
     tokens = keras.Input((None,), dtype="int32", name="tokens")
-    x = keras_pe.SinusoidalPositionEncoding()(keras.layers.Embedding(vocabulary, channels, mask_zero=True)(tokens))
-    for _ in range(blocks):
-        attended = keras.layers.MultiHeadAttention(4, channels // 4)(x, x)
-        x = keras.layers.LayerNormalization()(x + attended)
-        widened = keras.layers.Dense(4 * channels, activation="relu")(x)
-        x = keras.layers.LayerNormalization()(x + keras.layers.Dense(channels)(widened))
+    x = keras_pe.SinusoidalPositionEncoding()(keras.layers.Embedding(5000, 256, mask_zero=True)(tokens))
+    for _ in range(4):
+        x = keras.layers.LayerNormalization()(x + keras.layers.MultiHeadAttention(4, 64)(x, x))
+        widened = keras.layers.Dense(1024, activation="relu")(x)
+        x = keras.layers.LayerNormalization()(x + keras.layers.Dense(256)(widened))
     return keras.Model(tokens, keras.layers.Dense(10, activation="softmax")(x), name="encoder")
 
 
