@@ -175,9 +175,8 @@ class RowMeasurer:
             return measure_output(expected, actual, target, allowed=allowed, decision=rule.decision, noise=noise)
 
         statistics, rows = measure_against(None, None if rule.allowed is None else strict)
-        if rule.is_final or not rows.failed.any():
-            return statistics, rows, ""
-        suspects = np.flatnonzero(rows.failed & _may_be_noise(expected, rows.clash))
+        suspects = np.flatnonzero(rows.failed & (not rule.is_final))
+        suspects = suspects[_may_be_noise(expected[suspects], rows.clash[suspects])]
         if not suspects.size:
             return statistics, rows, ""
         try:
@@ -193,9 +192,8 @@ class RowMeasurer:
             of_rows[row] = MAX_FACTOR * max(rule.unit, noise_floor(expected[row], true))
         statistics, rows = measure_against(target, of_rows)
         near = np.flatnonzero(rows.failed & ~rows.clash & (rows.error < FAR_OUT * of_rows.reshape(len(expected))))
-        if not near.size:
-            return statistics, rows, ""
-        (floors,) = self._session.noise([{key: array[near] for key, array in inputs.items()}], None)
+        own = {key: array[near] for key, array in inputs.items()}
+        floors = self._session.noise([own], None)[0] if near.size else {}
         if name in floors:
             of_rows[near] = np.maximum(of_rows[near], MAX_FACTOR * floors[name].reshape(of_rows[near].shape))
             statistics, rows = measure_against(target, of_rows)
@@ -234,7 +232,8 @@ def _declaration_in_words(broken: FalseDeclaration) -> str:
 
 def _may_be_noise(expected: Array, clash: Array) -> Array:
     """Returns the rows whose difference may be the model's own error: not those with a NaN against finite values."""
-    may_be: Array = ~clash | ~np.isfinite(expected.astype(np.float64).reshape(len(expected), -1)).all(axis=1)
+    is_finite = np.isfinite(expected.astype(np.float64)).all(axis=tuple(range(1, expected.ndim)))
+    may_be: Array = ~(clash & is_finite)
     return may_be
 
 
