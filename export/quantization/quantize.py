@@ -2,7 +2,7 @@
 
 import os
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import fields, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from keras_pe.export.parity.parity_report import versions_of
 from keras_pe.export.parity.work.executors import Here
 from keras_pe.export.parity.work.open_models import open_artifacts, opened_model
 from keras_pe.export.parity.work.schedule import Checkpoint, Schedule
-from keras_pe.export.parity.work.worker_input import Acceptance, Job
+from keras_pe.export.parity.work.worker_input import Acceptance, Job, refuse_fields
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.processes.temporary_folder import TemporaryFolder
 from keras_pe.export.progress import TIMEOUT, Stopwatch, Tell, check_seconds, date, telling
@@ -35,7 +35,6 @@ from keras_pe.export.quantization.quantization_records import Goal, Kind, Trial
 from keras_pe.export.quantization.quantization_report import QuantizationReport
 from keras_pe.export.quantization.quantizers import METHODS, QUANTIZERS
 from keras_pe.export.quantization.workbench import Workbench, check_rows, opened_workbench
-from keras_pe.export.results import Allowance
 from keras_pe.protocols import Model
 
 _RUNTIMES = {Format.ONNX: "onnxruntime[all]", Format.LITERT: "litert"}
@@ -89,7 +88,7 @@ def quantize(
             alone: in ONNX with a scale for each block of 32, in LiteRT with a scale for each channel. "float16" halves
             each number; in LiteRT each weight.
         batching: As in `check_dataset`.
-        acceptance: The outputs that decide.
+        acceptance: The outputs that decide. The goal takes the place of its other fields, which must be left out.
         calibration_share: The share of the rows that calibrate, between 0 and 1.
         trials: The most files that are tried, from 1 to 15.
         write_nearest: Whether the nearest file is written if no file reaches the goal.
@@ -122,6 +121,8 @@ def quantize(
     destination = check_destination(filepath, described.format)
     if destination == described.path.absolute():
         raise ArgValueError("filepath", f"must be another file than `artifact`, which stays. Received: {filepath}.")
+    others = (each.name for each in fields(Acceptance) if each.name != "decisions")
+    refuse_fields(acceptance, others, "The goal says what is accepted.")
     source = open_source(data)
     if isinstance(batching, Batching) and batching.sequence is not None:
         source = join_sequences(source, batching.sequence)
@@ -136,7 +137,6 @@ def quantize(
             source=without_parts(source),
             batching=batching or Batching(),
             acceptance=acceptance or Acceptance(),
-            allowance=Allowance(),
             input_signature=input_signature,
             timeout=timeout,
             border=border,

@@ -177,9 +177,9 @@ def check(
         border = border_of(border_fields, load_model)
         report: ParityReport | DatasetReport
         accepted: dict[str, Any] = {"rtol": rtol, "atol": atol, "precision": precision, "allow_changed": allow_changed}
+        accepted["least_compared"] = least_compared
         limits: dict[str, Any] = {"timeout": timeout, "diagnosis_seconds": diagnosis_seconds}
         shared: dict[str, Any] = {"runtimes": runtimes or None, "border": border, **limits}
-        shared["least_compared"] = least_compared
         if data_set["data"] is not None:
             assert model is not None  # or _check_usage has refused
             report = run_check_data(model, artifacts, data_set, accepted, not shows_bar, **shared)

@@ -96,7 +96,7 @@ def run_check_data(
         model: The reference.
         artifacts: Files to check.
         options: Options of `data_options`.
-        accepted: Options of `allowance_options`.
+        accepted: Options of `allowance_options`, and the least share of values that must be compared.
         quiet: Whether nothing is shown.
         **others: The options that a sweep has as well.
     """
@@ -106,7 +106,7 @@ def run_check_data(
     from keras_pe.export.parity.work.schedule import WorkersDiedError
     from keras_pe.export.parity.work.worker_input import Acceptance
 
-    given: dict[str, Any] = dict(options)
+    given: dict[str, Any] = {**options, **accepted}
     for argument, group in (("batching", Batching), ("acceptance", Acceptance)):
         given[argument] = group(**{each.name: given.pop(each.name) for each in fields(group)})
     cluster, count = given.pop("cluster"), given.pop("workers")
@@ -114,6 +114,6 @@ def run_check_data(
         raise ValueError("--workers must be left out with --cluster, which has its own workers.")
     with nullcontext(count) if cluster is None else cluster_executor(cluster) as workers:
         try:
-            return check_dataset(model, artifacts, workers=workers, progress=not quiet, **given, **accepted, **others)
+            return check_dataset(model, artifacts, workers=workers, progress=not quiet, **given, **others)
         except WorkersDiedError as error:
             raise CouldNotBeTriedError(str(error)) from error

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.read_artifact import hash_artifacts
 from keras_pe.export.comparison.references.opening import Source
-from keras_pe.export.errors import check_share
 from keras_pe.export.model.border import Border
 from keras_pe.export.parity.check_parity import check_parity
 from keras_pe.export.parity.data.batching import Batching, Feed, fill_up, fixed_size
@@ -35,7 +33,7 @@ from keras_pe.export.parity.work.worker_input import Acceptance, Calibration, Jo
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.processes.temporary_folder import TemporaryFolder
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Stopwatch, Tell, check_seconds, date, telling
-from keras_pe.export.results import Allowance, Array
+from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.protocols import Model
 
@@ -54,11 +52,6 @@ def check_dataset(
     runtimes: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None = None,
     input_signature: Any = None,
     border: Border | None = None,
-    rtol: float = 0.0,
-    atol: float | Mapping[str, float] = 0.0,
-    precision: str | None = None,
-    allow_changed: float = 0.0,
-    least_compared: float = 0.5,
     workers: int | Executor | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
     timeout: float = TIMEOUT,
@@ -80,16 +73,11 @@ def check_dataset(
             of `(inputs, targets)` and columns that no input takes are dropped. A file is never loaded whole, except
             arrays in column order in a compressed `.npz` file.
         batching: The rule that makes batches from rows: columns, size, lengths and padding.
-        acceptance: The outputs that decide, and the number of failed rows that stops the check.
+        acceptance: The accepted differences: the outputs that decide, tolerances, the share of rows that may fail, and
+            the number of failed rows that stops the check.
         runtimes: As in `check_parity`.
         input_signature: As in `export_onnx`, for models whose input signature cannot be inferred.
         border: As in `check_parity`. All artifacts must share it. Rows may be in the model's layout.
-        rtol, atol, precision: As in `check_parity`.
-        allow_changed: The share of the rows that may fail, from 0 to 1. A damaged stored weight always fails the check.
-            A weight is damaged if it differs from the model's. If an output decides or more is accepted, a weight is
-            damaged only if rounding to its own format does not explain the difference.
-        least_compared: The least share of the values of all rows that must be compared, from 0 to 1. Values are not
-            compared if both sides are NaN, or the value exceeds the range of the model's own floats.
         workers: Number of processes on this machine; the default is one for each processor. With 0, this process runs
             all rows, and can run models that no other process can load. A `concurrent.futures.Executor`, such as
             `dask.distributed.Client.get_executor()`, replaces the local processes. Its workers must be able to read the
@@ -117,8 +105,6 @@ def check_dataset(
     check_seconds(timeout, diagnosis_seconds)
     executor, count = _split_workers(workers)
     is_here = executor is None and count == 0
-    check_share("least_compared", least_compared)
-    allowance = Allowance(rtol, atol, precision, allow_changed)
     source = open_source(data)
     if isinstance(batching, Batching) and batching.sequence is not None:  # the job refuses another type
         source = join_sequences(source, batching.sequence)
@@ -134,7 +120,6 @@ def check_dataset(
             source=without_parts(source),
             batching=batching or Batching(),
             acceptance=acceptance or Acceptance(),
-            allowance=allowance,
             input_signature=input_signature,
             timeout=timeout,
             border=border,
@@ -148,10 +133,7 @@ def check_dataset(
         schedule.run(calibration)
         tell(schedule.rows, source.rows, "looking at the worst rows")
         results = [
-            replace(
-                _result(target, calibration.targets[target.key], schedule.tallies.get(target.key), allow_changed),
-                least_compared=least_compared,
-            )
+            _result(target, calibration.targets[target.key], schedule.tallies.get(target.key), job.acceptance)
             for target in targets
         ]
     diagnosis = _diagnose(model, job, calibration, source, results, diagnosis_seconds)
@@ -159,11 +141,11 @@ def check_dataset(
     return DatasetReport(
         model=calibration.model,
         reference=calibration.basis,
-        allowance=allowance,
+        allowance=job.allowance,
         data=source.name,
         rows=schedule.rows,
         total=source.rows,
-        results=(*results, *(_not_run(*each, allow_changed) for each in left_over)),
+        results=(*results, *(_not_run(*each, job.acceptance.allow_changed) for each in left_over)),
         stopped_early=schedule.stopped,
         reused_rows=schedule.reused,
         diagnosis=diagnosis,
@@ -194,7 +176,7 @@ def _not_run(format: str, path: Path, allow_changed: float) -> DatasetResult:
     return DatasetResult(str(path), format, "none", "", allow_changed, RuntimeStatistics(), error=untaken(format))
 
 
-def _result(target: Target, calibrated: TargetCalibration, tally: Tally | None, allow_changed: float) -> DatasetResult:
+def _result(target: Target, calibrated: TargetCalibration, tally: Tally | None, accepted: Acceptance) -> DatasetResult:
     """Returns the result of one artifact in one runtime. `tally` is None if the artifact did not load."""
     found = tally or Tally()
     measured, none = found.statistics.outputs, OutputStatistics()
@@ -213,7 +195,8 @@ def _result(target: Target, calibrated: TargetCalibration, tally: Tally | None, 
         format=target.spec.format,
         runtime=target.spec.name,
         version=calibrated.version,
-        allow_changed=allow_changed,
+        allow_changed=accepted.allow_changed,
+        least_compared=accepted.least_compared,
         statistics=found.statistics,
         outputs=outputs,
         error=calibrated.error,

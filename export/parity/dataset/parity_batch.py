@@ -19,9 +19,9 @@ from keras_pe.export.parity.statistics.runtime_statistics import Severity
 from keras_pe.export.parity.work.noise_sample import calibrate
 from keras_pe.export.parity.work.open_models import open_artifacts, open_model_file
 from keras_pe.export.parity.work.shard import run_rows
-from keras_pe.export.parity.work.worker_input import Acceptance, Calibration, Job
+from keras_pe.export.parity.work.worker_input import Acceptance, Calibration, Job, refuse_fields
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
-from keras_pe.export.results import Allowance, Array
+from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 
@@ -45,9 +45,6 @@ class ParityBatch:
         acceptance: Acceptance | None = None,
         input_signature: Any = None,
         border: Border | None = None,
-        rtol: float = 0.0,
-        atol: float | Mapping[str, float] = 0.0,
-        precision: str | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
         """Stores the options; loads nothing.
@@ -57,10 +54,10 @@ class ParityBatch:
             artifact: One artifact.
             runtime: The runtime of the artifact; the default is the default runtime of its format.
             batching: The rule that makes batches from rows.
-            acceptance: The outputs that decide.
+            acceptance: The accepted differences. The fields that concern a whole data set must be left out:
+                `stop_after`, `allow_changed` and `least_compared`.
             input_signature: As in `export_onnx`.
             border: As in `check_parity`.
-            rtol, atol, precision: As in `check_parity`.
             timeout: Seconds that the runtime may take for a batch.
 
         Raises:
@@ -76,6 +73,7 @@ class ParityBatch:
                 "must be left out here, since an engine may divide a sequence between two batches. Give each row a "
                 f"whole sequence. Received: sequence={batching.sequence!r}.",
             )
+        refuse_fields(acceptance, ("stop_after", "allow_changed", "least_compared"), "One batch is not a data set.")
         reference, targets = open_model_file(model), open_artifacts(artifact, runtime).targets[:1]
         if not targets:
             raise ArgValueError(
@@ -89,7 +87,6 @@ class ParityBatch:
             targets=targets,
             batching=batching or Batching(batch_size=SHARD_ROWS),
             acceptance=acceptance or Acceptance(),
-            allowance=Allowance(rtol, atol, precision),
             input_signature=input_signature,
             timeout=timeout,
             border=border,

@@ -1,6 +1,6 @@
 """The data that a worker receives: the model, the artifacts, the data source, and rules of feeding and comparing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
@@ -12,7 +12,7 @@ from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.comparison.declared_shapes import Declarations
 from keras_pe.export.comparison.output_decisions import Decision, parse_decision
 from keras_pe.export.comparison.tolerance import TolerancePolicy, accepting
-from keras_pe.export.errors import check_type
+from keras_pe.export.errors import check_share, check_type
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.signature.caller_arguments import by_name
 from keras_pe.export.parity.data.batching import Batching, Feed
@@ -24,10 +24,10 @@ from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 @dataclass(frozen=True, kw_only=True)
 class Acceptance:
-    """The outputs of a data set that decide, and the number of failed rows that stops the check.
+    """The differences that a check of a data set accepts.
 
     By default, an output that decides may differ by any amount, and another output by 8 times the noise floor. A
-    tolerance of the check also applies to the outputs that decide.
+    tolerance also applies to the outputs that decide.
 
     Attributes:
         decisions: The decision rule of an output, by its name: "argmax", "top5", a threshold, or None for no decision.
@@ -35,16 +35,27 @@ class Acceptance:
         stop_after: The number of failed rows that stops the check. A stopped check has not passed.
         labels: The column of the right classes, by the name of the output that decides; only the column if one output
             decides. The report then has the accuracy of the model and of each artifact. A label is the index of a
-            class, a row of one-hot values, or 0 or 1 for a threshold; a negative label is ignored.
+            class, a row of one-hot values, or 0 or 1 for a threshold. A negative label is ignored.
+        rtol, atol, precision: As in `check_parity`.
+        allow_changed: The share of the rows that may fail, from 0 to 1. A damaged stored weight always fails the check.
+            A weight is damaged if it differs from the model's. If an output decides or more is accepted, a weight is
+            damaged only if rounding to its own format does not explain the difference.
+        least_compared: The least share of the values of all rows that must be compared, from 0 to 1. Values are not
+            compared if both sides are NaN, or the value exceeds the range of the model's own floats.
 
     Raises:
         TypeError: If `decisions` or `labels` is not a mapping from names.
-        ValueError: If a decision rule or `stop_after` is not valid.
+        ValueError: If a decision rule or a number is not valid.
     """
 
     decisions: Mapping[str, str | float | None] = field(default_factory=dict)
     stop_after: int | None = None
     labels: str | Mapping[str, str] = field(default_factory=dict)
+    rtol: float = 0.0
+    atol: float | Mapping[str, float] = 0.0
+    precision: str | None = None
+    allow_changed: float = 0.0
+    least_compared: float = 0.5
 
     def __post_init__(self) -> None:
         """Checks the arguments."""
@@ -55,6 +66,20 @@ class Acceptance:
             parse_decision(given)
         if self.stop_after is not None and not (isinstance(self.stop_after, Integral) and self.stop_after >= 1):
             raise ArgValueError("stop_after", f"must be at least 1 row. Received: stop_after={self.stop_after!r}.")
+        check_share("least_compared", self.least_compared)
+        assert allowance_of(self)  # it checks its own numbers
+
+
+def allowance_of(acceptance: Acceptance) -> Allowance:
+    """Returns the accepted differences of values and decisions."""
+    return Allowance(acceptance.rtol, acceptance.atol, acceptance.precision, acceptance.allow_changed)
+
+
+def refuse_fields(acceptance: Acceptance | None, names: Iterable[str], reason: str) -> None:
+    """Raises ValueError if a field of these differs from its default, since the caller does not read it."""
+    for name in names if isinstance(acceptance, Acceptance) else ():  # the job refuses another type
+        if (given := getattr(acceptance, name)) != getattr(Acceptance(), name):
+            raise ArgValueError(name, f"must be left out here. {reason} Received: {name}={given!r}.")
 
 
 @dataclass(frozen=True)
@@ -98,8 +123,7 @@ class Job:
         targets: The artifacts in their runtimes.
         source: The part of the data source that a worker needs.
         batching: The rule that makes batches from rows.
-        acceptance: The outputs that decide, and the number of failed rows that stops the check.
-        allowance: Differences that the user accepts.
+        acceptance: The differences that the user accepts.
         input_signature: As in `check_parity`.
         timeout: Seconds that a runtime may take for one batch.
         border: As in `check_parity`.
@@ -111,7 +135,6 @@ class Job:
     source: DataSource
     batching: Batching
     acceptance: Acceptance
-    allowance: Allowance
     input_signature: Any
     timeout: float
     border: Border | None = None
@@ -129,6 +152,11 @@ class Job:
         """The columns of labels in the data."""
         labels = self.acceptance.labels
         return (labels,) if isinstance(labels, str) else tuple(dict.fromkeys(labels.values()))
+
+    @property
+    def allowance(self) -> Allowance:
+        """The accepted differences of values and decisions."""
+        return allowance_of(self.acceptance)
 
     @property
     def policy(self) -> TolerancePolicy:

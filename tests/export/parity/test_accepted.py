@@ -294,9 +294,9 @@ def test_rows_of_a_data_set_are_accepted_as_a_sweep_is(files):
     rows = {"ids": rng.integers(0, 50, (40, 6), np.int32), "x": rng.normal(size=(40, 8)).astype("float32")}
 
     def check_accepted(name, **accepted):
-        decisions = Acceptance(decisions={"class": None})
+        acceptance = Acceptance(decisions={"class": None}, **accepted)
         report = check_dataset(
-            folder / "model.keras", folder / f"{name}.onnx", rows, acceptance=decisions, workers=0, **accepted, **ONE
+            folder / "model.keras", folder / f"{name}.onnx", rows, acceptance=acceptance, workers=0, **ONE
         )
         assert report.allowance == Allowance(**accepted)
         return report.passed

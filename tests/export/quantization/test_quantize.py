@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 
-from keras_pe.export import DataError, quantize, read_artifact
+from keras_pe.export import Acceptance, DataError, quantize, read_artifact
 from keras_pe.export.artifacts.quantized_tensors import read_quantization
 from keras_pe.export.quantization.quantizers import METHODS
 from keras_pe.export.records import QuantizationReport
@@ -125,6 +125,11 @@ def test_the_rows_must_suffice_to_prove_the_goal(source: Path, tmp_path: Path) -
 def test_an_argument_out_of_range_is_refused_before_the_model_is_read(given: dict[str, float], argument: str) -> None:
     with pytest.raises(ValueError, check=about(argument)):
         quantize("no.keras", "no.onnx", "out.onnx", {"x": np.zeros((3, 16))}, **given)  # type: ignore[arg-type]
+
+
+def test_a_tolerance_is_refused_since_the_goal_says_what_is_accepted(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, check=about("rtol")):
+        quantize(source, source, tmp_path / "out.onnx", {"x": ROWS}, error=0.1, acceptance=Acceptance(rtol=0.1))
 
 
 def test_the_float_file_stays_another_file(source: Path, tmp_path: Path) -> None:

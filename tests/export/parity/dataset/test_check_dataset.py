@@ -74,7 +74,7 @@ def test_one_wrong_row_is_found_named_and_looked_into(
     assert "row 12,345" in str(report)
     assert report.diagnosis is not None
     assert report.diagnosis.findings
-    allowed = check_dataset(files.model, files.planted, data, workers=pool, allow_changed=1e-4)
+    allowed = check_dataset(files.model, files.planted, data, workers=pool, acceptance=Acceptance(allow_changed=1e-4))
     assert allowed.passed
 
 
@@ -107,8 +107,7 @@ def test_it_stops_where_enough_rows_fail_and_keeps_what_was_done(
         files.planted,
         save_data(tmp_path, x=x),
         workers=pool,
-        acceptance=Acceptance(stop_after=50),
-        allow_changed=1.0,
+        acceptance=Acceptance(stop_after=50, allow_changed=1.0),
         checkpoint_dir=tmp_path / "kept",
     )
     assert report.stopped_early
@@ -195,7 +194,7 @@ def test_why_there_is_no_float64_rebuild_is_told(tmp_path: Path) -> None:
     inputs = keras.Input((4,), name="x")
     model = keras.Model(inputs, keras.layers.Dense(3, name="y")(Insists()(inputs)), name="strict")
     artifact = write_model(tmp_path / "model.onnx", None)
-    report = check_dataset(model, artifact, {"x": draw(5)[:, :4]}, workers=0, atol={"y": 1.0})
+    report = check_dataset(model, artifact, {"x": draw(5)[:, :4]}, workers=0, acceptance=Acceptance(atol={"y": 1.0}))
     assert report.reference.startswith("strict, tolerance by dtype (no float64 rebuild is possible: ")
     assert "Insists" in report.reference
 
@@ -226,7 +225,7 @@ def test_this_process_is_enough_where_processors_are_not_counted(
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: check_dataset("model", "artifact", "data", allow_changed=2), "`allow_changed` must be a share"),
+        (lambda: Acceptance(allow_changed=2), "`allow_changed` must be a share"),
         (lambda: Acceptance(stop_after=0), "`stop_after` must be at least 1"),
         (lambda: Acceptance(decisions={"p": "best"}), "`decisions` must be"),
         (lambda: Batching(batch_size=0), "`batch_size` must be at least 1"),
@@ -250,7 +249,7 @@ def test_decisions_that_are_no_mapping_are_refused() -> None:
 @pytest.mark.slow
 def test_options_about_what_is_no_output_are_refused(files: Files) -> None:
     with pytest.raises(ValueError, match=r"`atol` must be of outputs: p\. Received: q"):
-        check_dataset(files.model, files.onnx, {"x": draw(3)}, workers=0, atol={"q": 1.0})
+        check_dataset(files.model, files.onnx, {"x": draw(3)}, workers=0, acceptance=Acceptance(atol={"q": 1.0}))
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from onnx import TensorProto, helper, numpy_helper
 
-from keras_pe.export import check_dataset, check_parity, export_onnx
+from keras_pe.export import Acceptance, check_dataset, check_parity, export_onnx
 from keras_pe.export.parity.work.executors import ProcessPool
 from tests.raised import about
 
@@ -102,7 +102,7 @@ def test_both_say_the_same(
     artifact = write(tmp_path / "artifact.onnx", change)
     options: dict[str, Any] = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 0.0}
     sweep = check_parity(model, artifact, inputs=ROWS, **accepted, **options)
-    rows = check_dataset(model, artifact, ROWS, workers=0, **accepted, **options)
+    rows = check_dataset(model, artifact, ROWS, workers=0, acceptance=Acceptance(**accepted), **options)
     assert (sweep.passed, rows.passed) == (passes, passes), f"{sweep}\n{rows}"
 
 
@@ -190,9 +190,9 @@ def test_a_row_on_which_the_model_is_right_by_luck_is_measured_next_to_it(
     path = tmp_path / "artifact.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
     whole = {"x": np.random.default_rng(0).integers(1, 9, (40, 2))[:, [0, 0, 1]].astype(np.float32)}
-    options: dict[str, Any] = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 0.0, **tolerance}
-    sweep = check_parity(model, path, inputs=whole, **options)
-    rows = check_dataset(model, path, whole, workers=0, **options)
+    options: dict[str, Any] = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 0.0}
+    sweep = check_parity(model, path, inputs=whole, **tolerance, **options)
+    rows = check_dataset(model, path, whole, workers=0, acceptance=Acceptance(**tolerance), **options)
     assert (sweep.passed, rows.passed) == (passes, passes), f"{sweep}\n{rows}"
 
 
@@ -268,9 +268,10 @@ def test_both_compare_decisions_stored_weights_and_declarations(
     file = onnx.load(sound_file)
     change(file)
     onnx.save(file, tmp_path / "artifact.onnx")
-    options: dict[str, Any] = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 0.0, **accepted}
-    sweep = check_parity(model, tmp_path / "artifact.onnx", inputs=ROWS, **options)
-    rows = check_dataset(model, tmp_path / "artifact.onnx", ROWS, workers=0, **options)
+    options: dict[str, Any] = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 0.0}
+    sweep = check_parity(model, tmp_path / "artifact.onnx", inputs=ROWS, **accepted, **options)
+    acceptance = Acceptance(**accepted)
+    rows = check_dataset(model, tmp_path / "artifact.onnx", ROWS, workers=0, acceptance=acceptance, **options)
     assert (sweep.passed, rows.passed) == (passes, passes), f"{sweep}\n{rows}"
     if change is with_another_bias:
         assert [each.layer for each in rows.results[0].findings] == ["hidden"]
@@ -289,10 +290,11 @@ def test_both_fail_if_less_than_a_half_was_compared(tmp_path: Path, value: float
     rows[10:] = value
     options: dict[str, Any] = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 0.0}
     for least in (counted / 40, counted / 40 + 0.01):
-        given = {**options, "least_compared": min(least, 1.0)}
-        sweep = check_parity(model, tmp_path / "model.onnx", inputs={"x": rows}, **given)
-        found = check_dataset(model, tmp_path / "model.onnx", {"x": rows}, workers=0, **given)
+        given = {"least_compared": min(least, 1.0)}
+        sweep = check_parity(model, tmp_path / "model.onnx", inputs={"x": rows}, **given, **options)
+        acceptance = Acceptance(**given)
+        found = check_dataset(model, tmp_path / "model.onnx", {"x": rows}, workers=0, acceptance=acceptance, **options)
         assert sweep.passed == found.passed == (min(least, 1.0) <= counted / 40)
         assert sweep.results[0].compared_share == found.results[0].compared_share == counted / 40
     with pytest.raises(ValueError, check=about("least_compared")):
-        check_dataset(model, tmp_path / "model.onnx", {"x": rows}, workers=0, least_compared=2.0)
+        Acceptance(least_compared=2.0)

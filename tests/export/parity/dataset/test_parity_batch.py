@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from keras_pe.export import ParityBatch, check_dataset
+from keras_pe.export import Acceptance, ParityBatch, check_dataset
 from tests.cli.test_check_data import write_model
 from tests.raised import about
 
@@ -42,3 +42,10 @@ def test_a_column_of_another_type_is_refused_before_a_worker_fails_at_it(tmp_pat
         check_dataset(model, model, data, workers=0, **given)
     with pytest.raises(TypeError, match=f"`{name}` must be of type {kind}"):
         ParityBatch(model, model, **given)(data)
+
+
+@pytest.mark.parametrize("given", [{"stop_after": 3}, {"allow_changed": 0.1}, {"least_compared": 0.9}])
+def test_a_batch_refuses_a_field_that_concerns_a_whole_data_set(tmp_path: Path, given: dict[str, Any]) -> None:
+    model = write_model(tmp_path / "model.onnx", None)
+    with pytest.raises(ValueError, check=about(*given)):
+        ParityBatch(model, model, acceptance=Acceptance(**given))

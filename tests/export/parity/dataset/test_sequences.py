@@ -12,7 +12,7 @@ from keras import layers
 from onnx import helper
 
 from keras_pe.cli import main
-from keras_pe.export import Batching, Cause, check_dataset, export_onnx
+from keras_pe.export import Acceptance, Batching, Cause, check_dataset, export_onnx
 from keras_pe.export.parity.work.executors import ProcessPool
 from tests.export.counting import Counting
 
@@ -69,4 +69,4 @@ def test_each_row_is_a_sequence_by_default_and_each_step_a_call_of_a_model_witho
     report = check_dataset(model, artifact, {"x": rows}, workers=0)
     assert (report.passed, report.rows) == (True, 4), str(report)
     with pytest.raises(ValueError, match="`precision` must be left out"):
-        check_dataset(model, artifact, {"x": rows}, workers=0, precision="float16")
+        check_dataset(model, artifact, {"x": rows}, workers=0, acceptance=Acceptance(precision="float16"))

@@ -25,7 +25,6 @@ from keras_pe.export.parity.work.worker_input import (
     Target,
     TargetCalibration,
 )
-from keras_pe.export.results import Allowance
 from tests.export.parity.work.lookup_runtime import spec
 
 FLOOR = 1e-7  # a share of the sample: the tolerance is 8e-7
@@ -76,7 +75,7 @@ def test_the_verdict_on_a_row_depends_on_no_other_row_and_on_no_other_runtime(
     monkeypatch.setattr(shard, "session_of", session_of)
     source = open_mapping({"x": np.repeat(np.arange(6, dtype=np.float32)[:, None] / 64, 2, axis=1)})
     targets = tuple(Target(Path(key), spec("Doubling"), key) for key in OFF)
-    accepted = (Batching(batch_size=2), Acceptance(), Allowance())
+    accepted = (Batching(batch_size=2), Acceptance())
     job = Job(OpenedModel(Path("model"), "model"), targets, without_parts(source), *accepted, None, 60.0)
     feed = Feed.match((TensorInfo("x", ("rows", 2), "float32"),), job.batching, source.columns, source.name)
     rules = {"y": OutputRule(FLOOR, 8 * FLOOR, None)}

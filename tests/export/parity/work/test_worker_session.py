@@ -13,7 +13,6 @@ from keras_pe.export.parity.data.batching import Batching
 from keras_pe.export.parity.work.target_runner import Answer, TargetRunner
 from keras_pe.export.parity.work.worker_input import Acceptance, Job, OpenedModel, Target
 from keras_pe.export.parity.work.worker_session import close_session, session_of
-from keras_pe.export.results import Allowance
 from tests.cli.test_check_data import write_model
 from tests.export.parity.work.lookup_runtime import DEADLY, UNWANTED, spec
 
@@ -101,7 +100,7 @@ def test_a_cached_runtime_keeps_no_time_limit(tmp_path: Path) -> None:
     model = write_model(tmp_path / "model.onnx", None)
     source = open_mapping({"x": np.zeros((1, 4), np.float32)})
     target = Target(model, spec("Slow"), "slow")
-    given = (OpenedModel(model, str(model)), (target,), source, Batching(), Acceptance(), Allowance(), None)
+    given = (OpenedModel(model, str(model)), (target,), source, Batching(), Acceptance(), None)
     for timeout, is_answered in ((60.0, True), (2.0, False)):
         with session_of(Job(*given, timeout)) as session:
             (answer,) = session.targets["slow"].run(rows(1))
@@ -112,7 +111,7 @@ def test_a_cached_runtime_keeps_no_time_limit(tmp_path: Path) -> None:
 def load_error(path: Path) -> str:
     """Returns what a worker says that cannot load a model."""
     source = open_mapping({"x": np.zeros((1, 4), np.float32)})
-    job = Job(OpenedModel(path, str(path)), (), source, Batching(), Acceptance(), Allowance(), None, 60.0)
+    job = Job(OpenedModel(path, str(path)), (), source, Batching(), Acceptance(), None, 60.0)
     with pytest.raises(ValueError, match=path.name) as told, session_of(job):
         pass
     return str(told.value)
