@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_pe.argument_errors import ArgValueError
-from keras_pe.signal.rope_families import Family
+from keras_pe.signal.rope_families import AxialRule, Family
 
 
 def section_arguments(parameters: Mapping[str, Any], family: Family) -> dict[str, Any]:
@@ -43,11 +43,11 @@ def width_arguments(name: str, widths: Any, base: float) -> dict[str, Any]:
     return {"base": base, "sections": tuple(width // 2 for width in widths)}
 
 
-def axial_arguments(rule: str, base: float, head_dim: int) -> dict[str, Any]:
+def axial_arguments(rule: AxialRule, base: float, head_dim: int) -> dict[str, Any]:
     """Returns the arguments of a layer that turns pairs by rows and pairs by columns.
 
     Args:
-        rule: One of `AXIAL_RULES`. The position of the row is the first, whatever stands first among the channels.
+        rule: The rule. The position of the row is the first, whatever stands first among the channels.
         base: Base of the rates; each axis has a sequence of its own, "dealt" deals one sequence out.
         head_dim: Channels of a head.
     """

@@ -3,9 +3,13 @@
 Source: transformers 5.24.0, the configuration and modeling file of each family.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from keras_pe.signal.layouts import RotaryLayout
+
+AxialRule = Literal[
+    "plain", "neighbors", "columns_first", "columns_first_neighbors", "alternate", "blocks", "dealt", "three"
+]
 
 
 class Family(NamedTuple):
@@ -18,7 +22,7 @@ class Family(NamedTuple):
         sections: `mrope_section` if the configuration has none, or None for a model with one axis of positions.
         deal: How pairs belong to the axes of `mrope_section`: "side_by_side", "in_turns", "rows_and_columns_first"
             or "of_channels".
-        axial: The rule of a vision encoder with rows and columns, a key of `AXIAL_RULES`, or None.
+        axial: The rule of a vision encoder with rows and columns, or None.
         window_base: `rope_theta` of layers with a sliding window if the configuration has none for them, or None. A
             scaling then changes the other layers alone.
         scales_full_attention_alone: Whether a scaling leaves out layers with a sliding window. All have one base.
@@ -32,24 +36,13 @@ class Family(NamedTuple):
     layout: RotaryLayout | None = None
     sections: tuple[int, ...] | None = None
     deal: str = "side_by_side"
-    axial: str | None = None
+    axial: AxialRule | None = None
     window_base: float | None = None
     scales_full_attention_alone: bool = False
     rotates_windows_alone: bool = False
     is_silent: bool = False
     refusal: str | None = None
 
-
-AXIAL_RULES = (
-    "plain",
-    "neighbors",
-    "columns_first",
-    "columns_first_neighbors",
-    "alternate",
-    "blocks",
-    "dealt",
-    "three",
-)
 
 _DEALT = "its pairs are dealt to rows and columns in another way"
 _WITHOUT_POSITIONS = "its attention layers have no positions"
