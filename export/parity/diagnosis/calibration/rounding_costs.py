@@ -80,13 +80,6 @@ class RoundingCost:
         found: Array = np.clip(np.rint(values / self.step) * self.step, low, high) if self.step else values
         return found
 
-    @property
-    def error_in_steps(self) -> float:
-        """The root of the mean squared error of its values, in steps; 0.29 for rounding alone."""
-        if not self.step or not self.values.size:
-            return 0.0
-        return float(np.sqrt(np.mean((self.round_values(self.values) - self.values) ** 2)) / self.step)
-
 
 @dataclass(frozen=True)
 class RoundingMeasurement:
