@@ -4,7 +4,6 @@ import contextlib
 import inspect
 import linecache
 import sys
-import threading
 import traceback
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -137,7 +136,6 @@ class _Recorder:
         self.operations: list[Operation] = []
         self._open: types.FrameType | None = None
         self._begun: tuple[Any, ...] = ()
-        self._thread = threading.get_ident()
 
     def __call__(self, frame: types.FrameType, event: str, result: Any) -> None:
         if self._open is not None:

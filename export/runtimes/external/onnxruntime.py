@@ -48,7 +48,7 @@ class ExternalOnnxRuntime:
             level: Level of graph optimization.
             executable: The other Python.
         """
-        self._path, self._provider, self._variant = Path(path), provider, variant
+        self._path, self._provider = Path(path), provider
         self._kind, self._package, self._module, self._executable = host, package, module, executable
         self._sessions: dict[str, tuple[Path | bytes, str]] = {}
         about = self._start()
