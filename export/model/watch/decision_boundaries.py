@@ -191,7 +191,7 @@ def _walk(graph: Any, inputs: Mapping[str, Any], found: _Reached) -> None:
         if not any(_among(tensor, values) for tensor in read):
             continue
         found.sites += _sites(operator, read, found) if len(found.sites) < _MOST_SITES else ()
-        found.limits += _limits(operator, found)
+        found.limits += _limits(operator)
         if operator.type in MOVING or operator.type in JOINING or operator.type in PARTING:
             _pass_on(operator, values, found, is_direct=True)
         elif operator.type in ARITHMETIC:
@@ -276,7 +276,7 @@ def _sites(operator: Any, read: Sequence[Any], found: _Reached) -> Iterator[_Sit
         yield from (_Site(tensor > value, "derived") for tensor in derived for value in _NATURAL)
 
 
-def _limits(operator: Any, found: _Reached) -> Iterator[_Limit]:
+def _limits(operator: Any) -> Iterator[_Limit]:
     """Yields the limits on the values of an operator."""
     if operator.type == "Cast" and operator.inputs[0].dtype.is_floating and operator.outputs[0].dtype.is_integer:
         dtype = operator.outputs[0].dtype

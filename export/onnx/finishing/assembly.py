@@ -34,7 +34,7 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     traced = _values_of_layers(graph, trace, outputs)
     each = Graph(model, trace.view.layers)
     run_passes(each)
-    texts = {LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, traced), sort_keys=True)}
+    texts = {LAYERS_KEY: json.dumps(_layer_tensors(trace, traced), sort_keys=True)}
     rewrites = [_find_rewrite(outcome, trace.view, returned) for outcome in each.outcomes]
     rewrites += unfused.rewrites(trace.view.layer_path)
     if reasons := _reasons(rewrites):
@@ -112,9 +112,7 @@ def set_metadata(model: Any, texts: Mapping[str, str]) -> None:
     helper.set_model_props(model, dict(sorted({**{x.key: x.value for x in model.metadata_props}, **texts}.items())))
 
 
-def _layer_tensors(
-    graph: ir.Graph, trace: Trace, traced: Mapping[str, Sequence[Sequence[ir.Value]]]
-) -> dict[str, list[str | None]]:
+def _layer_tensors(trace: Trace, traced: Mapping[str, Sequence[Sequence[ir.Value]]]) -> dict[str, list[str | None]]:
     """Returns the names of the tensors that each call of a layer returns; None for a tensor that the graph lacks."""
     import keras
 

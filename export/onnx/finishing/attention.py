@@ -127,13 +127,13 @@ def _match(node: Node, sizes: KnownSizes) -> _Attention | None:
         if weights is None or axes is None:
             raise NoMatchError("its scores are not q·k * scale + masks, or its axes are in an unsupported order")
         found = _Attention(axes, replace(weights, sees=sees))
-        if reason := _obstacle(found, softmax, sizes):
+        if reason := _obstacle(found, sizes):
             raise NoMatchError(reason)
         return found
     return None
 
 
-def _obstacle(found: _Attention, softmax: Node, sizes: KnownSizes) -> str | None:
+def _obstacle(found: _Attention, sizes: KnownSizes) -> str | None:
     """Returns the reason why the operator cannot compute an attention; None if it can."""
     weights, shapes = found.weights, found.axes.shapes(sizes)
     types = {tensor.dtype for tensor, *_ in found.axes.operands}
