@@ -5,9 +5,14 @@ generation has Keras' `generate` on TensorFlow and onnxruntime-genai as well, if
 take turns in one process.
 
     python -m benchmarks.decoder [threads]
+
+The environment variable KERAS_PE_GENAI_PYTHON is the path of a Python with PyTorch, transformers and onnxruntime-genai.
+There the builder of onnxruntime-genai makes the same architecture, which is one more contestant.
 """
 
 import json
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -26,7 +31,8 @@ HEADS = {"num_query_heads": 8, "num_key_value_heads": 4}
 LENGTHS = (128, 512, 1024, 2048, 4096)
 PROMPT, NEW = 32, 96
 OURS: tuple[Literal["growing", "shared"], ...] = ("growing", "shared")
-BY_HAND = "by hand"
+BY_HAND, BUILDER = "by hand", "its builder"
+BUILDER_PYTHON = os.environ.get("KERAS_PE_GENAI_PYTHON")
 
 
 def measure(threads: int) -> dict[str, Any]:
@@ -46,9 +52,12 @@ def measure(threads: int) -> dict[str, Any]:
         texts["Keras generate"] = _generate_in_keras(model)
         if find_spec("onnxruntime_genai") is not None:
             texts |= {f"onnxruntime-genai, {name}": _generate_in_genai(files[name].parent, threads) for name in OURS}
+            if BUILDER_PYTHON is not None:
+                texts[f"onnxruntime-genai, {BUILDER}"] = _generate_in_genai(_build(Path(folder) / BUILDER), threads)
         taken = time_in_turns(texts, rounds=7, most_seconds=12.0)
         seconds |= {f"decoder text, {label}/{name}": each for name, each in taken.items()}
     left_out = [] if find_spec("onnxruntime_genai") else ["Decoders: onnxruntime-genai was not installed."]
+    left_out += [] if BUILDER_PYTHON else ["Decoders: no Python with the builder of onnxruntime-genai was given."]
     return {"seconds": seconds, "left out": left_out}
 
 
@@ -159,6 +168,24 @@ def _generate_in_genai(folder: Path, threads: int) -> Run:
             generator.generate_next_token()
 
     return run
+
+
+def _build(folder: Path) -> Path:
+    """Returns the folder, with the model that the builder of onnxruntime-genai has made with random weights."""
+    sizes = {
+        "vocab_size": SIZES["vocabulary_size"],
+        "num_hidden_layers": SIZES["num_layers"],
+        "hidden_size": SIZES["hidden_dim"],
+        "intermediate_size": SIZES["intermediate_dim"],
+        "num_attention_heads": HEADS["num_query_heads"],
+        "num_key_value_heads": HEADS["num_key_value_heads"],
+        "max_position_embeddings": max(LENGTHS),
+    }
+    script = Path(__file__).with_name("genai_builder.py")
+    other = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    given = [str(BUILDER_PYTHON), "-P", str(script), str(folder), json.dumps(sizes)]
+    subprocess.run(given, check=True, env=other, stdout=sys.stderr)
+    return folder
 
 
 def describe(seconds: Mapping[str, list[float]]) -> list[str]:
