@@ -14,9 +14,13 @@ from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.tokenizer_files import TOKENIZER_FILES, tokenizer_files
 from keras_pe.export.pipeline.request import Request
 from keras_pe.export.publishing.staging import check_destination, keep_other_files, publish_folder, staging
+from keras_pe.export.running_decoder import DECODER, ENCODER
 from keras_pe.protocols import Model
 
-_CACHE_FORMS: dict[str, tuple[Literal["cache", "shared_cache"], int]] = {
+_DECODER_ALONE = "model.onnx"
+_GRAPHS = (_DECODER_ALONE, ENCODER, DECODER)
+_State = Literal["cache", "shared_cache", "encoder"]
+_CACHE_FORMS: dict[str, tuple[_State, int]] = {
     "growing": ("cache", opsets.DEFAULT),
     "shared": ("shared_cache", opsets.SCATTER_VERSION),
 }
@@ -47,6 +51,13 @@ def export_decoder(
     has rows for every token of a text. A call writes its own rows: bind each `past_key_values` and its `present` to one
     array, and the cache is in memory once.
 
+    A model with an encoder, such as keras-hub's T5 and Bart, has two graphs, `encoder.onnx` and `decoder.onnx`.
+    `encoder.onnx` takes the `input_ids` and `attention_mask` of a text, and returns its keys and values in each layer
+    of the decoder, as `present.N.encoder.key` and `present.N.encoder.value`. `decoder.onnx` takes them in each call, as
+    `past_key_values.N.encoder.key` and `.value`, beside `encoder_attention_mask`. Its own cache is called
+    `past_key_values.N.decoder.key` and `.value`. onnxruntime-genai has no type for such a model, so the folder has no
+    configuration.
+
     Beside `model.onnx` the folder has `genai_config.json` and the files of keras-hub's tokenizer: `tokenizer.json` and
     `tokenizer_config.json`, and `tokenizer.model` for SentencePiece. The files of a tokenizer without such a form are
     absent. One rename replaces the whole folder. If the export fails, the previous folder is unchanged. The folder
@@ -57,11 +68,12 @@ def export_decoder(
     configuration.
 
     Args:
-        model: A causal language model of keras-hub, as a model or a path, see `export_onnx`; or a model with `step` and
-            `cache_shapes`, see `keras_pe.protocols.CachedModel`.
+        model: A causal language model of keras-hub, with an encoder or without; or a model with `step` and
+            `cache_shapes`, see `keras_pe.protocols.CachedModel`. A path is accepted too, see `export_onnx`.
         folder: The folder to write to, which is neither the working folder nor around it. Its other files stay. If the
             model has a tokenizer, the files of an earlier tokenizer are removed.
-        end_tokens: The tokens that end a text. By default the tokenizer's.
+        end_tokens: The tokens that end a text. This and the next three arguments are for onnxruntime-genai: a model
+            with an encoder does not take them. By default the tokenizer's.
         start_token: The token before a text. By default the tokenizer's, or else the first end token.
         padding_token: The token of padding. By default the tokenizer's, or else the first end token.
         context_length: The largest number of tokens of a prompt and its continuation. By default the model's own.
@@ -70,7 +82,8 @@ def export_decoder(
         half_precision, progress: See `export_onnx`.
 
     Returns:
-        The written artifact. `Artifact.initial_state` returns the empty cache; `keras_pe.export.generate` runs it.
+        The artifact of the decoder. `Artifact.initial_state` returns the empty cache; `keras_pe.export.generate` runs
+        it.
 
     Raises:
         ExportError, FileExistsError, ImportError, TypeError: See `export_onnx`.
@@ -80,32 +93,39 @@ def export_decoder(
     if cache not in _CACHE_FORMS:
         raise ArgValueError("cache", f"must be one of: {', '.join(_CACHE_FORMS)}. Received: cache={cache!r}.")
     state, opset = _CACHE_FORMS[cache]
-    destination = check_destination(Path(folder) / "model.onnx", Format.ONNX)
+    destination = check_destination(Path(folder) / _DECODER_ALONE, Format.ONNX)
     place = destination.parent.resolve()
     if place.is_mount() or Path.cwd().is_relative_to(place):
         rule = "must be neither a mount point nor contain the working folder, since a rename replaces it."
         raise ArgValueError("folder", f"{rule} Received: folder={str(folder)!r}. Name a folder inside it.")
     opened = Request(model, destination, state=state, progress=progress).load_model_file()
-    from keras_pe.export.model.decoder import check_language_model  # imports Keras
+    from keras_pe.export.model.language_model import check_language_model, has_encoder  # imports Keras
 
     check_language_model(opened)
-    tokens = checked_tokens(opened, end_tokens, start_token, padding_token, context_length)
+    special = (end_tokens, start_token, padding_token, context_length)
+    tokens = None if has_encoder(opened) else checked_tokens(opened, *special)
+    if tokens is None and any(each is not None for each in special):
+        rule = "must be left out for a model with an encoder, which onnxruntime-genai has no configuration for."
+        raise ArgValueError("end_tokens", f"{rule} Received: {special!r}.")
+    parts: dict[str, _State] = {_DECODER_ALONE: state} if tokens else {ENCODER: "encoder", DECODER: state}
     with staging(place) as staged:
-        artifact = export_onnx(
-            opened,
-            staged / destination.name,
-            state=state,
-            opset_version=opset if opset_version is None else opset_version,
-            external_data_threshold=0,
-            half_precision=half_precision,
-            progress=progress,
-        )
-        config = genai_config(opened, artifact, tokens).encode()
+        for name, part in parts.items():
+            artifact = export_onnx(
+                opened,
+                staged / name,
+                state=part,
+                opset_version=opset if opset_version is None else opset_version,
+                external_data_threshold=0,
+                half_precision=half_precision,
+                progress=progress,
+            )
         preprocessor = getattr(opened, "preprocessor", None)
-        files = {GENAI_CONFIG: config, **tokenizer_files(preprocessor)}
+        files = tokenizer_files(preprocessor)
+        if tokens is not None:
+            files |= {GENAI_CONFIG: genai_config(opened, artifact, tokens).encode()}
         for name, content in files.items():
             (staged / name).write_bytes(content)
         has_tokenizer = getattr(preprocessor, "tokenizer", None) is not None
-        keep_other_files(place, staged, (destination.name, *(TOKENIZER_FILES if has_tokenizer else ())))
+        keep_other_files(place, staged, (*_GRAPHS, GENAI_CONFIG, *(TOKENIZER_FILES if has_tokenizer else ())))
         publish_folder(staged, place)
-    return replace(artifact, path=destination)
+    return replace(artifact, path=destination.with_name(artifact.path.name))

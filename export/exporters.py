@@ -31,7 +31,7 @@ def export_onnx(
     inputs: GivenInputs | Sequence[GivenInputs] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
     border: Border | None = None,
-    state: Literal["arguments", "cache", "shared_cache"] | None = None,
+    state: Literal["arguments", "cache", "shared_cache", "encoder"] | None = None,
     seed: Literal["argument"] | None = None,
     opset_version: int = opsets.DEFAULT,
     external_data_threshold: int = SELF_CONTAINED,
@@ -63,7 +63,8 @@ def export_onnx(
             `lstm_state_h_out`. `Artifact.initial_state` returns the values before the first call. The batch becomes
             free if the rows are independent. By default a model with state has no ONNX or LiteRT form. "cache" makes
             the keys and values of a causal language model inputs and outputs, see `export_decoder`; "shared_cache" does
-            so with arrays that do not grow.
+            so with arrays that do not grow. "encoder" writes the encoder of such a model, whose outputs are the keys
+            and values of a text.
         seed: "argument" makes the state of each generator of random numbers an input and an output, such as
             `noise_seed` and `noise_seed_out`: int64, `[2]`. The file draws the numbers that Keras draws on TensorFlow.
             ONNX needs opset 18. By default a model that draws numbers has no ONNX or LiteRT form.

@@ -11,7 +11,7 @@ from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.errors import check_whole
-from keras_pe.export.running_decoder import Tokens, open_decoder
+from keras_pe.export.running_decoder import Tokens, has_encoder, open_decoder
 
 
 def generate(
@@ -19,6 +19,7 @@ def generate(
     prompt: Sequence[int] | Sequence[Sequence[int]] | npt.NDArray[np.integer[Any]],
     *,
     count: int,
+    start: Sequence[int] | None = None,
     end: int | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -34,6 +35,8 @@ def generate(
         artifact: The result of `export_decoder`, or the path of the `.onnx` or `.tflite` file.
         prompt: The tokens of one prompt, or those of several prompts, which a LiteRT file does not take.
         count: The largest number of new tokens of a prompt.
+        start: The first tokens of a decoder that has an encoder, whose file is beside the decoder's: `[0]` for T5, and
+            `[2, 0]` for Bart. The prompt is then the text of the encoder.
         end: The token that ends a row. The row contains it. By default no token ends a row.
         top_k: The number of most likely tokens to draw from.
         top_p: The probability that the most likely tokens to draw from reach together, above 0 and up to 1.
@@ -57,8 +60,14 @@ def generate(
         if not holds:
             raise ArgValueError(name, f"must be {rule}. Received: {name}={value!r}.")
     artifact = artifact if isinstance(artifact, Artifact) else read_artifact(artifact)
-    tokens, mask = _pad(prompt)
-    decoder = open_decoder(artifact, len(tokens), tokens.shape[1] + count)
+    tokens, mask = _pad("prompt", prompt)
+    if has_encoder(artifact) != (start is not None):
+        rule = "must be the first tokens of a decoder with an encoder, and left out for another one."
+        raise ArgValueError("start", f"{rule} Received: start={start!r} for {artifact.path}.")
+    text = None
+    if start is not None:
+        text, (tokens, mask) = (tokens, mask), _pad("start", [start] * len(tokens))
+    decoder = open_decoder(artifact, len(tokens), tokens.shape[1] + count, text)
     last, rows = mask.sum(axis=1) - 1, np.arange(len(tokens))
     draws = None if top_k is None and top_p is None and seed is None else np.random.default_rng(seed)
     new: list[Tokens] = []
@@ -72,12 +81,12 @@ def generate(
         mask = np.concatenate([mask, np.ones_like(tokens)], axis=1)
 
 
-def _pad(prompt: Any) -> tuple[Tokens, Tokens]:
-    """Returns the prompts with zeros at their ends, and a mask of their own tokens, both `[batch, length]`."""
+def _pad(name: str, prompt: Any) -> tuple[Tokens, Tokens]:
+    """Returns prompts with zeros at their ends, and a mask of their own tokens, both `[batch, length]`."""
     several = [*prompt] if len(prompt) and np.ndim(prompt[0]) else [prompt]
     rows = [np.asarray(row) for row in several]
     if not all(row.size and row.ndim == 1 and row.dtype.kind in "iu" for row in rows):
-        raise ArgValueError("prompt", f"must be tokens, or rows with at least one token. Received: {prompt!r:.80}")
+        raise ArgValueError(name, f"must be tokens, or rows with at least one token. Received: {prompt!r:.80}")
     length = max(map(len, rows))
     mask = np.stack([np.arange(length) < len(row) for row in rows]).astype(np.int64)
     return np.stack([np.pad(row.astype(np.int64), (0, length - len(row))) for row in rows]), mask

@@ -1,6 +1,7 @@
 """Runs the file of a decoder call by call, and keeps the keys and values of earlier calls."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +12,8 @@ from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.artifacts.state import State
 from keras_pe.export.dependencies import require
 
+ENCODER, DECODER = "encoder.onnx", "decoder.onnx"  # the files of a model with both
+_ENCODER_MASK = "encoder_attention_mask"
 Tokens = npt.NDArray[np.int64]
 
 
@@ -26,13 +29,21 @@ class RunningDecoder(Protocol):
         """
 
 
-def open_decoder(artifact: Artifact, batch: int, length: int) -> RunningDecoder:
+def has_encoder(artifact: Artifact) -> bool:
+    """Returns whether each call of a decoder takes the text of an encoder."""
+    return _ENCODER_MASK in {spec.name for spec in artifact.inputs}
+
+
+def open_decoder(
+    artifact: Artifact, batch: int, length: int, text: tuple[Tokens, Tokens] | None = None
+) -> RunningDecoder:
     """Returns the decoder of a file before the first call.
 
     Args:
         artifact: The artifact.
         batch: The number of rows.
         length: The largest number of tokens of a row, with its padding.
+        text: The tokens of an encoder's text and their mask, for a decoder with an encoder.
 
     Raises:
         ValueError: If the file is not that of a decoder, or is too short for the rows.
@@ -41,13 +52,25 @@ def open_decoder(artifact: Artifact, batch: int, length: int) -> RunningDecoder:
     names = {spec.name for spec in artifact.inputs}
     if artifact.states and "attention_mask" in names:
         require("generate", "onnxruntime", extra="export")
-        import onnxruntime
-
-        session = onnxruntime.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
-        return OnnxDecoder(session, artifact.states, artifact.initial_state(batch, length))
+        context = {} if text is None else _encode(artifact.path.with_name(ENCODER), *text)
+        return OnnxDecoder(_session(artifact.path), artifact.states, artifact.initial_state(batch, length), context)
     if artifact.states and "input_pos" in names and artifact.format is Format.LITERT:
         return LiteRTDecoder(artifact, batch, length)
     raise ArgValueError("artifact", f"must be the file of a decoder, see export_decoder. Received: {artifact.path}.")
+
+
+def _session(path: Path) -> Any:
+    import onnxruntime
+
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def _encode(path: Path, tokens: Tokens, mask: Tokens) -> dict[str, npt.NDArray[Any]]:
+    """Returns the inputs of a decoder that follow from the text of its encoder."""
+    session = _session(path)
+    names = [each.name.replace("present", "past_key_values") for each in session.get_outputs()]
+    rows = session.run(None, {"input_ids": tokens, "attention_mask": mask})
+    return {_ENCODER_MASK: mask, **dict(zip(names, rows, strict=True))}
 
 
 class OnnxDecoder:
@@ -60,18 +83,28 @@ class OnnxDecoder:
         cache: The keys and values, as ONNX Runtime's values by the name of the input.
     """
 
-    def __init__(self, session: Any, states: Sequence[State], cache: Mapping[str, npt.NDArray[Any]]) -> None:
+    def __init__(
+        self,
+        session: Any,
+        states: Sequence[State],
+        cache: Mapping[str, npt.NDArray[Any]],
+        context: Mapping[str, npt.NDArray[Any]] | None = None,
+    ) -> None:
         """Begins a text.
 
         Args:
             session: The session.
             states: The inputs and outputs of the cache.
             cache: The keys and values before the first call, by the name of the input.
+            context: The inputs that are equal in all calls.
         """
         import onnxruntime
 
         self._session, self._states = session, states
-        self.cache = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in cache.items()}
+        self.cache, self._context = (
+            {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()}
+            for arrays in (cache, context or {})
+        )
 
     def step(self, tokens: Tokens, mask: Tokens) -> npt.NDArray[Any]:
         """Returns the logits of the next tokens, `[batch, length, vocabulary]`, and keeps their keys and values.
@@ -83,6 +116,8 @@ class OnnxDecoder:
         binding = self._session.io_binding()
         binding.bind_cpu_input("input_ids", tokens)
         binding.bind_cpu_input("attention_mask", mask)
+        for name, value in self._context.items():
+            binding.bind_ortvalue_input(name, value)
         for state in self._states:
             past = self.cache[state.input]
             binding.bind_ortvalue_input(state.input, past)

@@ -149,7 +149,8 @@ def _uncached_logits(reference: Reference, case: Case, outputs: Arrays) -> Array
     mask = case.inputs["attention_mask"] > 0 if "attention_mask" in case.inputs else np.ones_like(tokens, bool)
     logits = outputs["logits"].copy()
     for row, kept in enumerate(mask):
-        uncached = reference.expect_uncached(tokens[row, kept], is_wide=logits.dtype == np.float64)
+        context = [case.inputs[name][row : row + 1] for name in reference.model.context_names]
+        uncached = reference.expect_uncached(tokens[row, kept], context, is_wide=logits.dtype == np.float64)
         logits[row, kept] = uncached.reshape(logits[row, kept].shape)  # equal calls have an axis of their own
     return {"logits": logits}
 

@@ -31,8 +31,8 @@ from keras_pe.export.results import Array
 from keras_pe.protocols import Model
 from keras_pe.signal.layouts import is_integer
 
-_CACHES = {"cache": False, "shared_cache": True}  # whether the cache is shared, see `Decoder`
-STATES = ("arguments", *_CACHES)
+_LANGUAGE_MODELS = ("cache", "shared_cache", "encoder")
+STATES = ("arguments", *_LANGUAGE_MODELS)
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class Border:
             values are called `<name>_values`.
         state: "arguments" makes every variable that a call of the model assigns an input `<layer>_<variable>` and an
             output `<layer>_<variable>_out`. "cache" makes the keys and values of a causal language model inputs and
-            outputs, and excludes other fields; "shared_cache" does so with arrays that do not grow. By default the
-            artifact has no state.
+            outputs, and excludes other fields; "shared_cache" does so with arrays that do not grow; "encoder" returns
+            the keys and values of a text for the decoder's cross-attention. By default the artifact has no state.
         lengths: The length of a shared cache, then the numbers of tokens of a call, for an artifact of fixed sizes such
             as that of LiteRT. By default all lengths are free.
         seed: "argument" makes the state of each generator of random numbers an input `<layer>_seed` and an output
@@ -91,7 +91,7 @@ class Border:
         if self.seed not in (None, "argument"):
             raise ArgValueError("seed", f"must be 'argument', or left out. Received: seed={self.seed!r:.80}")
         others = (each.name for each in fields(self) if each.name not in ("state", "lengths"))
-        if self.state in _CACHES and any(getattr(self, name) for name in others):
+        if self.state in _LANGUAGE_MODELS and any(getattr(self, name) for name in others):
             raise ArgValueError(
                 "state", f"must be the only field of an adapter if it is {self.state!r}. Received: {self!r:.200}"
             )
@@ -139,16 +139,10 @@ class Border:
         """
         import keras
 
-        if self.state in _CACHES:
-            from keras_pe.export.model.decoder import with_cache_as_arguments
+        if self.state in _LANGUAGE_MODELS:
+            from keras_pe.export.model.language_model_adapter import around_language_model
 
-            decoder = with_cache_as_arguments(model, is_shared=_CACHES[self.state])
-            if not self.lengths:
-                return decoder, {}
-            from keras_pe.export.model.positioned_decoder import PositionedDecoder
-
-            sizes = (decoder.cache_shapes, decoder.vocabulary_size)
-            return PositionedDecoder(model, *sizes, lengths=self.lengths, name=model.name), {}
+            return around_language_model(model, self.state, self.lengths), {}
         met: dict[tuple[str, str], Any] = {}
         arguments, names = _arguments(model, input_signature, examples)
         check_names("border.inputs", self.inputs.values(), names)
@@ -252,7 +246,7 @@ def decoder_lengths(sizes: Mapping[str, int | Sequence[int]] | None) -> tuple[in
 
 def own_signature(outer: Any) -> Signature | None:
     """Returns the signature of a model within an adapter if the adapter defines it: names of a cache have dots."""
-    return getattr(outer, "decoder_signature", None)
+    return getattr(outer, "artifact_signature", None)
 
 
 def _arguments(model: Any, input_signature: Any, examples: Sequence[Mapping[str, Array]]) -> tuple[Any, list[str]]:

@@ -5,163 +5,20 @@ before its own. Masks and positions follow from the attention mask of all column
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
+from keras_pe.export.model.cache_columns import Columns
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 
 _MASKS = ("_compute_self_attention_mask", "_compute_attention_mask")  # methods of keras-hub's decoder layers
 _WINDOW = "_mask_sliding_window"
 _ROTATION = "_compute_cos_sin_embedding"
 _SLOPES = "_get_alibi_bias"
-
-
-@dataclass
-class Columns:
-    """The columns of the cache and of one call: the earlier columns, then one for each token of the call.
-
-    Attributes:
-        positions: The position of each column in its row, integers `[batch, total]`. Padding has no position of its
-            own.
-        is_token: Whether a column is a token rather than padding, `[batch, total]`.
-        count: The number of tokens of the call, a scalar tensor or an integer.
-        past: The earlier keys and values of each layer in turn, `[batch, heads, length, channels]`.
-        is_shared: Whether `past` has rows for later columns too, and the call writes its own rows into it. Otherwise
-            the rows of `past` are the earlier columns.
-        first: The column of the first token of the call, if later columns exist too; None if the tokens are last.
-        present: The keys and values of all columns, which the call fills in the same order.
-    """
-
-    positions: Any
-    is_token: Any
-    count: Any
-    past: Sequence[Any]
-    is_shared: bool = False
-    first: Any = None
-    present: list[Any] = field(default_factory=list)
-
-    @classmethod
-    def from_mask(
-        cls, attention_mask: Any, count: Any, past: Sequence[Any], *, is_shared: bool = False, first: Any = None
-    ) -> Self:
-        """Returns the columns of an attention mask, integers `[batch, total]`: 1 for a token, 0 for padding."""
-        from keras import ops
-
-        mask = ops.cast(attention_mask, "int32")
-        return cls(ops.maximum(ops.cumsum(mask, axis=1) - 1, 0), mask > 0, count, past, is_shared, first)
-
-    @property
-    def start(self) -> Any:
-        """The number of earlier columns."""
-        from keras import ops
-
-        return ops.shape(self.positions)[1] - self.count if self.first is None else self.first
-
-    @property
-    def own_positions(self) -> Any:
-        """The positions at which layers encode the tokens of the call, `[batch, count]`."""
-        return self.select_own(self.positions)
-
-    def select_own(self, columns: Any) -> Any:
-        """Returns the entries of an array, `[batch, total]`, that belong to the tokens of the call."""
-        from keras import ops
-
-        if self.first is None:
-            return columns[:, self.start :]
-        return ops.take(columns, self.first + ops.arange(self.count, dtype="int32"), axis=1)
-
-    def visible(self, window: int | None = None) -> Any:
-        """Returns whether a token of the call attends to a column, booleans `[batch, count, total]`.
-
-        A token attends to itself and to earlier tokens of its row. Padding attends to itself, so that no softmax is
-        without a column.
-
-        Args:
-            window: The number of last positions that a token attends to, including its own; None for all.
-        """
-        from keras import ops
-
-        own, all_positions = self.select_own(self.positions)[:, :, None], self.positions[:, None, :]
-        seen = ops.logical_and(self.is_token[:, None, :], all_positions <= own)
-        if window is not None:
-            seen = ops.logical_and(seen, own - all_positions < window)
-        columns = ops.arange(ops.shape(self.positions)[1], dtype="int32")[None]
-        return ops.logical_or(seen, columns[:, None, :] == self.select_own(columns)[:, :, None])
-
-    @property
-    def earlier(self) -> list[Any]:
-        """The keys and values of the earlier columns, `[batch, heads, start, channels]`."""
-        return [each[:, :, : self.start] if self.is_shared else each for each in self.past]
-
-    def extend(self, own: Any) -> Any:
-        """Returns the keys or the values of all columns, `[batch, total, heads, channels]`, and keeps them.
-
-        Args:
-            own: The keys or the values of the tokens of the call, `[batch, count, heads, channels]`. A layer's keys
-                come before its values.
-        """
-        from keras import ops
-
-        return ops.transpose(self._keep(ops.transpose(own, (0, 2, 1, 3))), (0, 2, 1, 3))
-
-    def _keep(self, rows: Any) -> Any:
-        """Returns the rows of all columns, `[batch, heads, total, channels]`, and keeps them for the next call."""
-        from keras import ops
-
-        place, total = len(self.present), ops.shape(self.positions)[1]
-        if not self.past:
-            self.present.append(rows)
-        elif self.is_shared:
-            self.present.append(write_rows(self.past[place], rows, self.start))
-        else:
-            self.present.append(ops.concatenate([self.past[place], rows], axis=2))
-        return self.present[-1][:, :, :total] if self.is_shared and self.first is None else self.present[-1]
-
-    def call_step(self, step: Callable[..., Any], tokens: Any, mask: Any) -> Any:
-        """Returns the logits of a `step`, and keeps its keys and values.
-
-        A step concatenates its own rows to the rows of earlier calls. Within a shared cache, the call writes them into
-        the array instead, since a concatenation would copy the earlier rows.
-
-        Args:
-            step: The method of a model, see `keras_pe.protocols.CachedModel`.
-            tokens: The tokens of the call, `[batch, count]`.
-            mask: Whether a token attends to a column, `[batch, count, start + count]`.
-        """
-        from keras import ops
-
-        earlier = self.earlier
-        joined: dict[int, tuple[Any, Any]] = {}  # the rows that the step attends to, and the array with them
-
-        def concatenate(usual: Any, xs: Any, axis: int = 0) -> Any:
-            parts = list(xs) if isinstance(xs, list | tuple) else []
-            place = next((place for place, each in enumerate(earlier) if parts and parts[0] is each), None)
-            if place is None or len(parts) != 2 or axis not in (2, -2) or parts[1].dtype != parts[0].dtype:
-                return usual(xs, axis)
-            buffer = write_rows(self.past[place], parts[1], self.start)
-            joined[place] = buffer[:, :, : self.start + self.count], buffer
-            return joined[place][0]
-
-        with replaced_functions([(ops, "concatenate", concatenate)] if self.is_shared else []):
-            logits, present = step(tokens, earlier, self.own_positions, mask)
-        for place, (past, rows) in enumerate(zip(self.past, present, strict=True)):
-            whole, buffer = joined.get(place, (None, None))
-            if not self.is_shared:
-                self.present.append(rows)
-            elif whole is rows:
-                self.present.append(buffer)
-            else:  # another operation than `concatenate` has joined the rows
-                self.present.append(write_rows(past, rows[:, :, self.start :], self.start))
-        return logits
-
-
-def write_rows(buffer: Any, rows: Any, start: Any) -> Any:
-    """Returns a buffer, `[batch, heads, length, channels]`, with rows from one start on. Exporters replace it."""
-    from keras import ops
-
-    return ops.slice_update(buffer, (0, 0, start, 0), rows)
+_BUCKETS = "compute_bias"
+_BUCKET_OF = "_relative_position_bucket"
+_PROJECTIONS = ("{}_dense", "_{}_dense", "{}_projector")  # the names of the layers of keys and of values
 
 
 def attends_to(layers: Iterable[Any], columns: Columns) -> AbstractContextManager[None]:
@@ -216,21 +73,52 @@ def _replacements(layer: Any, columns: Columns) -> list[tuple[Any, str, Callable
             arguments[mask] = _repeat_rows(arguments[mask], groups)
         return _join_groups(usual(*called.args, **called.kwargs), groups)
 
+    def relate(usual: Any, *_: Any, **__: Any) -> Any:
+        from keras import ops
+
+        distances = columns.positions[:, None, :] - columns.own_positions[:, :, None]
+        sizes = layer.relative_attention_buckets, layer.relative_attention_max_distance
+        buckets = getattr(layer, _BUCKET_OF)(distances, not layer.is_decoder, *sizes)
+        return ops.transpose(ops.take(layer.relative_attention_bias, buckets, axis=0), (0, 3, 1, 2))
+
     def project(usual: Any, *given: Any, **keywords: Any) -> Any:
-        return columns.extend(usual(*given, **keywords))
+        return with_heads(layer, usual(*given, **keywords), columns.extend)
 
     found += [(layer, name, mask) for name in _MASKS if hasattr(layer, name)]
     found += [(layer, _WINDOW, mask_window)] if hasattr(layer, _WINDOW) else []
     found += [(layer, _ROTATION, rotate)] if hasattr(layer, _ROTATION) else []
     found += [(layer, _SLOPES, add_slopes)] if hasattr(layer, _SLOPES) else []
+    found += [(layer, _BUCKETS, relate)] if hasattr(layer, _BUCKETS) else []
     if type(layer).__name__ == "PositionEmbedding":
         found.append((layer, "call", embed_positions))
     if hasattr(layer, "_compute_attention"):
         found.append((layer, "_compute_attention", attend))
     else:  # such a layer computes the attention within its `call`, and projects the keys first
-        parts = [getattr(layer, own, None) or getattr(layer, f"_{own}", None) for own in ("key_dense", "value_dense")]
-        found += [(part, "call", project) for part in parts if part is not None and all(parts)]
+        found += [(part, "call", project) for part in key_and_value(layer)]
     return found
+
+
+def key_and_value(attention: Any) -> list[Any]:
+    """Returns the layers that project the keys and the values of an attention layer; empty for another layer."""
+    named = ([getattr(attention, name.format(part), None) for part in ("key", "value")] for name in _PROJECTIONS)
+    return next((parts for parts in named if all(parts)), [])
+
+
+def with_heads(attention: Any, rows: Any, change: Callable[[Any], Any]) -> Any:
+    """Returns the changed keys or values of an attention layer, which may have heads and channels in one axis.
+
+    Args:
+        attention: The layer.
+        rows: The keys or values, `[batch, length, heads, channels]` or `[batch, length, heads * channels]`.
+        change: Accepts and returns the first form.
+    """
+    from keras import ops
+
+    if len(rows.shape) == 4:
+        return change(rows)
+    batch, width = ops.shape(rows)[0], rows.shape[2]
+    changed = change(ops.reshape(rows, (batch, -1, attention.num_heads, width // attention.num_heads)))
+    return ops.reshape(changed, (batch, -1, width))
 
 
 def _split_groups(queries: Any, groups: int) -> Any:

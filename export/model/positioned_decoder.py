@@ -7,7 +7,8 @@ import keras
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.state import State
-from keras_pe.export.model.decoder import LENGTH, Decoder, call_model
+from keras_pe.export.model.decoder import LENGTH, Decoder
+from keras_pe.export.model.language_model import call_with_cache
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange
 from keras_pe.export.model.watch.known_values import KnownValues
@@ -36,7 +37,7 @@ class PositionedDecoder(Decoder):
         self.counts = sorted({1, *counts})
         super().__init__(model, cache_shapes, vocabulary_size, is_shared=True, **kwargs)
 
-    def call(self, tokens: Any, input_pos: Any, past: Any) -> Any:
+    def call(self, tokens: Any, input_pos: Any, past: Any) -> Any:  # type: ignore[override]  # it has no encoder
         """Returns the logits of the tokens, and the cache with their keys and values.
 
         Args:
@@ -51,13 +52,13 @@ class PositionedDecoder(Decoder):
         start = ops.clip(ops.cast(input_pos[0], "int32"), 0, self.cache_length - count)
         mask = ops.arange(self.cache_length, dtype="int32") < start + count
         columns = self.make_columns(mask[None], count, past, is_shared=True, first=start)
-        return call_model(self.model, ops.cast(tokens, "int32"), columns)
+        return call_with_cache(self.model, ops.cast(tokens, "int32"), columns)
 
     @property
     def signatures(self) -> dict[str, Signature]:
         """The signature of each kind of call, by its name in the file."""
         names = {count: DECODE if count == 1 else PREFILL.format(count) for count in self.counts}
-        return {name: self.decoder_signature.fix_sizes({LENGTH: count}) for count, name in names.items()}
+        return {name: self.artifact_signature.fix_sizes({LENGTH: count}) for count, name in names.items()}
 
     @property
     def cache_names(self) -> list[tuple[str, str]]:
@@ -70,7 +71,7 @@ class PositionedDecoder(Decoder):
         return tuple(State(spec.name, spec.name, spec.shape, spec.dtype, 0.0) for spec in self._cache)
 
     @property
-    def decoder_signature(self) -> Signature:
+    def artifact_signature(self) -> Signature:
         """The inputs and outputs of all calls, in the layout and with the names of LiteRT-LM."""
         inputs = TensorInfo("tokens", (1, LENGTH), "int32"), TensorInfo("input_pos", (LENGTH,), "int32")
         logits = TensorInfo("logits", (1, LENGTH, self.vocabulary_size), self.cache_dtype)

@@ -30,7 +30,7 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     """
     import keras
 
-    from keras_pe.export.model import cached_attention
+    from keras_pe.export.model import cache_columns
     from keras_pe.rotations import pairs
 
     normalization = partial(_layer_normalization, opset, unfused)
@@ -44,7 +44,7 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
         },
         normalizations={"layer_normalization": normalization, "rms_normalization": _rms_normalization},
     )
-    own: list[tuple[Any, str, Callable[..., Any]]] = [(cached_attention, "write_rows", _scatter_rows)]
+    own: list[tuple[Any, str, Callable[..., Any]]] = [(cache_columns, "write_rows", _scatter_rows)]
     if opset >= opsets.ROTARY_VERSION:
         own += [(pairs, "turn_pairs", rotary_embedding)]
         of_hub = [layer for layer in layers if type(layer).__module__.startswith("keras_hub.")]

@@ -46,23 +46,38 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 
+WITH_ENCODER: dict[str, tuple[str, dict[str, Any]]] = {
+    "T5": ("T5", {**_COMMON, "num_heads": 4, "tie_embedding_weights": False}),
+    "Bart": ("Bart", {**_COMMON, "num_heads": 4, "max_sequence_length": 256}),
+}
+
 
 def language_model(family: str) -> Any:
     """Returns the model of a family. Its weights are large enough that generated tokens vary."""
-    name, options = FAMILIES[family]
+    name, options = {**FAMILIES, **WITH_ENCODER}[family]
     backbone = getattr(keras_hub.models, f"{name}Backbone")(**options)
-    model = getattr(keras_hub.models, f"{name}CausalLM")(backbone=backbone, preprocessor=None)
+    task = f"{name}Seq2SeqLM" if family in WITH_ENCODER else f"{name}CausalLM"
+    model = getattr(keras_hub.models, task)(backbone=backbone, preprocessor=None)
     rng = np.random.default_rng(1)
     for weight in model.weights:
         if len(weight.shape) > 1:
-            weight.assign(rng.normal(0, 0.15, weight.shape))
+            is_varied = family in WITH_ENCODER and "token_embedding" not in weight.path
+            weight.assign(rng.normal(0, 0.5 if is_varied else 0.15, weight.shape))
     return model
 
 
-def whole_logits(model: Any, tokens: Any) -> Any:
-    """Returns the logits of one call without a cache, `[batch, length, vocabulary]`."""
-    tokens = np.asarray(tokens)
-    return np.asarray(model({"token_ids": tokens, "padding_mask": np.ones_like(tokens)}))
+def whole_logits(model: Any, tokens: Any, text: Any = None) -> Any:
+    """Returns the logits of one call without a cache, `[batch, length, vocabulary]`.
+
+    Args:
+        model: The model.
+        tokens: The tokens, `[batch, length]`.
+        text: The tokens of the encoder, for a model with one.
+    """
+    given = {"": tokens} if text is None else {"encoder_": text, "decoder_": tokens}
+    arrays = {part: np.asarray(each) for part, each in given.items()}
+    ids = {f"{part}token_ids": each for part, each in arrays.items()}
+    return np.asarray(model({**ids, **{f"{part}padding_mask": np.ones_like(each) for part, each in arrays.items()}}))
 
 
 def empty_cache(decoder: Decoder, batch: int) -> list[Any]:

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tests.export.decoders import FAMILIES, VOCABULARY, language_model, own_deco
 from tests.raised import about
 
 _EXHAUSTIVE = pytest.mark.exhaustive
+_RNG = np.random.default_rng(0)
 
 
 @pytest.mark.slow_rows(6)
@@ -29,6 +31,35 @@ def test_200_greedy_tokens_are_those_of_the_uncached_model(family: str, tmp_path
         whole = whole_logits(model, np.concatenate([prompt, new])[None])[0]
         assert len(new) == 200
         np.testing.assert_array_equal(new, whole.argmax(-1)[len(prompt) - 1 : -1])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Layer '.*_attention' .of type T5MultiHeadAttention. was passed an input with")
+@pytest.mark.parametrize(("family", "cache"), [("T5", "growing"), ("Bart", "shared")])
+def test_a_decoder_attends_to_the_text_of_its_encoder(family: str, cache: Any, tmp_path: Path) -> None:
+    model, start = language_model(family), [2, 0]
+    artifact = export_decoder(model, tmp_path, cache=cache)
+    assert {path.suffix: path.name for path in tmp_path.iterdir()}.keys() == {".onnx", ".data"}
+    texts = [_RNG.integers(1, VOCABULARY, 12), _RNG.integers(1, VOCABULARY, 7)]
+    rows = generate(artifact, texts, count=200, start=start)
+    assert (rows[0] != rows[1]).any()
+    for text, new in zip(texts, rows, strict=True):
+        whole = whole_logits(model, [[*start, *new]], text[None])[0]
+        np.testing.assert_array_equal(new, whole.argmax(-1)[1:-1])
+    assert family == "T5" or check_parity(model, artifact).passed  # slow: one family is enough
+    with pytest.raises(ValueError, check=about("start")):
+        generate(artifact, texts, count=1)
+
+
+@pytest.mark.slow
+def test_a_model_with_an_encoder_has_no_configuration_and_no_litert_file(tmp_path: Path) -> None:
+    model = language_model("Bart")
+    with pytest.raises(ValueError, check=about("end_tokens")):
+        export_decoder(model, tmp_path, end_tokens=[0])
+    with pytest.raises(ValueError, check=about("model")):
+        export_litert(model, tmp_path / "a.tflite", state="shared_cache", sizes={"max_sequence_length": (64,)})
+    with pytest.raises(ValueError, check=about("model")):
+        export_onnx(own_decoder(), tmp_path / "own.onnx", state="encoder")
 
 
 @pytest.mark.exhaustive

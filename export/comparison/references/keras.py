@@ -154,13 +154,15 @@ class KerasReference(Reference):
         with state_left_alone():
             return self._ask(lambda: self.predict(self.model, inputs))
 
-    def expect_uncached(self, tokens: Array, *, is_wide: bool) -> Array:
+    def expect_uncached(self, tokens: Array, context: Sequence[Array] = (), *, is_wide: bool) -> Array:
         import keras
 
         model = self.float64_model if is_wide else self.model
-        context = float64_allowed() if is_wide else contextlib.nullcontext()
-        with state_left_alone(), context:
-            found = self._ask(lambda: {"logits": keras.ops.convert_to_numpy(model.call_uncached(tokens[None]))})
+        allowed = float64_allowed() if is_wide else contextlib.nullcontext()
+        with state_left_alone(), allowed:
+            found = self._ask(
+                lambda: {"logits": keras.ops.convert_to_numpy(model.call_uncached(tokens[None], context))}
+            )
         logits: Array = found["logits"][0]
         return logits
 

@@ -118,11 +118,12 @@ class Reference(Closing):
         """
         return self.expect(inputs)
 
-    def expect_uncached(self, tokens: Array, *, is_wide: bool) -> Array:
+    def expect_uncached(self, tokens: Array, context: Sequence[Array] = (), *, is_wide: bool) -> Array:
         """Returns the logits of one sequence in a call of a decoder without its cache, `[length, vocabulary]`.
 
         Args:
             tokens: The tokens, `[length]`.
+            context: The inputs that are equal in all calls, with one row.
             is_wide: Whether the float64 rebuild answers.
 
         Raises:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.model.border import Border
-from keras_pe.export.model.decoder import with_cache_as_arguments
+from keras_pe.export.model.language_model_adapter import with_cache_as_arguments
 from tests.export.decoders import FAMILIES, VOCABULARY, empty_cache, language_model, own_decoder, whole_logits
 from tests.raised import about
 

@@ -33,7 +33,7 @@ def test_each_length_has_a_signature_with_the_names_of_litert_lm() -> None:
     for signature, count in zip(decoder.signatures.values(), (1, 4), strict=True):
         assert [spec.name for spec in signature.inputs] == names
         assert [spec.shape for spec in signature.inputs] == [(1, count), (count,), (1, 2, 16, 4), (1, 2, 16, 4)]
-    assert decoder.decoder_signature.dimensions[LENGTH].sizes.given == (1, 4)
+    assert decoder.artifact_signature.dimensions[LENGTH].sizes.given == (1, 4)
     assert [(state.input, state.output) for state in decoder.exchanged] == [(name, name) for name in names[2:]]
 
 

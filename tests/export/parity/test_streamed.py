@@ -19,7 +19,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run_cases import Run
 from keras_pe.export.comparison.streams import Stream, expected_streams
 from keras_pe.export.comparison.tolerance import STRICT
-from keras_pe.export.model.decoder import with_cache_as_arguments
+from keras_pe.export.model.language_model_adapter import with_cache_as_arguments
 from keras_pe.export.model.watch.temporary_patches import replaced_attributes
 from keras_pe.export.parity.streamed import with_streams
 from keras_pe.export.results import CaseStatus, Cause, RunStatus, RuntimeResult
@@ -153,7 +153,7 @@ def test_a_model_without_state_has_no_streams() -> None:
 @pytest.mark.slow
 def test_the_logits_of_a_decoder_in_chunks_are_those_of_whole_calls() -> None:
     decoder = with_cache_as_arguments(own_decoder())
-    reference = KerasReference(decoder, decoder.decoder_signature)
+    reference = KerasReference(decoder, decoder.artifact_signature)
     streams = [*expected_streams(reference)]
     assert [each.chunks.growing for each in streams] == [{"attention_mask": 1}] * 4
     assert [int((each.expectation.case.inputs["attention_mask"] == 0).sum()) for each in streams] == [0, 0, 6, 6]
@@ -161,7 +161,7 @@ def test_the_logits_of_a_decoder_in_chunks_are_those_of_whole_calls() -> None:
     assert result_of(reference.expect, reference, streams).passed
     with contextlib.ExitStack() as stack:
         for model in (decoder, reference.float64_model):  # one of them alone would count as Keras' own error
-            reverse = {"call_uncached": lambda tokens, own=model.model: own(tokens[:, ::-1])}
+            reverse = {"call_uncached": lambda tokens, context, own=model.model: own(tokens[:, ::-1])}
             stack.enter_context(replaced_attributes(model, reverse))
         other = [*expected_streams(reference)]
     assert len(other) == 4

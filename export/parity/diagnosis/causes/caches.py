@@ -32,7 +32,7 @@ def faulty_columns() -> Mapping[tuple[Cause, str], Any]:
     """Returns a class of columns for each fault, by the cause and the sentence about the fault."""
     from keras import ops
 
-    from keras_pe.export.model.cached_attention import Columns  # imports Keras
+    from keras_pe.export.model.cache_columns import Columns  # imports Keras
 
     class _FromZero(Columns):
         @property

@@ -10,7 +10,8 @@ from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.sweep import draw_case
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run_cases import run_cases
-from keras_pe.export.model.decoder import Decoder, with_cache_as_arguments
+from keras_pe.export.model.decoder import Decoder
+from keras_pe.export.model.language_model_adapter import with_cache_as_arguments
 from keras_pe.export.parity.diagnosis.causes.caches import cache_at_fault
 from keras_pe.export.parity.diagnosis.causes.states import state_at_fault
 from keras_pe.export.parity.diagnosis.detector_context import Probe
@@ -50,7 +51,7 @@ class Calling(InProcessRunner):
 
 def findings(decoder: Decoder, faulty: Decoder) -> list[Finding]:
     """Returns the findings on a faulty decoder in three cases, with the reference that is sound."""
-    reference = KerasReference(decoder, decoder.decoder_signature)
+    reference = KerasReference(decoder, decoder.artifact_signature)
     cases = []
     for seed, (batch, length, past) in enumerate(((2, 3, 5), (3, 1, 12), (2, 12, 4))):
         names = ("batch_size", "sequence_length", "past_sequence_length", "total_sequence_length")
