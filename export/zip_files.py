@@ -2,7 +2,6 @@
 
 import math
 import zipfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
@@ -17,14 +16,13 @@ _UNCHECKED = 2**27  # bytes that a file may unpack to at any compression ratio
 _MAX_RATIO = 100  # genuine weights, texts and samples compress less; Keras has this bound too
 
 
-def check_entries(file: zipfile.ZipFile, names: Iterable[str] | None = None) -> None:
+def check_entries(file: zipfile.ZipFile) -> None:
     """Raises ValueError if entries unpack to far more than their size on disk, or the header of an array claims more.
 
     Args:
         file: An open file. Only the headers of arrays are unpacked.
-        names: The names of the entries to check; all by default.
     """
-    entries = file.infolist() if names is None else [file.getinfo(name) for name in names]
+    entries = file.infolist()
     check_ratio(sum(entry.file_size for entry in entries), sum(entry.compress_size for entry in entries))
     for entry in entries:
         if entry.filename.endswith(".npy"):

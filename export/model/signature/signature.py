@@ -87,9 +87,9 @@ class Signature(Shown):
         """
         return self.values.plain_tensors(self._specs(sizes or self.sizes))
 
-    def varied_example(self, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
+    def varied_example(self) -> dict[str, Any]:
         """Returns input arrays with values of both signs, see `example`. Some models refuse such values."""
-        return self.values.varied_tensors(self._specs(sizes or self.sizes))
+        return self.values.varied_tensors(self._specs(self.sizes))
 
     def _specs(self, sizes: Mapping[str, int]) -> dict[str, tuple[StaticShape, str]]:
         def static(shape: tuple[int | str, ...]) -> StaticShape:

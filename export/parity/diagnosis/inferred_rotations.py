@@ -56,12 +56,6 @@ class Rates(NamedTuple):
     radius: float
     axes: npt.NDArray[np.intp]
 
-    @classmethod
-    def on_one_axis(cls, timescales: npt.ArrayLike, radius: float = 1.0) -> "Rates":
-        """Returns the rates of timescales whose pairs rotate by one sequence of positions."""
-        rates = 1.0 / np.asarray(timescales, np.float64)
-        return cls(rates, radius, np.zeros(len(rates), np.intp))
-
     def at(self, positions: tuple[Float64Array, ...]) -> Points:
         """Returns the points at some positions; see `Turns`."""
         own = np.stack(np.broadcast_arrays(*positions), axis=-1)[..., self.axes]
@@ -243,7 +237,8 @@ def _rates_of_signal(layer: Any, config: Mapping[str, Any]) -> Rates:
 def _rates_of_timesteps(layer: Any, config: Mapping[str, Any]) -> Rates:
     count = config["num_channels"] // 2
     growth = config["max_period"] ** (1.0 / (count - config["downscale_freq_shift"]))
-    return Rates.on_one_axis(growth ** np.arange(count) / config["scale"])
+    rates = config["scale"] / growth ** np.arange(count)
+    return Rates(rates, 1.0, np.zeros(count, np.intp))
 
 
 # The tables use class names, since this module is imported without Keras.
