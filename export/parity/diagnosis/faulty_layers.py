@@ -9,7 +9,6 @@ import numpy as np
 
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.model.stored_weights import is_foldable
 from keras_pe.export.model.watch.layer_paths import is_inside
 from keras_pe.export.parity.diagnosis.detector_context import Probe
@@ -22,12 +21,11 @@ from keras_pe.export.parity.diagnosis.recorded_cases import (
     other_cases,
 )
 from keras_pe.export.parity.diagnosis.relations import distance
-from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch
+from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, loose_tolerance
 from keras_pe.export.progress import OutOfTimeError
 from keras_pe.export.results import Array, LayerResult, Proof
 
 _MOST_FAULTS = 32
-_SLACK = 4.0  # factor on the tolerance of values without a known noise floor
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ class _Walk:
         return output
 
     def _is_given(self, array: Array) -> bool:
-        return self._artifact.tensors.holds(array, _SLACK * STRICT.flat_tolerance(array))
+        return self._artifact.tensors.holds(array, loose_tolerance(array))
 
     def _replace(self, output: RecordedOutput) -> bool:
         """Replaces the output's tensor by Keras' output. Returns False if the tensor has another size.
@@ -163,7 +161,7 @@ class _Walk:
             return True
         held = self._artifact.tensors.in_shape(match, output.array.shape)
         given = (array for array in output.call.inputs if array.shape == held.shape)
-        return any(distance(held, array) <= _SLACK * STRICT.flat_tolerance(array) for array in given)
+        return any(distance(held, array) <= loose_tolerance(array) for array in given)
 
     def _fault(self, output: RecordedOutput, match: TensorMatch | None = None) -> LayerFault:
         sizes = self._case.probe.sizes(self._case.inputs)

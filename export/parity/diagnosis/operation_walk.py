@@ -6,17 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from keras_pe.export.comparison.float_types import is_float
-from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.diagnosis.inside_calls import Tape
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase
 from keras_pe.export.parity.diagnosis.relations import distance
-from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors
+from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors, loose_tolerance
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
 
-_SLACK = 4.0  # factor on an output's tolerance, since the noise of one operation is unknown
 _MOST_CANDIDATES = 8  # tensors that are tried as the result of an operation
 _MOST_OPERATIONS = 8  # wrong operations in one layer
 
@@ -194,7 +192,7 @@ class OperationWalk:
 
 def _find(result: Array, tensors: Tensors) -> TensorMatch | None:
     """Returns the tensor that has a result."""
-    found = tensors.find(result, _SLACK * STRICT.flat_tolerance(result), set(tensors.names))
+    found = tensors.find(result, loose_tolerance(result), set(tensors.names))
     return found if found is not None and _is_certain(found, result, tensors) else None
 
 

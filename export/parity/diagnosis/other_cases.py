@@ -8,7 +8,6 @@ from functools import cache
 from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
@@ -18,11 +17,9 @@ from keras_pe.export.parity.diagnosis.recorded_cases import (
     RecordedOutput,
     content_key,
 )
-from keras_pe.export.parity.diagnosis.tensor_search import Tensors
+from keras_pe.export.parity.diagnosis.tensor_search import Tensors, loose_tolerance
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
-
-_SLACK = 4.0  # factor on the tolerance of values without a known noise floor
 
 
 def in_other_cases(
@@ -78,7 +75,7 @@ class OtherCase(RecordedCase):
         if not is_float(call.outputs[index].dtype) or not call.outputs[index].size:
             return None
         number = sum(id(each.call) in before for each in self.outputs)
-        return RecordedOutput(number, call, index, (), _SLACK * STRICT.flat_tolerance(call.outputs[index]))
+        return RecordedOutput(number, call, index, (), loose_tolerance(call.outputs[index]))
 
     def _tensors(self, before: Sequence[LayerFault]) -> Tensors:
         """Returns the artifact's tensors after replacing those of the earlier faults by Keras' outputs."""
@@ -118,7 +115,7 @@ def with_surroundings(fault: LayerFault, output: RecordedOutput, case: RecordedC
     def reordered(number: int) -> Mapping[str, Array]:
         array = output.call.inputs[number]
         is_telling = is_float(array.dtype) and array.size > 1
-        return tensors.find_reordered(array, _SLACK * STRICT.flat_tolerance(array)) if is_telling else {}
+        return tensors.find_reordered(array, loose_tolerance(array)) if is_telling else {}
 
     nearest = dict(itertools.islice(before, MOST_BEFORE))
     makers = {number: case.makers.get(content_key(array)) for number, array in enumerate(output.call.inputs)}

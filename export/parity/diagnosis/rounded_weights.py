@@ -13,7 +13,7 @@ from keras_pe.export.model.stored_weights import Folding
 from keras_pe.export.parity.diagnosis.relations import Change, all_but, factors
 from keras_pe.export.parity.diagnosis.relations.detection import OF_ROUNDED, find_change
 from keras_pe.export.parity.diagnosis.relations.scaling import describe_rows
-from keras_pe.export.parity.diagnosis.weight_matching import forms_of
+from keras_pe.export.parity.diagnosis.weight_matching import TELLING, forms_of
 from keras_pe.export.parity.diagnosis.weights import (
     WeightFault,
     as_stored,
@@ -28,7 +28,6 @@ from keras_pe.export.runtimes.runtime import LazyArrays, as_dtype
 _ROUNDED_TWICE = 4  # units of float32 by which a converter may have changed a constant in another computation
 _LEAST_HALF = 1.2e-7  # converters to float16 replace smaller values, which have few digits in float16
 _A_STEP = 1.01  # largest error in steps of integers: half a step by rounding, the rest by zero points and clipping
-_TELLING = 8  # number of different equal values that rules out a coincidence
 _IN_LINE = 16  # least number of values that determine the factor of a line
 _DEVIATIONS = 6  # largest error of a line's factor, in standard deviations of rounding
 _CUT = 0.02  # largest relative change of a factor by clipping the largest value of each block
@@ -70,7 +69,7 @@ class _Fit:
         """Whether most values agree, with enough different values to rule out chance."""
         if 2 * self.share < 1:
             return False
-        return len(np.unique(self.weight[(self.weight != 0) & ~self.out])) >= _TELLING
+        return len(np.unique(self.weight[(self.weight != 0) & ~self.out])) >= TELLING
 
     @property
     def change(self) -> Change | None:

@@ -8,10 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from keras_pe.export.comparison.float_types import is_float
+from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.results import Array
 
 _PROBES = 16  # values that are compared first, since most tensors differ
+_SLACK = 4.0  # factor on the tolerance of values without a known noise floor, such as those of one operation
+
+
+def loose_tolerance(values: Array) -> float:
+    """Returns the tolerance of values without a known noise floor."""
+    return _SLACK * STRICT.flat_tolerance(values)
 
 
 @dataclass(frozen=True)

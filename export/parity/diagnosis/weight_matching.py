@@ -13,7 +13,7 @@ from keras_pe.export.runtimes.runtime import LazyArrays
 
 _AT_ONCE = 2**22  # numbers that are converted at once
 _IN_CACHE = 2**16  # numbers that fit the cache of a processor while they are hashed
-_TELLING = 8  # number of different equal values that rules out a coincidence
+TELLING = 8  # number of different equal values that rules out a coincidence
 _REORDERED = (Cause.REVERSED_VALUES, Cause.SHIFTED_ROWS)
 _ANOTHER_ORDER = "It has the same values in another order, under every order of its axes."
 _ALIKE = 0.9  # least cosine of a weight and a changed constant that only their likeness matches
@@ -107,9 +107,9 @@ def differs_in_part(weight: Array, constant: Array, is_named: bool) -> bool:
     for one, other in _pieces(weight, constant):
         is_same = (one == other) & (one != 0)
         count, same = count + int(np.count_nonzero(one)), same + int(np.count_nonzero(is_same))
-        if len(values) < _TELLING:
-            values.update(np.unique(one[is_same])[:_TELLING].tolist())
-    return 2 * same > count and (is_named or len(values) >= _TELLING)
+        if len(values) < TELLING:
+            values.update(np.unique(one[is_same])[:TELLING].tolist())
+    return 2 * same > count and (is_named or len(values) >= TELLING)
 
 
 def is_stored_as(weight: Array, constant: Array) -> bool:
