@@ -1,13 +1,14 @@
 """The layers of an ONNX or LiteRT file for a quantizer: the nodes of each layer, by the path in their names."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.artifacts.onnx_model import layer_of, read_without_weights
+from keras_pe.export.model.watch.layer_paths import is_within
 from keras_pe.export.runtimes.litert_layers import operator_layers
 
 
@@ -59,6 +60,34 @@ def read_nodes(path: Path, format: Format, layers: Iterable[str]) -> tuple[Node,
         layers: The paths of the model's layers, if they are known.
     """
     return tuple(_onnx_nodes(path) if format is Format.ONNX else _litert_nodes(path, layers))
+
+
+def nodes_of_operators(
+    nodes: Iterable[Node], operators: Collection[str], takes_bodies: bool
+) -> tuple[list[Node], list[Node]]:
+    """Returns the nodes that a quantizer of some operators takes, and the other nodes."""
+    taken, left = list[Node](), list[Node]()
+    for node in nodes:
+        is_taken = node.operator in operators and (takes_bodies or not node.is_in_body)
+        (taken if is_taken else left).append(node)
+    return taken, left
+
+
+def nodes_of_layers(nodes: Iterable[Node], layers: Mapping[str, str]) -> tuple[list[Node], list[Node]]:
+    """Returns the nodes of layers that Keras quantizes, with Keras' path as name and layer, and the other nodes.
+
+    Args:
+        nodes: The nodes of a file.
+        layers: Keras' path of each layer that it quantizes, by the path in the file.
+    """
+    taken, left = list[Node](), list[Node]()
+    for node in nodes:
+        path = next((own for own in layers if is_within(node.layer, own)), None)
+        if path is None:
+            left.append(node)
+        else:
+            taken.append(replace(node, name=layers[path], layer=layers[path]))
+    return taken, left
 
 
 def quantizable_layers(nodes: Iterable[Node]) -> tuple[QuantizableLayer, ...]:

@@ -109,7 +109,7 @@ class QuantizationResults:
         artifact: The path of the float file.
         filepath: The path of the quantized file; None if nothing was written.
         plan: The path of its plan; None if nothing was written.
-        method: The quantizer: "static", "dynamic", "int8-weights", "int4-weights" or "float16".
+        method: The quantizer, see `quantize`.
         goal: The goal.
         passed: Whether the file reaches the goal.
         chosen: The file that was written, or the nearest file if none reaches the goal.

@@ -1,6 +1,7 @@
 """Quantizes an exported file until a goal holds on rows outside the calibration, and writes it with its plan."""
 
 import os
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from numbers import Real
@@ -11,10 +12,11 @@ from keras_pe.argument_errors import ArgValueError
 from keras_pe.display import did_you_mean
 from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.artifacts.read_artifact import read_artifact
-from keras_pe.export.comparison.references.opening import Source
+from keras_pe.export.comparison.references.opening import Source, is_path, locate
 from keras_pe.export.dependencies import require
 from keras_pe.export.errors import check_whole
 from keras_pe.export.model.border import Border
+from keras_pe.export.model.saved_file import load_model
 from keras_pe.export.parity.data.batching import Batching
 from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.sequences import join_sequences
@@ -29,12 +31,14 @@ from keras_pe.export.processes.temporary_folder import TemporaryFolder
 from keras_pe.export.progress import TIMEOUT, Stopwatch, Tell, check_seconds, date, telling
 from keras_pe.export.publishing.staging import check_destination, publish_file, staging
 from keras_pe.export.quantization.float_layers import MOST_TRIALS, Search, rank
+from keras_pe.export.quantization.keras_model import KerasModel
 from keras_pe.export.quantization.layer_nodes import describe_left
 from keras_pe.export.quantization.plan import plan_path
 from keras_pe.export.quantization.quantization_records import Goal, Kind, Trial
 from keras_pe.export.quantization.quantization_report import QuantizationReport
 from keras_pe.export.quantization.quantizers import METHODS, QUANTIZERS
-from keras_pe.export.quantization.workbench import Workbench, check_rows, opened_workbench
+from keras_pe.export.quantization.workbench import Workbench
+from keras_pe.export.quantization.workbench_opening import check_rows, opened_workbench
 from keras_pe.protocols import Model
 
 _RUNTIMES = {Format.ONNX: "onnxruntime[all]", Format.LITERT: "litert"}
@@ -66,7 +70,8 @@ def quantize(
 ) -> QuantizationReport:
     """Quantizes an ONNX or LiteRT file until one goal holds, and writes the file with its plan.
 
-    ONNX Runtime's quantizers write ONNX files. The package `ai-edge-quantizer` writes LiteRT files.
+    ONNX Runtime's quantizers write ONNX files. The package `ai-edge-quantizer` writes LiteRT files. Keras' own
+    quantizers change the model before its export to either format.
 
     The rows of the data are divided by a hash of their numbers. The quantizer is calibrated on one part. The other part
     proves the file. The first file has every layer quantized. Then layers return to float, in the order of their own
@@ -86,7 +91,8 @@ def quantize(
         method: The quantizer. "static" writes int8 weights and values, with scales from the calibration rows. "dynamic"
             writes int8 weights and values, with scales from each call. "int8-weights" and "int4-weights" round weights
             alone: in ONNX with a scale for each block of 32, in LiteRT with a scale for each channel. "float16" halves
-            each number; in LiteRT each weight.
+            each number; in LiteRT each weight. "keras-int8" and "keras-int4" quantize a copy of the model with
+            `keras.Model.quantize`, also embeddings, and export the copy. LiteRT has no "keras-int4".
         batching: As in `check_dataset`.
         acceptance: The outputs that decide. The goal takes the place of its other fields, which must be left out.
         calibration_share: The share of the rows that calibrate, between 0 and 1.
@@ -117,6 +123,9 @@ def quantize(
     _check_arguments(method, calibration_share, trials)
     check_seconds(timeout, timeout)
     described = _float_file(artifact)
+    known = QUANTIZERS[described.format]
+    _check_method(method, known, f", for {described.format.label} files")
+    takes_model = known[method].write is None
     require("quantize", *_PACKAGES[described.format], extra=_EXTRAS[described.format])
     destination = check_destination(filepath, described.format)
     if destination == described.path.absolute():
@@ -130,6 +139,7 @@ def quantize(
     with ExitStack() as stack:
         tell = stack.enter_context(telling(progress))
         tell(0, None, "loading the model")
+        model = _keras_model(model, method) if takes_model else model
         home = stack.enter_context(TemporaryFolder()).path.absolute()
         job = Job(
             reference=stack.enter_context(opened_model(model, home, in_process=True)),
@@ -145,9 +155,9 @@ def quantize(
         calibration = Schedule(Here(), job, source, Checkpoint(home), 1, tell).calibrate()
         if calibration.calls is not None:
             raise ArgValueError("artifact", f"must have no state. Received: {described.path}, a file with a state.")
-        bench = stack.enter_context(
-            opened_workbench(job, calibration, source, described, method, calibration_share, home, checkpoint, tell)
-        )
+        copied = KerasModel.prepare(model, described, input_signature, border) if takes_model else None
+        given = (described, method, copied, calibration_share)
+        bench = stack.enter_context(opened_workbench(job, calibration, source, *given, home, checkpoint, tell))
         check_rows(goal, bench, source.name)
         search, found = _search(goal, bench, trials, tell)
         best = bench.write(found.layers_in_float)
@@ -204,11 +214,15 @@ def _goal(decisions: float | None, error: float | None, size: float | None) -> G
     return Goal(goal.kind, float(goal.value))
 
 
+def _check_method(method: str, known: Collection[str], where: str = "") -> None:
+    if method not in known:
+        hint = did_you_mean(method, known)
+        raise ArgValueError("method", f"must be one of: {', '.join(known)}{where}. Received: method={method!r}.{hint}")
+
+
 def _check_arguments(method: str, calibration_share: float, trials: int) -> None:
     """Raises ValueError or TypeError for an argument that is not valid."""
-    if method not in METHODS:
-        hint = did_you_mean(method, METHODS)
-        raise ArgValueError("method", f"must be one of: {', '.join(METHODS)}. Received: method={method!r}.{hint}")
+    _check_method(method, METHODS)
     if not (isinstance(calibration_share, Real) and 0 < calibration_share < 1):
         raise ArgValueError(
             "calibration_share", f"must be between 0 and 1. Received: calibration_share={calibration_share!r}."
@@ -233,6 +247,21 @@ def _float_file(artifact: Source) -> Artifact:
             "with export_onnx or export_litert.",
         )
     return described
+
+
+def _keras_model(model: Any, method: str) -> Any:
+    """Returns the Keras model, loaded if `model` is a path.
+
+    Raises:
+        ValueError: If `model` is an artifact.
+    """
+    if not is_path(model):
+        return model
+    format, path = locate(model)
+    if format != "keras":
+        rule = f"must be a Keras model for the method {method!r}, with which Keras quantizes"
+        raise ArgValueError("model", f"{rule}. Received: {path}.")
+    return load_model(path)
 
 
 def _search(goal: Goal, bench: Workbench, trials: int, tell: Tell) -> tuple[Search, Trial]:

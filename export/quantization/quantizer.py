@@ -16,7 +16,8 @@ class Quantizer:
         options: The keyword arguments of a file in which everything is quantized, as JSON values.
         leave_in_float: Returns options that also leave the nodes with some names in float.
         write: Writes a file. Its arguments are the float file, the destination, the options and the calibration cache.
-        operators: Returns the operators that the quantizer takes.
+            None if Keras quantizes the model, which is then exported.
+        operators: Returns the operators that the quantizer takes. Keras takes layers instead.
         calibrate: Adds the ranges of the values in some batches to the calibration cache. Its arguments are the float
             file, the calibration cache and the files of the batches. None if the quantizer reads no rows.
         takes_bodies: Whether the quantizer takes nodes in the bodies of loops and branches.
@@ -25,7 +26,7 @@ class Quantizer:
     function: str
     options: Options
     leave_in_float: Callable[[Options, Sequence[str]], Options]
-    write: Callable[[str, str, Options, str], None]
-    operators: Callable[[], Iterable[str]]
+    write: Callable[[str, str, Options, str], None] | None = None
+    operators: Callable[[], Iterable[str]] = tuple
     calibrate: Callable[[str, str, Sequence[str]], None] | None = None
     takes_bodies: bool = True

@@ -7,9 +7,21 @@ from keras_pe.export.quantization.litert_quantizers import LITERT_QUANTIZERS
 from keras_pe.export.quantization.onnx_quantizers import ONNX_QUANTIZERS
 from keras_pe.export.quantization.quantizer import Options, Quantizer
 
-QUANTIZERS: Mapping[Format, Mapping[str, Quantizer]] = {Format.ONNX: ONNX_QUANTIZERS, Format.LITERT: LITERT_QUANTIZERS}
-METHODS = tuple(ONNX_QUANTIZERS)
-"""The names of the quantizers, which each format has."""
+
+def _leave_layers(options: Options, paths: Sequence[str]) -> Options:
+    return {**options, "layers_in_float": sorted({*paths})}
+
+
+def _keras(mode: str) -> Mapping[str, Quantizer]:
+    return {f"keras-{mode}": Quantizer("keras.Model.quantize", {"mode": mode}, _leave_layers)}
+
+
+QUANTIZERS: Mapping[Format, Mapping[str, Quantizer]] = {
+    Format.ONNX: {**ONNX_QUANTIZERS, **_keras("int8"), **_keras("int4")},
+    Format.LITERT: {**LITERT_QUANTIZERS, **_keras("int8")},  # the converter makes floats of Keras' 4-bit weights
+}
+METHODS = tuple(QUANTIZERS[Format.ONNX])
+"""The names of all quantizers."""
 
 
 def calibrate(format: Format, method: str, source: str, cache: str, feeds: Sequence[str]) -> None:
@@ -32,13 +44,15 @@ def write_quantized(format: Format, method: str, source: str, target: str, optio
 
     Args:
         format: The format of the file.
-        method: A name in `QUANTIZERS`.
+        method: A name in `QUANTIZERS` of a quantizer that takes files.
         source: The float file.
         target: The destination.
         options: Keyword arguments of the quantizer, as JSON values.
         cache: The calibration cache of a quantizer that needs one.
     """
-    QUANTIZERS[format][method].write(source, target, options, cache)
+    function = QUANTIZERS[format][method].write
+    assert function is not None
+    function(source, target, options, cache)
 
 
 def quantized_operators(format: Format, method: str) -> tuple[str, ...]:

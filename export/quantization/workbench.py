@@ -1,43 +1,30 @@
 """Writes quantized files of one artifact, and measures them on stored rows."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from keras_pe.argument_errors import ArgValueError
-from keras_pe.export.artifacts.artifact import Artifact, Format
-from keras_pe.export.artifacts.read_artifact import artifact_files, hash_files
+from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.artifacts.read_artifact import hash_files
 from keras_pe.export.dependencies import installed_version
 from keras_pe.export.errors import RuntimeFailedError
-from keras_pe.export.model.watch.layer_paths import layer_paths
-from keras_pe.export.parity.data.shards import shards_of
-from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
-from keras_pe.export.parity.work.schedule import result_key
-from keras_pe.export.parity.work.worker_input import Calibration, Job
-from keras_pe.export.parity.work.worker_session import session_of
 from keras_pe.export.progress import Tell
 from keras_pe.export.quantization.file_measurement import FileMeasurer
-from keras_pe.export.quantization.float_layers import least_rows
-from keras_pe.export.quantization.layer_nodes import (
-    Node,
-    QuantizableLayer,
-    quantizable_layers,
-    read_nodes,
-)
+from keras_pe.export.quantization.keras_model import KerasModel
+from keras_pe.export.quantization.layer_nodes import Node, QuantizableLayer, quantizable_layers
 from keras_pe.export.quantization.plan import Plan
-from keras_pe.export.quantization.quantization_records import Goal, LayerEffect, Score, Trial
+from keras_pe.export.quantization.quantization_records import LayerEffect, Score, Trial
 from keras_pe.export.quantization.quantizer import Quantizer
-from keras_pe.export.quantization.quantizers import QUANTIZERS, calibrate, quantized_operators, write_quantized
-from keras_pe.export.quantization.rows import SplitRows, store_rows
+from keras_pe.export.quantization.quantizers import QUANTIZERS, calibrate, write_quantized
+from keras_pe.export.quantization.rows import SplitRows
 from keras_pe.export.quantization.timing import ONE_THREAD, time_in_turns
 from keras_pe.export.runtimes.worker import Worker
 
-_DAY = 86_400.0  # seconds that a quantizer may take
 _RANKING_ROWS = 256
 _FEEDS = 256  # batches that a quantizer reads at once, since it keeps something of each
 
@@ -50,6 +37,7 @@ class Workbench:
         format: The format of the files.
         method: The name of the quantizer.
         source: The float file, in the folder.
+        model: The model, for a quantizer that takes it; None for another.
         kept: The folder that keeps the ranges, also after a stop.
         float_bytes: The size of the float file with its weights.
         taken: The nodes that the quantizer takes.
@@ -64,6 +52,7 @@ class Workbench:
     format: Format
     method: str
     source: Path
+    model: KerasModel | None
     kept: Path
     float_bytes: int
     taken: Sequence[Node]
@@ -121,7 +110,11 @@ class Workbench:
         if self.written != tuple(floats):
             self.written = None
             target.unlink(missing_ok=True)
-            self._call(write_quantized, str(self.source), str(target), self.options(floats), str(self.cache))
+            options = self.options(floats)
+            if self.model is None:
+                self._call(write_quantized, str(self.source), str(target), options, str(self.cache))
+            else:
+                self.model.write(target, options)
             self.written = tuple(floats)
         return target
 
@@ -186,104 +179,3 @@ class Workbench:
             raise ArgValueError(
                 "artifact", f"must be a file that {function_name} takes. Received: a file that it refuses ({error})."
             ) from error
-
-
-@contextmanager
-def opened_workbench(
-    job: Job,
-    calibration: Calibration,
-    source: DataSource,
-    artifact: Artifact,
-    method: str,
-    calibration_share: float,
-    home: Path,
-    checkpoint: Path | None,
-    tell: Tell,
-) -> Iterator[Workbench]:
-    """Yields the workbench of an artifact, after the model has answered every row.
-
-    Args:
-        job: The model, the artifact and the data.
-        calibration: The rules of the comparison.
-        source: The data.
-        artifact: The float file.
-        method: The quantizer.
-        calibration_share: The share of the rows that calibrate.
-        home: A temporary folder.
-        checkpoint: A folder that keeps rows and ranges; None without one.
-        tell: A function that reports progress.
-
-    Raises:
-        ValueError: If the artifact does not load; a `DataError` if the data does not fit the model.
-    """
-    (target,) = job.targets
-    calibrated = calibration.targets[target.key]
-    if calibrated.error:
-        raise ArgValueError("artifact", f"must load and fit the model. Received: {artifact.path}: {calibrated.error}")
-    folder = home / "files"
-    folder.mkdir()
-    for each in artifact_files(artifact.path):  # a quantizer writes beside the file that it reads
-        (folder / each.name).write_bytes(each.read_bytes())
-    with session_of(job) as session, closing(Worker(target.spec, _DAY)) as worker:
-        measurer = FileMeasurer(session, job, calibrated, session.targets[target.key].worker, source.name)
-        measurer.load(target.path)
-        operators = worker.call(quantized_operators, artifact.format, method)
-        model = session.reference.model
-        nodes = read_nodes(artifact.path, artifact.format, [path for path, _ in layer_paths(model)] if model else [])
-        takes_bodies = QUANTIZERS[artifact.format][method].takes_bodies
-        kept = home if checkpoint is None else checkpoint / _kept_name(job, calibration, calibration_share)
-        taken, left = list[Node](), list[Node]()
-        for node in nodes:
-            is_taken = node.operator in operators and (takes_bodies or not node.is_in_body)
-            (taken if is_taken else left).append(node)
-        yield Workbench(
-            format=artifact.format,
-            method=method,
-            source=folder / artifact.path.name,
-            kept=kept,
-            float_bytes=artifact.nbytes,
-            taken=taken,
-            left=left,
-            rows=store_rows(
-                session, job, calibration, shards_of(source), measurer.worker, kept, calibration_share, tell
-            ),
-            measurer=measurer,
-            worker=worker,
-        )
-
-
-def _kept_name(job: Job, calibration: Calibration, share: float) -> str:
-    """Returns the name of a folder that depends on all that the rows and their ranges depend on, beside the data."""
-    (target,) = job.targets
-    return result_key(
-        reference=job.reference.key,
-        version=calibration.version,
-        target=target.key,
-        batching=repr(calibration.feed),
-        border=None if job.border is None else repr(job.border),
-        share=share,
-    )[:32]
-
-
-def check_rows(goal: Goal, bench: Workbench, data: str) -> None:
-    """Raises unless the rows and the outputs can show whether a goal is reached.
-
-    Raises:
-        DataError: If there are too few rows.
-        ValueError: If no output decides.
-    """
-    if goal.kind == "decisions" and not bench.measurer.decides:
-        raise ArgValueError(
-            "decisions",
-            "must be a goal of a model with an output that decides. Received: outputs that do not look like "
-            "probabilities. State how an output decides with `acceptance`, or choose `error`.",
-        )
-    needed = least_rows(goal.value) if goal.kind == "decisions" else 1
-    rows = bench.rows
-    if rows.held_out.rows < needed or not rows.calibration.rows:
-        total = rows.held_out.rows + rows.calibration.rows
-        share = f" and prove {goal.kind}={goal.value:g}" if goal.kind == "decisions" else ""
-        raise DataError(
-            f"{data} must have rows to calibrate{share}: at least {needed:,} rows beside those for calibration. "
-            f"Received: {total:,} rows, {rows.calibration.rows:,} of them for calibration."
-        )

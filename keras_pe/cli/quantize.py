@@ -24,7 +24,7 @@ from keras_pe.cli.options import (
 from keras_pe.cli.reports import checked, reports_option, save_reports, show_report, timeout_option
 from keras_pe.cli.start_keras import check_model_file, prepare_keras
 
-_METHODS = ("static", "dynamic", "int8-weights", "int4-weights", "float16")
+_METHODS = ("static", "dynamic", "int8-weights", "int4-weights", "float16", "keras-int8", "keras-int4")
 
 
 @click.command(cls=Command)

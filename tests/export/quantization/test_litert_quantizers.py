@@ -14,7 +14,7 @@ from keras_pe.export import export_litert, quantize, read_artifact
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.quantized_tensors import read_quantization
 from keras_pe.export.quantization.layer_nodes import read_nodes
-from keras_pe.export.quantization.quantizers import METHODS
+from keras_pe.export.quantization.litert_quantizers import LITERT_QUANTIZERS
 from tests.export.runtimes.external.present import need_package
 
 WORDS = {"words": np.random.default_rng(0).integers(0, 50, (1500, 12)).astype("int32")}
@@ -96,7 +96,7 @@ def test_model_explorer_finds_each_tensor_of_the_node_data_in_the_float_file(sou
 
 @pytest.mark.slow
 @pytest.mark.slow_rows(2)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", LITERT_QUANTIZERS)
 def test_each_recipe_writes_a_smaller_file_that_runs(source: Path, method: str, tmp_path: Path) -> None:
     report = quantize(source, source, tmp_path / "small.tflite", WORDS, method=method, error=0.9, trials=1)
     assert report.passed

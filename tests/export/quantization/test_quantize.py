@@ -13,7 +13,7 @@ import pytest
 
 from keras_pe.export import Acceptance, DataError, quantize, read_artifact
 from keras_pe.export.artifacts.quantized_tensors import read_quantization
-from keras_pe.export.quantization.quantizers import METHODS
+from keras_pe.export.quantization.onnx_quantizers import ONNX_QUANTIZERS
 from keras_pe.export.records import QuantizationReport
 from tests.export.quantization.samples import ROWS, write_classifier
 from tests.raised import about
@@ -79,7 +79,7 @@ def test_a_report_is_valid_json_and_has_a_row_for_each_file_and_layer(source: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ONNX_QUANTIZERS)
 def test_each_quantizer_writes_a_smaller_file_that_runs(method: str, tmp_path: Path) -> None:
     wide = write_classifier(tmp_path / "model.onnx")
     report = quantize(wide, wide, tmp_path / "small.onnx", {"x": ROWS}, method=method, error=0.5)

@@ -99,6 +99,7 @@ def test_a_sound_litert_file_is_quantized_and_a_range_that_ends_early_is_named(
         ranges = str(tmp_path / f"{name}.json")
         write_feed(tmp_path / f"{name}.npz", {"x": rows * np.float32(size)})
         assert quantizer.calibrate is not None
+        assert quantizer.write is not None
         quantizer.calibrate(str(source), ranges, [str(tmp_path / f"{name}.npz")])
         quantizer.write(str(source), str(tmp_path / f"{name}.tflite"), options, ranges)
     found = [
