@@ -205,6 +205,15 @@ def test_scores_that_one_scale_for_boxes_and_scores_rounds_away_fail(detector, f
     assert not check_parity(joined, path, precision="int8", **ONE).passed
 
 
+def test_a_sound_file_of_one_unit_passes(tmp_path):
+    keras.utils.set_random_seed(3)
+    x = keras.Input((16,), name="x")
+    model = keras.Model(x, keras.layers.Dense(1, name="score")(x))
+    WRITERS["int8 QDQ"](export_onnx(model, tmp_path / "one.onnx").path, tmp_path / "int8.onnx")
+    (result,) = check_parity(model, tmp_path / "int8.onnx", precision="int8", **ONE).results
+    assert (result.passed, result.is_accepted) == (True, True), result
+
+
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     """An encoder of texts of any length, and files of static int8: sound, and made of damaged models."""
