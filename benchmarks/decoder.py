@@ -49,7 +49,7 @@ def measure(threads: int) -> dict[str, Any]:
             taken = time_in_turns(steps, rounds=24, most_seconds=1.5)
             seconds |= {f"decoder step, {length}, {label}/{name}": each for name, each in taken.items()}
         texts: dict[str, Run] = {name: partial(_generate, session) for name, session in opened.items()}
-        texts["Keras generate"] = _generate_in_keras(model)
+        texts |= {f"Keras generate{', XLA' * is_xla}": _generate_in_keras(model, is_xla) for is_xla in (False, True)}
         if find_spec("onnxruntime_genai") is not None:
             texts |= {f"onnxruntime-genai, {name}": _generate_in_genai(files[name].parent, threads) for name in OURS}
             if BUILDER_PYTHON is not None:
@@ -143,11 +143,12 @@ def _prompt() -> Any:
     return np.arange(1, PROMPT + 1)[None]
 
 
-def _generate_in_keras(model: Any) -> Run:
-    model.compile(sampler="greedy", jit_compile=False)
+def _generate_in_keras(model: Any, is_xla: bool) -> Run:
+    own = type(model)(backbone=model.backbone, preprocessor=None)  # a model has one compiled function
+    own.compile(sampler="greedy", jit_compile=is_xla)
     mask = np.arange(PROMPT + NEW)[None] < PROMPT
     ids = np.where(mask, np.arange(PROMPT + NEW) + 1, 0).astype("int32")
-    return partial(model.generate, {"token_ids": ids, "padding_mask": mask}, stop_token_ids=None)
+    return partial(own.generate, {"token_ids": ids, "padding_mask": mask}, stop_token_ids=None)
 
 
 def _generate_in_genai(folder: Path, threads: int) -> Run:
