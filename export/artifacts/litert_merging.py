@@ -1,7 +1,7 @@
 """Joins LiteRT files into one file with a signature for each, and extracts one signature as a file."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,34 +86,35 @@ def extract_signature(content: bytes, key: str) -> bytes:
     return pack_model(model)
 
 
-def merge_files(contents: Mapping[str, bytes]) -> bytes:
+def merge_files(contents: Iterable[tuple[str, bytes]]) -> bytes:
     """Returns one file with the signatures of several files. Equal constants are stored once.
 
     Args:
-        contents: The files by the names that their signatures get. The first one is also `serving_default`.
+        contents: The files, each after the name that its signature gets. One file at a time is in memory, and the first
+            one is also `serving_default`.
     """
     from ai_edge_litert import schema_py_generated as schema
 
-    models = {key: schema.ModelT.InitFromPackedBuf(content, 0) for key, content in contents.items()}
-    first = next(iter(models.values()))
-    merged = _Merged(first)
-    signatures = []
-    for key, model in models.items():
+    merged, signatures = _Merged(), []
+    for key, content in contents:
+        model = schema.ModelT.InitFromPackedBuf(content, 0)
         offset = merged.add(model)
         for signature in model.signatureDefs:
             signature.signatureKey, signature.subgraphIndex = key.encode(), signature.subgraphIndex + offset
             signatures.append(signature)
     default = schema.SignatureDefT(**{**vars(signatures[0]), "signatureKey": SIGNATURE.encode()})
-    first.signatureDefs, first.metadata = [default, *signatures], None
-    first.buffers, first.operatorCodes, first.subgraphs = merged.buffers, merged.codes, merged.graphs
-    return pack_model(first)
+    model.signatureDefs, model.metadata = [default, *signatures], None
+    model.buffers, model.operatorCodes, model.subgraphs = merged.buffers, merged.codes, merged.graphs
+    return pack_model(model)
 
 
 class _Merged:
     """The subgraphs of several files, with common buffers and operator codes."""
 
-    def __init__(self, first: Any) -> None:
-        self.buffers: list[Any] = [first.buffers[0]]  # the format demands an empty one in this place
+    def __init__(self) -> None:
+        from ai_edge_litert import schema_py_generated as schema
+
+        self.buffers: list[Any] = [schema.BufferT()]  # the format demands an empty one in this place
         self.codes: list[Any] = []
         self.graphs: list[Any] = []
         self._stored: dict[bytes, int] = {}
@@ -121,9 +122,14 @@ class _Merged:
 
     def add(self, model: Any) -> int:
         """Appends the subgraphs of a file, and returns the number of the first of them."""
+        from ai_edge_litert import schema_py_generated as schema
+
         offset = len(self.graphs)
         codes = [self._place_code(code) for code in model.operatorCodes]
         buffers = [self._place_buffer(buffer) for buffer in model.buffers]
+        # The arrays of subgraphs are views into the file: read them from a copy without constants, to free the file.
+        model.buffers = [schema.BufferT() for _ in buffers]
+        model = schema.ModelT.InitFromPackedBuf(pack_model(model), 0)
         for graph in model.subgraphs:
             for tensor in graph.tensors:
                 tensor.buffer = buffers[tensor.buffer]
@@ -144,9 +150,10 @@ class _Merged:
     def _place_buffer(self, buffer: Any) -> int:
         if buffer.data is None or not len(buffer.data):
             return 0
-        key = hashlib.sha256(bytes(buffer.data)).digest()
+        key = hashlib.sha256(buffer.data).digest()
         if key not in self._stored:
             self._stored[key] = len(self.buffers)
+            buffer.data = buffer.data.copy()
             self.buffers.append(buffer)
         return self._stored[key]
 

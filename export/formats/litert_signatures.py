@@ -66,7 +66,7 @@ def export_signatures(
     with tempfile.TemporaryDirectory() as folder, staging(destination) as staged:
         parts = [export_one(Path(folder) / f"{place}.tflite", each) for place, each in enumerate(sizes)]
         keys = dict(zip(_signature_keys(sizes), parts, strict=True))
-        content = merge_files({key: part.path.read_bytes() for key, part in keys.items()})
+        content = merge_files((key, part.path.read_bytes()) for key, part in keys.items())
         described = {SIGNATURE: _describe(keys, sizes), **keys}
         texts = {key: description_to_json(each) for key, each in described.items()}
         file = staged / destination.name
