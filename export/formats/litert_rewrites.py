@@ -105,16 +105,19 @@ def _broadcast(editor: Editor, operator: Any, output: int) -> bool:
 
 
 def _slice(editor: Editor, operator: Any, output: int) -> bool:
-    """Writes a slice that keeps all axes and steps forwards, a reversal, and a reshape."""
+    """Writes a slice that keeps all axes and steps forwards, a reversal, and a reshape.
+
+    A slice of a whole tensor is a reshape: LiteRT.js does not compute such a slice of int32 on WebGPU.
+    """
     source, *places = map(int, operator.inputs)
     begin, end, steps = map(editor.values, places)
     if begin is None or end is None or steps is None or not editor.size(output):
         return False
     masks = [getattr(operator.builtinOptions, name) for name in _MASKS]
     is_plain = not any(masks[2:]) and (steps > 0).all()
-    if is_plain and (
-        len(editor.shape(source)) <= MOST_AXES or (not any(masks) and len(begin) == len(editor.shape(source)))
-    ):
+    is_written_out = not any(masks) and len(begin) == len(editor.shape(source))
+    is_known = len(editor.shape(source)) <= MOST_AXES or is_written_out
+    if is_plain and is_known and editor.shape(source) != editor.shape(output):
         return False
     cut = _cut(editor.shape(source), begin.tolist(), end.tolist(), steps.tolist(), masks)
     if any(not part for part in cut):
@@ -171,7 +174,10 @@ def _cut(
 
 
 def _running_sum(editor: Editor, operator: Any, output: int) -> bool:
-    """Writes a running sum of integers as sums with shifted copies, whose reach doubles."""
+    """Writes a running sum of integers as sums with shifted copies, whose reach doubles.
+
+    The copies begin with zeros by CONCATENATION: LiteRT.js does not compute a PAD of int32 on WebGPU.
+    """
     found, places = int(operator.inputs[0]), editor.values(int(operator.inputs[1]))
     shape, options = editor.shape(output), operator.builtinOptions
     if editor.dtype(output) != "int32" or places is None or options.exclusive or options.reverse:
@@ -181,8 +187,9 @@ def _running_sum(editor: Editor, operator: Any, output: int) -> bool:
         size = [shape[each] - reach if each == axis else shape[each] for each in range(rank)]
         cut, moved = editor.tensor(size, output), editor.tensor(shape, output)
         editor.add("SLICE", [found, *(editor.integers(each, output) for each in ([0] * rank, size))], [cut])
-        paddings = np.array([[reach if each == axis else 0, 0] for each in range(rank)], np.int32)
-        editor.add("PAD", [cut, editor.constant(paddings, output)], [moved])
+        begin = [reach if each == axis else shape[each] for each in range(rank)]
+        inputs = [editor.constant(np.zeros(begin, np.int32), output), cut]
+        editor.add("CONCATENATION", inputs, [moved], "ConcatenationOptions", axis=axis)
         reach *= 2
         total = output if reach >= shape[axis] else editor.tensor(shape, output)
         editor.add("ADD", [found, moved], [total], "AddOptions")

@@ -89,6 +89,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "entries by pairs": (gather_pairs, "GATHER_ND"),
     "places in a batch": (lambda x: ops.take_along_axis(x, ops.argsort(x, axis=1), axis=1), ""),
     "a slice without an axis": (lambda x: x[:, 2, ::2], ""),
+    "a slice of all integers": (lambda x: ops.cast(x * 9, "int32")[:, :6] + 1, "STRIDED_SLICE"),
     "a slice backwards": (lambda x: x[::-1, 1:, ::-2], ""),
     "windows of six axes": (windows, ""),
     "six axes": (mix_six_axes, ""),
