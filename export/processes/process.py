@@ -63,8 +63,8 @@ class Process(Closing):
             stderr=self._log,
             env={
                 **os.environ,
-                **(environment or {}),
                 "TMPDIR": str(self.folder.path),
+                **(environment or {}),
                 **marks(self.folder.path.name),
             },
             process_group=0 if in_group else None,

@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from keras_pe.export.runtimes import Process
@@ -72,8 +72,8 @@ def missing_in(host: str, package: str) -> str | None:
 class Host(Process):
     """A process that holds sessions. It ends with the group of the process that started it."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        super().__init__(command, name=command[0])
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        super().__init__(command, environment, name=command[0])
 
     def describe_end(self) -> str | None:
         """Says how the process ended; None while it runs."""
@@ -111,7 +111,8 @@ def start(host: str, url: str, executable: str = "") -> Host:
     flags = [*_CHROMIUM, f"--use-webgpu-adapter={adapter}", f"--user-data-dir={tempfile.mkdtemp()}"]
     if os.geteuid() == 0:  # Chromium refuses to sandbox what root starts
         flags.append("--no-sandbox")
-    return Host([_find(find_chromium(), "Chromium"), *flags, f"{url}page.html"])
+    # The path of a socket has 103 characters at most, so Chromium's sockets are not in a folder of this folder.
+    return Host([_find(find_chromium(), "Chromium"), *flags, f"{url}page.html"], {"TMPDIR": tempfile.gettempdir()})
 
 
 def package_folder(name: str) -> Path:

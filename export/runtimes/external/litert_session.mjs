@@ -7,7 +7,7 @@ let environment, model;
 
 const requests = {
   async import({ folder, jspi }) {
-    await loadLiteRt(address(folder), { jspi });
+    await loadLiteRt(address(folder), { jspi: jspi && 'Suspending' in WebAssembly });
     const { version } = JSON.parse(new TextDecoder().decode(await content('@litertjs/core/package.json')));
     return [{ version, host: await describeHost() }, {}];
   },

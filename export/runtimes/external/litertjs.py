@@ -33,7 +33,8 @@ class LiteRTJsRuntime:
         self._bridge = Bridge({**served, "@litertjs": folder.parent})
         self._host = hosts.start("chromium", self._bridge.url)
         self._stop = weakref.finalize(self, _end, self._host, self._bridge)
-        imported = {"request": "import", "folder": f"{PACKAGE}/wasm/", "jspi": False}
+        # Without JSPI, LiteRT.js fails if WebAssembly computes a part of a file for WebGPU.
+        imported = {"request": "import", "folder": f"{PACKAGE}/wasm/", "jspi": accelerator == "webgpu"}
         about = self._bridge.ask(imported, {}, self._host.describe_end)[0]
         opening = {"accelerator": accelerator, "precision": "fp32", "model": self._bridge.share("model", Path(path))}
         opened = self._bridge.ask({"request": "open", **opening}, {}, self._host.describe_end)[0]
