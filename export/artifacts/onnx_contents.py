@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes, bodies, layer_of, read_without_weights
+from keras_pe.export.artifacts.rewrite import UNFUSED_KEY
 
 Term = tuple[int, tuple[str, ...]]
 """A product: its factor, and its dynamic dimensions, with repetitions."""
-
-UNFUSED_KEY = "keras_pe.unfused"
-"""The key of the operators that the exporter decomposed: JSON, reasons by operator by layer."""
 
 
 @dataclass(frozen=True)

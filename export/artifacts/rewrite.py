@@ -1,6 +1,11 @@
 """The record of operations that an exporter replaced by one operator, or could not replace."""
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+UNFUSED_KEY = "keras_pe.unfused"
+"""The key of the operators that the exporter decomposed: JSON, reasons by operator by layer."""
 
 
 @dataclass(frozen=True)
@@ -20,3 +25,16 @@ class Rewrite:
     reason: str
     file: str | None
     line: int | None
+
+
+def unfused_texts(rewrites: Iterable[Rewrite]) -> dict[str, str]:
+    """Returns the metadata with the reasons why operations stay; empty if none stay."""
+    reasons: dict[str, dict[str, list[str]]] = {}
+    for each in rewrites:
+        if each.reason:
+            reasons.setdefault(each.layer, {}).setdefault(each.operator, []).append(each.reason)
+    texts = {
+        layer: {operator: "; ".join(dict.fromkeys(all)) for operator, all in found.items()}
+        for layer, found in reasons.items()
+    }
+    return {UNFUSED_KEY: json.dumps(texts, sort_keys=True)} if texts else {}

@@ -11,6 +11,7 @@ from keras_pe.export.artifacts.artifact import Artifact, Format, description_to_
 from keras_pe.export.artifacts.litert_file import SIGNATURE
 from keras_pe.export.artifacts.litert_merging import add_descriptions
 from keras_pe.export.artifacts.litert_operators import read_operators
+from keras_pe.export.artifacts.rewrite import unfused_texts
 from keras_pe.export.artifacts.target_layers import TARGET_KEY, target_to_json
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError, UnsupportedError, join_sentences
@@ -95,9 +96,11 @@ def _convert(endpoint: Endpoint, name: str, target: str | None, file: Path, proc
     except RuntimeFailedError as error:  # an operator has no LiteRT form, or the converter ended its process
         raise _name_culprits(endpoint.view, name, str(error)) from error
     content = file.read_bytes()
+    unfused = endpoint.unfused.rewrites(endpoint.view.layer_path)
     if target is None:
         content = with_lstm_operators(content)
-        return Converted(partial(_write, content), device_notes(read_operators(content), endpoint.view))
+        notes = device_notes(read_operators(content), endpoint.view)
+        return Converted(partial(_write, content), notes, unfused_texts(unfused), tuple(unfused))
     device = TARGETS[target]
     converted, content = content, rewritten(content, device.operators, endpoint.paths)
     operators = read_operators(content)
@@ -105,7 +108,8 @@ def _convert(endpoint: Endpoint, name: str, target: str | None, file: Path, proc
     refuse_operators(operators, device, endpoint.view, name)
     layers = target_layers(operators, device, endpoint.view)
     note = f"Every operator is in the lists for the {device.device} of {DATE}."
-    return Converted(partial(_write, content), (note,), {TARGET_KEY: target_to_json(target, layers)}, rewrites)
+    texts = {TARGET_KEY: target_to_json(target, layers), **unfused_texts(unfused)}
+    return Converted(partial(_write, content), (note,), texts, (*rewrites, *unfused))
 
 
 def convert_saved_model(folder: str, file: str, keys: Sequence[str] = (SIGNATURE,)) -> None:

@@ -29,6 +29,7 @@ from keras_pe.export.graph.tensorflow_internals import (
     replaced_softplus,
 )
 from keras_pe.export.graph.trace import convertible_control_flow
+from keras_pe.export.graph.unfused import Unfused
 from keras_pe.export.model.watch.keras_internals import replaced_operations, replaced_recurrence
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 
@@ -37,16 +38,20 @@ _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 
 
 @contextlib.contextmanager
-def litert_forms(layers: Sequence[Any] = (), recurrences: str = "loops") -> Iterator[None]:
+def litert_forms(
+    layers: Sequence[Any] = (), recurrences: str = "loops", unfused: Unfused | None = None
+) -> Iterator[None]:
     """A context in which this thread traces models with these forms. Unrolled loops stay as they are.
 
     Args:
         layers: The model, then every layer in it.
         recurrences: "loops"; "unrolled" for copies of the steps where their number is known; "fused" for LSTM layers as
             one operator each and GRU layers of few operators; "fast" for these and several steps in a turn of a loop.
+        unfused: Records the recurrent layers that stay loops, with the reasons.
     """
     import tensorflow as tf
 
+    known, in_blocks = layers if recurrences in ("fused", "fast") else (), recurrences == "fast"
     forms: Mapping[str, Callable[..., Any]] = {"einsum": _contraction, "matmul": _product, "roll": _roll}
     with (
         convertible_control_flow(InTensors()),
@@ -58,10 +63,8 @@ def litert_forms(layers: Sequence[Any] = (), recurrences: str = "loops") -> Iter
             },
             numpy={"signbit": _signbit},
         ),
-        replaced_recurrence(
-            partial(recurrence, is_unrolled=recurrences == "unrolled", in_blocks=recurrences == "fast")
-        ),
-        known_recurrences(layers if recurrences in ("fused", "fast") else (), in_blocks=recurrences == "fast"),
+        replaced_recurrence(partial(recurrence, is_unrolled=recurrences == "unrolled", in_blocks=in_blocks)),
+        known_recurrences(known, unfused or Unfused(), in_blocks=in_blocks),
         replaced_slices(_slice),
         replaced_softplus(_softplus),
         replaced_depthwise_convolutions(depthwise_convolution),

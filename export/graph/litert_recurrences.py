@@ -1,56 +1,85 @@
 """LSTM layers of known sizes as calls that become one operator of a LiteRT file, and GRU layers as short loops."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
 from keras_pe.export.graph.litert_loops import loop_over_steps
+from keras_pe.export.graph.unfused import Unfused
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 
 LSTM_CALL = "keras_pe_lstm"
 """The name of the custom operator that the converter writes for a call."""
 
 
-def known_recurrences(layers: Sequence[Any], *, in_blocks: bool) -> AbstractContextManager[None]:
+def known_recurrences(layers: Sequence[Any], unfused: Unfused, *, in_blocks: bool) -> AbstractContextManager[None]:
     """Returns a context in which LSTM layers are traced as calls, and GRU layers with one product for all inputs.
 
     Both need tanh, sigmoid and a known number of rows and steps, and no dropout. All other layers stay loops.
 
     Args:
         layers: The model and every layer in it.
+        unfused: Records the layers that stay loops, with the reasons.
         in_blocks: Whether each turn of the loop of a GRU has several steps.
     """
     import keras
 
     forms: dict[Any, Callable[..., Any]] = {
-        keras.layers.LSTM: _lstm,
-        keras.layers.GRU: partial(_gru, in_blocks=in_blocks),
+        keras.layers.LSTMCell: _lstm,
+        keras.layers.GRUCell: partial(_gru, in_blocks=in_blocks),
     }
     return replaced_functions(
-        (layer, "inner_loop", partial(_inner_loop, layer, forms[type(layer)]))
+        (layer, "inner_loop", _loop_of(layer, form, unfused))
         for layer in layers
-        if type(layer) in forms and _has_form(layer)
+        for cell, form in forms.items()
+        if isinstance(layer, keras.layers.RNN) and isinstance(layer.cell, cell)
     )
 
 
-def _has_form(layer: Any) -> bool:
-    """Returns whether a layer has a form. The operator of an LSTM does not return the cell state."""
+def _loop_of(layer: Any, form: Callable[..., Any], unfused: Unfused) -> Callable[..., Any]:
+    note = partial(_note_lstm if form is _lstm else _note_gru, unfused)
+    obstacle = next((reason for reason, is_found in _obstacles(layer) if is_found), "")
+    return partial(_loop, note, obstacle) if obstacle else partial(_inner_loop, layer, form, note)
+
+
+def _obstacles(layer: Any) -> Iterator[tuple[str, bool]]:
+    """Yields the reasons why a layer may have no form, each with a remedy and whether it holds."""
     import keras
 
-    cells = {keras.layers.LSTM: keras.layers.LSTMCell, keras.layers.GRU: keras.layers.GRUCell}
-    if type(layer.cell) is not cells[type(layer)] or not layer.built:
-        return False
-    activations = (layer.cell.activation, layer.cell.recurrent_activation)
-    is_usual = activations == (keras.activations.tanh, keras.activations.sigmoid)
-    is_float32 = layer.cell.compute_dtype == "float32" and layer.cell.kernel.shape[0] > 0
-    returns_cell = layer.return_state and type(layer) is keras.layers.LSTM
-    return is_usual and is_float32 and not (returns_cell or layer.stateful or layer.unroll)
+    cell, is_lstm = layer.cell, isinstance(layer.cell, keras.layers.LSTMCell)
+    kinds = (keras.layers.LSTM, keras.layers.LSTMCell) if is_lstm else (keras.layers.GRU, keras.layers.GRUCell)
+    is_own = (type(layer), type(cell)) != kinds or not layer.built
+    yield f"the layer or its cell is a class of its own: use keras.layers.{kinds[0].__name__}", is_own
+    activations = (cell.activation, cell.recurrent_activation)
+    is_other = activations != (keras.activations.tanh, keras.activations.sigmoid)
+    yield "its activations must be tanh and sigmoid", is_other
+    yield f"it computes in {cell.compute_dtype}: use float32", cell.compute_dtype != "float32"
+    yield "its inputs have no features", not cell.kernel.shape[0]
+    yield "the operator does not return the cell state: leave out `return_state`", is_lstm and layer.return_state
+    yield "it keeps its state between calls: leave out `stateful`", layer.stateful
+    yield "its steps are copied: leave out `unroll`", layer.unroll
+
+
+def _note_lstm(unfused: Unfused, reason: str) -> None:
+    if reason:
+        unfused.note("UNIDIRECTIONAL_SEQUENCE_LSTM", reason)
+
+
+def _note_gru(unfused: Unfused, reason: str) -> None:
+    slower = f" and multiplies its inputs step by step: {reason}" if reason else ""
+    unfused.note("GRU", f"LiteRT has no such operator, so the layer stays a loop{slower}")
+
+
+def _loop(note: Callable[[str], None], obstacle: str, loop: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    note(obstacle)
+    return loop(*args, **kwargs)
 
 
 def _inner_loop(
     layer: Any,
     form: Callable[..., Any],
+    note: Callable[[str], None],
     loop: Callable[..., Any],
     sequences: Any,
     initial_state: Any,
@@ -61,10 +90,16 @@ def _inner_loop(
     import keras
     import tensorflow as tf
 
-    is_in_body = type(tf.compat.v1.get_default_graph()).__name__ != "FuncGraph"  # a loop has no place for variables
-    has_dropout = training and (layer.dropout or layer.recurrent_dropout)
-    # LiteRT does not enlarge a variable for a larger batch: the operator would write behind its end.
-    if is_in_body or has_dropout or None in sequences.shape[:2]:
+    reasons = {
+        # A loop has no place for variables.
+        "it is in the loop of another layer": type(tf.compat.v1.get_default_graph()).__name__ != "FuncGraph",
+        "it is called with `training=True` and drops values": training and (layer.dropout or layer.recurrent_dropout),
+        # LiteRT does not enlarge a variable for a larger batch: the operator would write behind its end.
+        "the batch or the length is free: set one value for each in `sizes`": None in sequences.shape[:2],
+    }
+    reason = next((reason for reason, is_found in reasons.items() if is_found), "")
+    note(reason)
+    if reason:
         return loop(sequences, initial_state, mask=mask, training=training)
     (kept,) = [each for each in keras.tree.flatten(mask) if each is not None] or [None]
     return form(layer, sequences, initial_state, kept)

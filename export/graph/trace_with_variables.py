@@ -21,6 +21,7 @@ from keras_pe.export.graph.trace import (
     untraceable,
     with_sizes_of_values,
 )
+from keras_pe.export.graph.unfused import Unfused
 from keras_pe.export.model.signature.signature import Signature, input_specs
 from keras_pe.export.model.watch.keras_internals import held_resources, named_for_scopes
 
@@ -34,6 +35,7 @@ class Endpoint:
         outputs: The names of the graph's output tensors, in the order of the signature's outputs.
         paths: The path of the operator that computes each output, by the name of the output.
         keys: The names of the signatures in the written SavedModel.
+        unfused: The recurrent layers that stay loops although LiteRT has an operator, with the reasons.
     """
 
     def __init__(self, layers: Sequence[Any], signature: Signature, format: Format, recurrences: str = "loops") -> None:
@@ -49,7 +51,8 @@ class Endpoint:
             TracingError: If Keras cannot trace the model.
         """
         self._model, self._format, self._variables = layers[0].name, format, layers[0].variables
-        for_litert = partial(litert_forms, layers, recurrences)
+        self.unfused = Unfused()
+        for_litert = partial(litert_forms, layers, recurrences, self.unfused)
         control_flow = for_litert if format is Format.LITERT else convertible_control_flow
         self._traced = partial(trace_convertible, layers, control_flow=control_flow)
         several = getattr(layers[0], "signatures", None)  # The calls of a decoder have a few fixed lengths.

@@ -23,11 +23,11 @@ from keras_pe.export.graph.resizing import resize_form
 from keras_pe.export.graph.tensorflow_internals import replaced_operators
 from keras_pe.export.graph.trace import untraceable
 from keras_pe.export.graph.trace_function import Trace, Weight, trace
+from keras_pe.export.graph.unfused import Unfused
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.onnx.conversion import convert
 from keras_pe.export.onnx.file_writer import write_model
 from keras_pe.export.onnx.keras_operations import named_operations
-from keras_pe.export.onnx.operator_calls import Unfused
 from keras_pe.export.onnx.recurrences import traced_as_calls
 from keras_pe.export.pipeline.smoke_test import Checked, check_artifact
 from keras_pe.export.pipeline.target_format import Converted, TargetFormat, Traced

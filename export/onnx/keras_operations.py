@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from keras_pe.export.graph.unfused import Unfused
 from keras_pe.export.model.watch.keras_internals import replaced_causal_masks, replaced_operations
 from keras_pe.export.model.watch.symbolic_trace import steps_as_rows
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.onnx.attention_masks import attention, causal_mask, masked_softmax
 from keras_pe.export.onnx.handlers import opsets
-from keras_pe.export.onnx.operator_calls import Unfused, call_operator, differentiable
+from keras_pe.export.onnx.operator_calls import call_operator, differentiable
 from keras_pe.export.onnx.padded_convolutions import convolution, transposed_convolution
 
 _HUB_ROTATION = "_apply_rotary_pos_emb"  # a method of keras-hub's rotary layers

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.graph.unfused import Unfused
 from keras_pe.export.model.stored_weights import RECURRENT_OPERATORS, packed_cell
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
-from keras_pe.export.onnx.operator_calls import Unfused, call_operator
+from keras_pe.export.onnx.operator_calls import call_operator
 
 
 def traced_as_calls(layers: Iterable[Any], unfused: Unfused) -> contextlib.AbstractContextManager[None]:

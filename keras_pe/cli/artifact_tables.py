@@ -1,5 +1,6 @@
 """Artifacts as tables on the standard output, or as JSON: inputs, outputs, sizes, files, notes, operators by layer."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -58,6 +59,7 @@ def show_artifacts(artifacts: "Sequence[Artifact]", explain: bool) -> None:
     ]
     by_target = [(read_target_layers(each.metadata), each.rewrites) for each in artifacts] if explain else []
     explained += [target_table(layers, rewrites) for layers, rewrites in by_target if layers]
+    explained += [loops_table(each.metadata) for each in artifacts if explain and each.format == "litert"]
     tensors_by_file = [read_quantization(artifact) for artifact in artifacts] if explain else []
     explained += [text_table(*COLUMNS, rows=quantization_rows(found)) for found in tensors_by_file if found]
     console = whole_console()
@@ -82,10 +84,19 @@ def target_table(layers: "Sequence[TargetLayer]", rewrites: "Sequence[Rewrite]" 
     return table
 
 
+def loops_table(metadata: Mapping[str, str]) -> Any:
+    """Returns a table of the recurrent layers of a LiteRT file that stay loops; nothing to print if there are none."""
+    from keras_pe.export.artifacts.rewrite import UNFUSED_KEY
+
+    found = json.loads(metadata.get(UNFUSED_KEY, "{}"))
+    rows = [(layer, *each) for layer, reasons in found.items() for each in reasons.items()]
+    return text_table("layer", "operator", "not used, because", rows=rows) if rows else ""
+
+
 def show_metadata(artifact: "Artifact") -> None:
     """Prints the texts in an artifact, without those that `show_artifacts` prints in words."""
     from keras_pe.export.artifacts.artifact import FIXED_KEY, NOTES_KEY, SIZES_KEY
-    from keras_pe.export.artifacts.onnx_contents import UNFUSED_KEY
+    from keras_pe.export.artifacts.rewrite import UNFUSED_KEY
     from keras_pe.export.artifacts.target_layers import TARGET_KEY
 
     shown = (FIXED_KEY, NOTES_KEY, SIZES_KEY, TARGET_KEY, UNFUSED_KEY)

@@ -71,7 +71,8 @@ class RefusedError(click.ClickException):
 @click.option(
     "--explain",
     is_flag=True,
-    help="Print the operators of the ONNX file by layer; with --target, whether the device accepts each layer.",
+    help="Print the operators of the ONNX file by layer. For LiteRT, print the recurrent layers that stay loops; with "
+    "--target, whether the device accepts each layer.",
 )
 @json_option("the written files")
 @verbosity_options(quiet="Print the paths of the files alone.", verbose="Print each stage and its seconds as well.")
@@ -102,9 +103,11 @@ def export(
     from keras_pe.export.progress import telling_stages
 
     chosen = [Format(key) for key in dict.fromkeys(formats)] or [_format_of(out)]
-    options = {"--opset": opset is not None, "--external-data": external_data, "--explain": explain and not target}
+    options = {"--opset": opset is not None, "--external-data": external_data}
     if target is not None and Format.LITERT not in chosen:
         raise click.UsageError(f"--target must go with the format litert. Received: {', '.join(chosen)}.")
+    if explain and not {Format.ONNX, Format.LITERT} & {*chosen}:
+        raise click.UsageError(f"--explain must go with the format onnx or litert. Received: {', '.join(chosen)}.")
     if Format.ONNX not in chosen and any(options.values()):
         names = " and ".join(name for name, is_given in options.items() if is_given)
         raise click.UsageError(f"{names} must go with the format onnx. Received: {', '.join(chosen)}.")

@@ -61,6 +61,17 @@ def test_a_target_prints_whether_the_device_takes_each_layer(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_explain_prints_why_an_lstm_of_a_litert_file_stays_a_loop(tmp_path: Path) -> None:
+    path, out = tmp_path / "model.keras", tmp_path / "out.tflite"
+    keras.Sequential([keras.Input((3, 2)), keras.layers.LSTM(2, name="memory")]).save(path)
+    written = run(path, out, "--explain")
+    assert written.exit_code == 0, written.output
+    assert any("memory" in line and "UNIDIRECTIONAL_SEQUENCE_LSTM" in line for line in written.stdout.splitlines())
+    refused = run(path, tmp_path / "out", "--format", "tf_saved_model", "--explain")
+    assert (refused.exit_code, "--explain" in refused.stderr) == (2, True)
+
+
+@pytest.mark.slow
 def test_several_formats_share_the_beginning_of_their_names(model: Path, tmp_path: Path) -> None:
     result = run(
         model,

@@ -1,23 +1,22 @@
 """The ONNX model of a file: the declared graph after all passes, its weights and its metadata."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
 
 from keras_pe.export.artifacts.artifact import LAYERS_KEY, TensorInfo
-from keras_pe.export.artifacts.onnx_contents import UNFUSED_KEY
-from keras_pe.export.artifacts.rewrite import Rewrite
+from keras_pe.export.artifacts.rewrite import Rewrite, unfused_texts
 from keras_pe.export.graph.graph_queries import GraphView
 from keras_pe.export.graph.trace_function import Trace, Weight
+from keras_pe.export.graph.unfused import Unfused
 from keras_pe.export.model.stored_weights import FOLDED_KEY, LAYOUTS_KEY, foldings_to_json, layouts_to_json
 from keras_pe.export.onnx.finishing.canonical_form import place_in_layers
 from keras_pe.export.onnx.finishing.graph_edits import WEIGHT, add_weight, standing_for
 from keras_pe.export.onnx.finishing.passes import Graph, run_passes
 from keras_pe.export.onnx.finishing.rules import Outcome
 from keras_pe.export.onnx.handlers import opsets
-from keras_pe.export.onnx.operator_calls import Unfused
 from keras_pe.version import __version__
 
 
@@ -37,8 +36,7 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     texts = {LAYERS_KEY: json.dumps(_layer_tensors(trace, traced), sort_keys=True)}
     rewrites = [_find_rewrite(outcome, trace.view, returned) for outcome in each.outcomes]
     rewrites += unfused.rewrites(trace.view.layer_path)
-    if reasons := _reasons(rewrites):
-        texts[UNFUSED_KEY] = json.dumps(reasons, sort_keys=True)
+    texts |= unfused_texts(rewrites)
     used = {value: value.meta[WEIGHT] for value in _read(graph) if WEIGHT in value.meta}
     if layouts := {str(value.name): weight.layout for value, weight in used.items() if weight.layout is not None}:
         texts[LAYOUTS_KEY] = layouts_to_json(layouts)
@@ -60,18 +58,6 @@ def _find_rewrite(outcome: Outcome, view: GraphView, returned: Mapping[str, str]
     """
     found = view.location(returned.get(outcome.traced, outcome.traced))
     return Rewrite(outcome.layer, outcome.operator, outcome.reason, found["file"], found["line"])
-
-
-def _reasons(rewrites: Iterable[Rewrite]) -> dict[str, dict[str, str]]:
-    """Returns the reasons why operations stay, by layer and operator."""
-    reasons: dict[str, dict[str, list[str]]] = {}
-    for each in rewrites:
-        if each.reason:
-            reasons.setdefault(each.layer, {}).setdefault(each.operator, []).append(each.reason)
-    return {
-        layer: {operator: "; ".join(dict.fromkeys(all)) for operator, all in found.items()}
-        for layer, found in reasons.items()
-    }
 
 
 def _declare(graph: ir.Graph, trace: Trace) -> None:

@@ -12,6 +12,7 @@ from keras import layers
 from keras_pe.export import check_parity, export_litert
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.litert_operators import read_operators
+from keras_pe.export.artifacts.rewrite import UNFUSED_KEY
 from keras_pe.export.graph.litert_recurrences import move_back, move_kept_first
 from tests.samples import sample_cases
 
@@ -55,6 +56,31 @@ def test_a_recurrent_layer_of_known_sizes_is_fused_and_for_a_gpu_unrolled(name: 
     assert count_operators(fixed)[FUSED] == count
     for artifact in (micro, gpu, fixed):
         assert check_parity(model, artifact, runtimes="litert").passed
+
+
+LOOPS = {
+    "free sizes": (lambda: layers.LSTM(4), {}, "`sizes`"),
+    "another activation": (lambda: layers.LSTM(4, activation="relu"), {"batch": [1]}, "tanh and sigmoid"),
+    "with its states": (lambda: layers.LSTM(4, return_state=True), {"batch": [1]}, "`return_state`"),
+    "gated by ReLU": (lambda: layers.GRU(4, activation="relu"), {"batch": [1]}, "tanh and sigmoid"),
+    "a cell": (lambda: layers.RNN(layers.LSTMCell(4)), {"batch": [1]}, "keras.layers.LSTM"),
+    "copied": (lambda: layers.LSTM(4, unroll=True), {"batch": [1]}, "`unroll`"),
+    "gated": (lambda: layers.GRU(4), {"batch": [1]}, "stays a loop"),
+    "fused": (lambda: layers.LSTM(4), {"batch": [1]}, ""),
+}
+
+
+@pytest.mark.parametrize("name", sample_cases(list(LOOPS), ("free sizes", "fused")))
+def test_a_recurrent_layer_that_stays_a_loop_has_the_reason(name: str, tmp_path: Path) -> None:
+    make, sizes, word = LOOPS[name]
+    model = sequence(make())
+    artifact = export_litert(model, tmp_path / "model.tflite", sizes=sizes)
+    found = [each for each in artifact.rewrites if each.layer == model.layers[-1].name]
+    assert len(found) == bool(word)
+    for each in found:
+        assert each.operator == (FUSED if type(model.layers[-1]) is not layers.GRU else "GRU")
+        assert word in each.reason
+        assert each.reason in artifact.metadata[UNFUSED_KEY]
 
 
 @pytest.mark.parametrize("is_zero", [False, True])
