@@ -37,6 +37,8 @@ class CheckedTable:
         given = np.asarray(table)
         if given.dtype.kind not in "iuf" and given.dtype.name != "bfloat16":
             raise ArgTypeError("table", f"must hold real numbers. Received: an array of dtype {given.dtype}.")
+        if given.dtype.kind == "u" and given.size:  # a zero point makes unsigned integers of values of both signs
+            given = given - (float(given.min()) + float(given.max())) / 2
         self._rows = as_matrix(given)
         least, most = (
             self.range_of(axis=1) if self._rows.ndim == 2 and self._rows.shape[1] > 1 else [np.array([np.nan])] * 2

@@ -289,13 +289,15 @@ def quantize_table(table: np.ndarray, kind: str) -> np.ndarray:
     if kind == "asymmetric":
         step = (table.max() - table.min()) / 255
     else:
-        axis = {"table": None, "integers": None, "columns": 0, "rows": 1}[kind]
+        axis = {"columns": 0, "rows": 1}.get(kind)
         step = np.abs(table).max(axis=axis, keepdims=True) / 127
     whole = np.round(table / np.where(step == 0, 1.0, step))
+    if kind == "zero point":
+        return (whole + 128).astype(np.uint8)
     return whole.astype(np.int8) if kind == "integers" else (whole * step).astype(np.float32)
 
 
-@pytest.mark.parametrize("kind", ["table", "integers", "columns", "rows", "asymmetric"])
+@pytest.mark.parametrize("kind", ["table", "integers", "zero point", "columns", "rows", "asymmetric"])
 @pytest.mark.parametrize(("name", "channels"), [("paper", 64), ("tensor2tensor", 16), ("dit", 128)])
 def test_a_table_of_int8_steps_is_recognized(kind: str, name: str, channels: int) -> None:
     start, scale = TABLES[name].start_index, 3.7
