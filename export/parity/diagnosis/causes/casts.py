@@ -21,7 +21,7 @@ from keras_pe.export.runtimes.runtime import as_dtype
 
 _FROM_INTEGERS = ("int32", "uint32", "int16", "uint16", "int8", "uint8", "float32", "float16")
 _FROM_FLOATS = ("int32", "int64")
-_COMPUTED = ("int32", "int16", "int8")  # types whose integers wrap around inside the artifact
+_COMPUTED = ("int32", "int16", "int8", "float32", "float16")  # types that integers may be computed in
 
 
 def cast_out_of_range(probe: Probe) -> Iterator[Finding]:
@@ -85,7 +85,7 @@ def cast_input(probe: Probe) -> Iterator[Finding]:
                 yield _finding({name: dtype}, other, " and back")
                 return
     for other in _COMPUTED:
-        wider = {name: each for name, each in own.items() if is_integer(each) and _size(each) > _size(other)}
+        wider = {name: each for name, each in own.items() if is_integer(each) and _digits(each) > _digits(other)}
         if wider and _agrees_after_cast(probe, reference, wider, other, is_computed=True):
             yield _finding(wider, other, ", and integers are computed in this type")
             return
@@ -97,8 +97,9 @@ def _finding(own: Mapping[str, str], other: str, said: str) -> Finding:
     return Finding(Cause.CAST_INPUT, f"The model agrees if {casts} to {other}{said}.", parameters=values)
 
 
-def _size(dtype: str) -> int:
-    return as_dtype(dtype).itemsize
+def _digits(dtype: str) -> int:
+    """Returns the number of binary digits of the integers that a type represents."""
+    return 8 * as_dtype(dtype).itemsize if is_integer(dtype) else int(np.finfo(as_dtype(dtype)).nmant) + 1
 
 
 def _agrees_after_cast(
@@ -111,10 +112,12 @@ def _agrees_after_cast(
         reference: The model.
         names: The inputs.
         dtype: The type of the cast. The values are cast back to the type of the model.
-        is_computed: Whether the integers that the model computes wrap around as in this type. Otherwise the cast alone
-            must change an input in each failing case.
+        is_computed: Whether the model computes integers in this type. Otherwise the cast alone must change an input in
+            each failing case.
     """
     failing = {id(expectation) for _, expectation, _ in probe.failing()}
+    if is_computed and not is_integer(dtype):
+        names = ()  # a float beyond the largest integer has no integer to be cast back to
     rows = [
         (expectation, answer)
         for expectation, answer in zip(probe.run.expectations, probe.run.answers, strict=False)
@@ -141,18 +144,27 @@ def _agrees_after_cast(
 
 
 def _integers_in(model: Any, dtype: str) -> AbstractContextManager[None]:
-    """Lets the layers and operations of a model return wider integers as if computed in a type."""
+    """Lets the layers and operations of a model compute wider integers in a type."""
     parts = {id(part): part for layer in all_layers(model) for part in parts_of(layer)}.values()
     return replaced_functions((part, "call", partial(_call_in_type, dtype)) for part in parts)
 
 
 def _call_in_type(dtype: str, usual: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Returns the results of a call, with integers that wrap around as in a narrower type."""
+    """Returns the results of a call, with integers that wrap around in a narrower type, or are rounded as floats."""
     import keras
 
-    def wrap(leaf: Any) -> Any:
+    def is_wider(leaf: Any) -> bool:
         own = keras.backend.standardize_dtype(leaf.dtype) if keras.ops.is_tensor(leaf) else ""
-        is_wider = "int" in own and _size(own) > _size(dtype)
-        return keras.ops.cast(keras.ops.cast(leaf, dtype), own) if is_wider else leaf
+        return "int" in own and _digits(own) > _digits(dtype)
 
-    return keras.tree.map_structure(wrap, usual(*arguments, **keywords))
+    def narrow(leaf: Any) -> Any:
+        return keras.ops.cast(leaf, dtype) if is_wider(leaf) else leaf
+
+    def restore(own: Any, result: Any) -> Any:
+        return keras.ops.cast(keras.ops.cast(result, dtype), own.dtype) if is_wider(own) else result
+
+    own = results = usual(*arguments, **keywords)
+    if not is_integer(dtype):  # floats do not wrap around: the operands must be floats
+        given, named = keras.tree.map_structure(narrow, (arguments, keywords))
+        results = usual(*given, **named)
+    return keras.tree.map_structure(restore, own, results)

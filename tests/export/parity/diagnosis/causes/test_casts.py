@@ -53,7 +53,8 @@ def test_a_check_of_such_a_cast_names_it_and_a_file_that_is_wrong_elsewhere_is_n
 
 def _hashed_ids(factor: int, dtype: str) -> keras.Model:
     ids = keras.Input((3,), dtype=dtype, name="x")
-    return keras.Model(ids, {"y": layers.Embedding(50, 4, name="table")(ops.mod(factor * ids, 50))})
+    product = ids if factor == 1 else factor * ids
+    return keras.Model(ids, {"y": layers.Embedding(50, 4, name="table")(ops.mod(product, 50))})
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,18 @@ def test_ids_that_are_cast_before_a_product_are_named_by_the_outputs_alone(own: 
 
     (finding,) = findings(model, compute, Closed)
     assert (finding.cause, finding.parameters) == (Cause.CAST_INPUT, (OtherValue("dtype of 'x'", own, other),))
+
+
+@pytest.mark.slow
+def test_ids_that_are_computed_as_floats_are_named() -> None:
+    model = _hashed_ids(1, "int32")
+
+    def compute(inputs: Any) -> np.ndarray:
+        slots = np.mod(inputs["x"].astype(np.float32), np.float32(50)).astype(int)
+        return np.asarray(model.get_layer("table").embeddings)[slots]
+
+    (finding,) = findings(model, compute, Closed)
+    assert (finding.cause, finding.parameters) == (Cause.CAST_INPUT, (OtherValue("dtype of 'x'", "int32", "float32"),))
 
 
 @pytest.mark.slow
