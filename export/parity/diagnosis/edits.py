@@ -106,6 +106,16 @@ class Proposal:
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
+def stored_instead(own: Any, constants: Iterable[Array]) -> Iterator[Any]:
+    """Yields the artifact's constants of the shape of a float, or of a list or an array of floats, that differ."""
+    is_list = isinstance(own, list | tuple) and all(isinstance(each, float | int) for each in own)
+    numbers = np.asarray(own if is_list or isinstance(own, float | np.floating | np.ndarray) else 0)
+    for stored in constants if numbers.dtype.kind == "f" else ():
+        if stored.shape == numbers.shape and not np.array_equal(stored, numbers.astype(stored.dtype)):
+            # The shortest decimal form in the type of the constant is what a person wrote.
+            yield [float(str(each)) for each in stored] if stored.ndim else float(str(stored[()]))
+
+
 NEUTRAL = (
     Proposal(Cause.MISSING_VALUES, "{} at zero", np.zeros_like),
     Proposal(Cause.MISSING_VALUES, "{} at one", np.ones_like),

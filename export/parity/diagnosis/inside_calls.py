@@ -69,6 +69,16 @@ class Tape:
         """Returns the numbers of the operations that use a result."""
         return self._consumers[number]
 
+    def before(self, source: Source) -> set[int]:
+        """Returns the numbers of the operations that a tensor follows from."""
+        found, todo = set[int](), [source[0]]
+        while todo:
+            number = todo.pop()
+            if number >= 0 and number not in found:
+                found.add(number)
+                todo += [each for each, _ in self._sources[number]]
+        return found
+
     def is_output(self, number: int) -> bool:
         """Whether the layer returns a result of an operation."""
         return any((self.source(each) or (_OF_LAYER,))[0] == number for each in self.outputs)

@@ -51,7 +51,7 @@ class Surroundings:
         calls: The paths of all calls of the layer, in their order.
         sizes: The dynamic dimensions of the case, by name.
         sound_weights: The paths of the weights that the artifact is known to store as the model does.
-        constants: Returns the artifact's 1-D float constants that are short enough for a list.
+        constants: Returns the artifact's numbers, and its 1-D float constants that are short enough for a list.
     """
 
     loose: tuple[Array, ...] = ()
@@ -211,6 +211,13 @@ def with_inputs(fault: LayerFault, pairs: Iterable[tuple[Array, Array]]) -> Arra
         return leaf if new is None else as_tensor(new.astype(array.dtype))
 
     return call(fault.call.layer, keras.tree.map_structure(put, arguments_of(fault)), fault)
+
+
+def after_maker(number: int, compute: Callable[[LayerFault], Array | None], fault: LayerFault) -> Array | None:
+    """Returns the layer's output if the call that made an input returned something else of equal shape."""
+    maker, own = fault.around.made_by.get(number), fault.call.inputs[number]
+    array = None if maker is None else compute(replace(fault, call=maker, index=0))
+    return None if array is None or array.shape != own.shape else with_inputs(fault, [(own, array)])
 
 
 def shown(fault: LayerFault, result: Array | None) -> Array | None:

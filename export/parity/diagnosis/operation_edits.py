@@ -29,12 +29,14 @@ class EditedOperation:
         tapes: The operations of a call, for any case.
         tape: The operations of the first case.
         number: The number of the operation in that tape. An edit changes every operation at the same place in the code.
+        constants: The artifact's numbers and short lists of numbers.
     """
 
     layer: Any
     tapes: Tapes
     tape: Tape
     number: int
+    constants: Sequence[Array] = ()
 
     @property
     def operation(self) -> Operation:

@@ -33,6 +33,7 @@ class Suspects:
         unseen: The operations without their own tensor that only lead to operations at fault. The fault of a located
             operation, or of the layer, may be theirs.
         wrong: All operations that the artifact gets wrong, including those that follow from others.
+        missing: The operations without a tensor that should have one. All of them are right if all later ones are.
         tensors: The tensors of the other operations' results.
     """
 
@@ -40,6 +41,7 @@ class Suspects:
     puts: tuple[Arrays, ...]
     unseen: tuple[int, ...]
     wrong: tuple[int, ...]
+    missing: tuple[int, ...]
     tensors: Mapping[int, str]
 
 
@@ -78,7 +80,8 @@ class OperationWalk:
             held = self._holders(tensors)
         unseen = self._unseen_before(located, first) if located else suspicious
         names = {number: name for number, name in enumerate(first) if isinstance(name, str)}
-        return Suspects(tuple(located), tuple(located.values()), tuple(unseen), tuple(suspicious), names)
+        missing = tuple(number for number, name in enumerate(first) if name is False)
+        return Suspects(tuple(located), tuple(located.values()), tuple(unseen), tuple(suspicious), missing, names)
 
     def _unseen_before(self, located: Mapping[int, Arrays], held: _Held) -> list[int]:
         """Returns the operations without their own tensor that lead to the located ones."""

@@ -55,14 +55,14 @@ def compared_weights(probe: Probe) -> Iterator[WeightComparison]:
 
 
 def short_constants(probe: Probe) -> tuple[Array, ...]:
-    """Returns the 1-D float constants of the artifact, up to the length of a layer's list of numbers."""
+    """Returns the float constants of the artifact with at most one axis, up to the length of a layer's list."""
     try:
         constants = probe.runner.weights()
         first = [next(constants.pieces(name)) for name in constants]
     except RuntimeFailedError as error:
         probe.note("the constants in the artifact", error)
         return ()
-    return tuple(each for each in first if each.ndim == 1 and each.dtype.kind == "f" and 0 < each.size <= _LONGEST_LIST)
+    return tuple(each for each in first if each.ndim < 2 and each.dtype.kind == "f" and 0 < each.size <= _LONGEST_LIST)
 
 
 def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator[Finding]:

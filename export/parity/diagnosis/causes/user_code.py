@@ -61,7 +61,7 @@ class _Code:
     def explain_layer(self) -> Inside:
         """Returns the explanation of the layer by one operation, or else by several separate operations."""
         located, unseen = self._suspects.located, self._suspects.unseen
-        before = list(self._right_before())
+        before = sorted(self._right_before())
         several = [number for number in before if len(self._tape.consumers(number)) > 1]
         places = dict.fromkeys(map(self._place, sorted({*located, *unseen, *several})))
         earlier = dict.fromkeys(map(self._place, before))
@@ -124,11 +124,20 @@ class _Code:
             yield Finding(Cause.UNKNOWN, said, self._fault.layer, file=first.file)
 
     def _right_before(self) -> Iterator[int]:
-        """Yields correct operations whose results only wrong operations use."""
+        """Yields operations before the wrong ones that may be at fault.
+
+        Only wrong operations use their results. The results of constants and weights count if one wrong operation uses
+        them, since no tensor proves them right.
+        """
         wrong = {*self._suspects.located, *self._suspects.unseen, *self._suspects.wrong}
-        for number in range(len(self._tape.operations)):
+        suspected = set(wrong)
+        for number in reversed(range(len(self._tape.operations))):
             after = self._tape.consumers(number)
-            if number not in wrong and after and wrong.issuperset(after) and not self._tape.is_output(number):
+            if number in wrong or not after or self._tape.is_output(number):
+                continue
+            is_constant = not self._tape.depends_on_inputs(number)
+            if suspected.intersection(after) if is_constant else wrong.issuperset(after):
+                suspected |= {number} if is_constant else set()
                 yield number
 
     def _exchangeable(self) -> Iterator[tuple[Source, Source, CodePlace]]:
@@ -136,7 +145,8 @@ class _Code:
 
         The place is that of the first result if the artifact numbers the results in the other order, or if several
         lines read them. Otherwise, it is the place that reads them. A single operation that reads both is skipped,
-        since it has its operands exchanged.
+        since it has its operands exchanged. So is a pair that follows from a result which the artifact lacks: the
+        exchange of exp(x) and exp(-x) is a sign of x.
         """
         suspects = {*self._suspects.located, *self._suspects.unseen}
         read = dict.fromkeys(source for number in sorted(suspects) for source in self._tape.sources(number))
@@ -144,6 +154,8 @@ class _Code:
         for one, other in itertools.combinations(sorted(known), 2):
             readers = [n for n in sorted(suspects) if {one, other} & set(self._tape.sources(n))]
             if len(readers) < 2 or self._tape.tensor(one).shape != self._tape.tensor(other).shape:
+                continue
+            if self._tape.before(one).intersection(self._tape.before(other), self._suspects.missing):
                 continue
             tensors = [self._suspects.tensors.get(number, "") for number, _ in (one, other)]
             lines = {(self._place(number).file, self._place(number).line) for number in readers}

@@ -90,8 +90,11 @@ def other_layout(one: Array, other: Array, tolerance: float) -> Change | None:
 
 
 def ends_at_row(one: Array, other: Array, tolerance: float) -> Change | None:
-    """Detects an array that is right up to an index of its second axis, and wrong at every later index."""
-    if one.ndim < 2 or one.shape[1] < 4:
+    """Detects an array that is right up to an index of its second axis, and wrong at every later index.
+
+    The last axis is that of channels, which have no positions.
+    """
+    if one.ndim < 3 or one.shape[1] < 4:
         return None
     wrong = np.abs(one - other).max(axis=all_but(1, one)) > tolerance
     first = int(wrong.argmax())

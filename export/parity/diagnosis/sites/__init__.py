@@ -6,7 +6,13 @@ The table has the order of the search: the likeliest and cheapest sites first.
 from enum import Flag, auto
 
 from keras_pe.export.parity.diagnosis.edits import Site
-from keras_pe.export.parity.diagnosis.sites.arguments import other_arguments, other_masks, other_softmax, several_layers
+from keras_pe.export.parity.diagnosis.sites.arguments import (
+    other_arguments,
+    other_makers,
+    other_masks,
+    other_softmax,
+    several_layers,
+)
 from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
 from keras_pe.export.parity.diagnosis.sites.buckets import other_buckets
 from keras_pe.export.parity.diagnosis.sites.call_arrays import (
@@ -20,7 +26,12 @@ from keras_pe.export.parity.diagnosis.sites.call_arrays import (
     weights_together,
 )
 from keras_pe.export.parity.diagnosis.sites.configurations import other_configurations
-from keras_pe.export.parity.diagnosis.sites.indices import other_counts, other_indices, other_vocabularies
+from keras_pe.export.parity.diagnosis.sites.indices import (
+    other_counts,
+    other_indices,
+    other_vocabularies,
+    shifted_indices,
+)
 from keras_pe.export.parity.diagnosis.sites.output_operations import (
     added_operations,
     other_directions,
@@ -70,6 +81,7 @@ SITES: dict[Site, Seen] = {
     other_operations: _BOTH,
     other_masks: _BOTH,
     other_arguments: _BOTH,
+    other_makers: Seen.LAYER,
     exchanged_inputs: _BOTH,
     other_directions: _BOTH,
     other_buckets: _BOTH,
@@ -92,6 +104,7 @@ SITES: dict[Site, Seen] = {
     added_operations: Seen.LAYER,
     changed_values: Seen.VALUES,
     altered_inputs: Seen.INPUTS,
+    shifted_indices: Seen.INPUTS,
     several_layers: Seen.MODEL,
 }
 

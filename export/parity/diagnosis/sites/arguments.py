@@ -2,7 +2,8 @@
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,9 +11,16 @@ import numpy as np
 
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, arguments_of, as_array, as_tensor, call
-from keras_pe.export.results import Array, Cause
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, stored_instead
+from keras_pe.export.parity.diagnosis.layer_call import (
+    LayerFault,
+    after_maker,
+    arguments_of,
+    as_array,
+    as_tensor,
+    call,
+)
+from keras_pe.export.results import Array, Cause, OtherValue
 
 _AXES = (1, 2, 3)
 _WEAK = (1.0, 10.0, 100.0, 1e3, 1e4)
@@ -32,6 +40,7 @@ def other_arguments(fault: LayerFault) -> Edits:
             yield _with(Cause.DROPPED_INPUT, f"without `{name}`", partial(_without, name))
         if isinstance(value, float) or (_is_whole(value) and fault.expected.dtype.kind == "f"):
             yield _other_number(name, value)
+        yield from _stored_numbers(fault, name, value)
     if "training" in parameters:
         said = "as in training, by the statistics of the batch" if hasattr(fault.call.layer, "moving_mean") else ""
         yield _with(Cause.TRAINING_MODE, said or "as in training", _in_training)
@@ -51,6 +60,29 @@ def _other_number(name: str, own: float) -> NumericEdit:
         return f"with {name}={numbers[name]} instead of {own:.6g}"
 
     return NumericEdit({name: own}, compute, lambda names: Cause.attribute(*names), describe)
+
+
+def _stored_numbers(fault: LayerFault, name: str, own: Any) -> Iterator[Edit]:
+    """Yields the layer with an argument from the artifact's constants, such as a threshold, which cannot be fitted."""
+    for other in stored_instead(own, fault.around.constants()):
+        parameters = (OtherValue(name, own, other),)
+        edit = _with(Cause.attribute(name), f"with {name}={other} instead of {own}", partial(_put, name, other))
+        yield replace(edit, parameters=parameters)
+
+
+def _put(name: str, value: Any, _: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value}
+
+
+def other_makers(fault: LayerFault) -> Edits:
+    """Yields the layer after another number in the operation that returns a mask or integers to it."""
+    for number, maker in fault.around.made_by.items():
+        if fault.call.inputs[number].dtype.kind in "biu":
+            before = replace(fault, call=maker, index=0)
+            for name, value in arguments_of(before).items():
+                for edit in _stored_numbers(before, name, value):
+                    compute = partial(after_maker, number, edit.compute)
+                    yield replace(edit, compute=compute, layer=maker.path.partition("#")[0])
 
 
 def other_masks(fault: LayerFault) -> Edits:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, stored_instead
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_attributes
 from keras_pe.export.parity.diagnosis.sites.activations import activations, own_numbers
 from keras_pe.export.results import Cause, OtherValue
@@ -216,9 +216,8 @@ def _stored_lists(fault: LayerFault, name: str, value: Any) -> Iterator[tuple[st
     if own.ndim != 1 or not own.size:
         return
     for row in fault.around.constants():
-        is_of_bins = name == "bin_boundaries" and bool((np.diff(row) > 0).all())
-        if (is_of_bins or row.shape == own.shape) and not np.array_equal(row, own.astype(row.dtype)):
-            numbers = [float(str(number)) for number in row]  # the shortest decimal form in the type of the constant
+        is_of_bins = name == "bin_boundaries" and row.ndim == 1 and bool((np.diff(row) > 0).all())
+        for numbers in stored_instead(np.resize(own, row.shape) if is_of_bins else own, [row]):
             yield repr(numbers[:_MOST_REPORTED]), numbers
 
 

@@ -30,15 +30,22 @@ _MOST_WORDS = 256  # largest vocabulary, since each word needs two edits
 
 def other_indices(fault: LayerFault) -> Edits:
     """Yields the rows of a table for other indices. The reported layer is the one that computes the indices."""
+    shown = _rows_shown(fault)
+    own = fault.call.inputs[0] if fault.call.inputs else None
+    if shown is not None and own is not None and shown.shape == own.shape and len(np.unique(shown - own)) > 1:
+        yield from shifted_indices(fault)
+
+
+def shifted_indices(fault: LayerFault) -> Edits:
+    """Yields the rows of a table for other indices, even for indices that are all shifted alike in this case.
+
+    A change of the input explains those if all are shifted alike in the other cases, too.
+    """
     for maker in fault.around.made_by.values():
         shown, own = _rows_shown(fault), fault.call.inputs[0]
-        if (
-            maker.outputs[0].dtype.kind not in "iu"
-            or shown is None
-            or shown.shape != own.shape
-            or len(np.unique(shown - own)) == 1
-        ):
-            continue  # the indices agree, or all are shifted alike, which a change of the input explains
+        is_unlike = shown is None or shown.shape != own.shape or np.array_equal(shown, own)
+        if shown is None or is_unlike or maker.outputs[0].dtype.kind not in "iu":
+            continue
         name = _PARAMETERS.get(type(maker.layer).__name__, "indices")
         argument = _argument_of_hash(maker, shown)
         parameters = (argument,) if argument else tuple(dict.fromkeys(_changed_values(maker.inputs[0], own, shown)))

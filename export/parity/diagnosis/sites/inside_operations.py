@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.operations import CodePlace, Operation, is_plain_tensor, tensors_in
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits, Site
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits, Site, stored_instead
 from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes, again
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
 from keras_pe.export.parity.diagnosis.operation_edits import (
@@ -64,9 +64,10 @@ def operations_at(
 
     def operations_inside(fault: LayerFault) -> Edits:
         tape = tapes.of(fault)
+        stored = fault.around.constants()
         first = {operation.place: number for number, operation in reversed(list(enumerate(tape.operations)))}
         edited, earlier = (
-            [EditedOperation(fault.call.layer, tapes, tape, first[place]) for place in each if place in first]
+            [EditedOperation(fault.call.layer, tapes, tape, first[place], stored) for place in each if place in first]
             for each in (places, before)
         )
         for each in edited:
@@ -130,6 +131,8 @@ def _other_constants(edited: EditedOperation) -> Edits:
     """Yields other numbers, booleans and orders of numbers among the arguments."""
     for key, name, value in named_arguments(edited.operation):
         cause = _cause_of_constant(name, value)
+        for other in stored_instead(value, edited.constants):
+            yield edited.edit(cause, f"with {other} instead of {value}", partial(with_argument, key, other))
         if isinstance(value, bool | np.bool_):
             said = f"with {name}={not value} instead of {value}"
             yield edited.edit(cause, said, partial(with_argument, key, not value))
@@ -156,7 +159,7 @@ def _cause_of_constant(name: str, value: Any) -> Cause:
     """Returns the cause of another value of a constant. A constant of an operator has no name of its own."""
     if is_number(value) and 0 < abs(value) < _EPSILON:
         return Cause.OTHER_EPSILON
-    return Cause.attribute(name if len(name) > 2 else "constant")
+    return Cause.attribute("constant" if len(name) < 3 or name == "other" else name)
 
 
 def _always(cause: Cause, _: float) -> Cause:
@@ -232,11 +235,11 @@ def _after_next(edited: EditedOperation, first: CodePlace, second: CodePlace, nu
 
 _OTHERS: tuple[Callable[[EditedOperation], Edits], ...] = (
     other_operation_axes,
+    _other_constants,
     _other_functions,
     other_slices,
     _other_operands,
     other_orders,
-    _other_constants,
     _other_sequences,
     transposed_operands,
 )

@@ -11,6 +11,7 @@ import numpy as np
 from keras_pe.export.parity.diagnosis.edits import FIRST_ROW, Compute, Edit, Edits, output_called, through
 from keras_pe.export.parity.diagnosis.layer_call import (
     LayerFault,
+    after_maker,
     arguments_of,
     as_array,
     call,
@@ -86,7 +87,7 @@ def repeated_operations(fault: LayerFault) -> Edits:
             continue
         path = maker.path.partition("#")[0]
         for said, again in _once_more(replace(fault, call=maker, index=0)).items():
-            compute = partial(_given_again, number, again)
+            compute = partial(after_maker, number, again)
             yield Edit(Cause.OPERATION_ADDED, f"given the output of {path!r} {said}", compute, layer=path)
 
 
@@ -116,14 +117,6 @@ def _layer_once_more(fault: LayerFault) -> Compute | None:
     if len(floats) != 1 or fault.call.inputs[floats[0]].shape != fault.expected.shape:
         return None
     return lambda f: with_inputs(f, [(f.call.inputs[floats[0]], f.expected)])
-
-
-def _given_again(number: int, again: Compute, fault: LayerFault) -> Array | None:
-    """Returns the layer's output if the layer before has processed an input once more."""
-    maker = fault.around.made_by.get(number)
-    array = None if maker is None else again(replace(fault, call=maker, index=0))
-    given_now = fault.call.inputs[number]
-    return None if array is None or array.shape != given_now.shape else with_inputs(fault, [(given_now, array)])
 
 
 def _other_orders(inputs: Sequence[Array], shape: tuple[int, ...]) -> Edits:

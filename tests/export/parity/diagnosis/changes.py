@@ -76,9 +76,14 @@ def assign(path: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[k
     return assign_variable
 
 
+def _build_seeded(change: Change, is_changed: bool) -> keras.Model:
+    keras.utils.clear_session()  # restarts the numbers of operations without a name
+    return seeded(change.build(is_changed))
+
+
 def say(change: Change, folder: Path, worker: Worker) -> RuntimeResult:
     """Returns what the check says of the changed model's file."""
-    model, changed = (seeded(change.build(is_changed)) for is_changed in (False, True))
+    model, changed = (_build_seeded(change, is_changed) for is_changed in (False, True))
     change.after(changed)
     path = folder / "changed.onnx"
     if change.by_keras:

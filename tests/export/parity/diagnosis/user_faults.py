@@ -211,6 +211,13 @@ CODE_FAULTS = [
         ("e = ops.tanh(ops.matmul(x, self.end))", "e = ops.matmul(x, self.end)"),
     ),
     *_faults(
+        "gates",
+        ("+ 0.25", "+ 0.2"),
+        ("shape[-1] - 1.0", "shape[-1] - 2.0"),
+        ("axis=-1) == 1", "axis=-1) == 2"),
+        ("25.0, 40.0", "25.0, 42.0"),
+    ),
+    *_faults(
         "nested",
         ("ops.square(ops.relu(h))", "ops.relu(h)"),
         ("h = h * 0.25", "pass"),

@@ -61,6 +61,15 @@ def _ids(x, is_changed):
     return L.Embedding(7, 4, name="table")(ids + 1 if is_changed else ids)
 
 
+def _hash_bins(x, is_changed):
+    ids = L.Discretization(bin_boundaries=[-1.0, -0.5, 0.0, 0.5, 1.0], name="bins")(x)
+    return L.Embedding(7, 4, name="table")(ops.mod(ids * 5 + (4 if is_changed else 3), 7))
+
+
+def _above(x, is_changed):
+    return ops.where(x > (0.71 if is_changed else 0.7), x, -x)
+
+
 def _divided_twice(x, is_changed):
     small = L.Rescaling(1 / 255, name="small")(x)
     return L.Dense(4, name="mix")(small / 255.0 if is_changed else small)
@@ -73,6 +82,8 @@ CHANGES = [
     Change("reflected", functional(IMAGE, _reflect_border), "other padding", "conv", "'reflect'"),
     Change("the first step", functional((6, 8), _one_step), "other input", "head", "the first step of the output"),
     Change("ids plus one", functional((6,), _ids), "shifted input", "table", "plus 1"),
+    Change("another hash", functional((6,), _hash_bins), "other indices", "mod", "rows of other indices"),
+    Change("another threshold", functional((6,), _above), "other x2", "greater", "x2=0.71 instead of 0.7"),
     Change("divided twice", functional(SEQUENCE, _divided_twice), "scaled input", "mix", "times 0.0039"),
     Change("scaled", _alter_mix(lambda x: x * 2.5), "scaled input", "head", "times 2.5"),
     Change("cut", _alter_mix(lambda x: ops.clip(x, -1, 1)), "clipped input", "head", "clipped at -1 and 1"),
