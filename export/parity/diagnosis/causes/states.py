@@ -150,12 +150,13 @@ def _edits(states: Sequence[State], inputs: Mapping[str, Array]) -> Iterator[_Ed
         said = f"It {{}} {_quote_names(names)} as before the first call."
         start = {s.input: s for s in states if s.input in names}
         yield _Edit(Cause.STATE_NOT_CARRIED, said, names, _restart(start))
-    for state in states:
-        for axis, size in enumerate(inputs[state.input].shape):
-            is_row = axis == 0 and _has_rows(state, inputs)
-            for steps in () if is_row else (each for each in _SHIFTS if abs(each) < size):
-                said = f"It {{}} {state.input!r} shifted by {steps} along axis {axis}."
-                yield _Edit(Cause.SHIFTED_STATE, said, (state.input,), _shift(state.input, axis, steps))
+    for names in groups:
+        shapes = {inputs[name].shape for name in names}
+        has_rows = any(_has_rows(each, inputs) for each in states if each.input in names)
+        for axis, size in enumerate(shapes.pop() if len(shapes) == 1 else ()):
+            for steps in () if axis == 0 and has_rows else (each for each in _SHIFTS if abs(each) < size):
+                said = f"It {{}} {_quote_names(names)} shifted by {steps} along axis {axis}."
+                yield _Edit(Cause.SHIFTED_STATE, said, names, _shift(names, axis, steps))
 
 
 def _has_rows(state: State, inputs: Mapping[str, Array]) -> bool:
@@ -191,7 +192,7 @@ def _restart(states: Mapping[str, State]) -> Change:
     return start
 
 
-def _shift(name: str, axis: int, steps: int) -> Change:
+def _shift(names: Sequence[str], axis: int, steps: int) -> Change:
     """Returns a shift. The places without a value are zero, unless they are free."""
 
     def shift(array: Array, free: Array | None) -> Array:
@@ -200,7 +201,7 @@ def _shift(name: str, axis: int, steps: int) -> Change:
         moved[edge] = 0 if free is None or free.shape != array.shape else free[edge]
         return moved
 
-    return _each([name], shift)
+    return _each(names, shift)
 
 
 def _run_with_edit(expect: Run, edit: _Edit) -> Run:

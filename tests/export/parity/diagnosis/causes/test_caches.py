@@ -27,6 +27,7 @@ FAULTS = {
     "padding is visible": (Cause.DROPPED_MASK, "attend to padding"),
     "no mask": (Cause.DROPPED_MASK, "attention_mask"),
     "newest row hidden": (Cause.DROPPED_INPUT, "newest"),
+    "oldest row lost": (Cause.SHIFTED_STATE, "reads"),
     "order on reading": (Cause.EXCHANGED_STATES, "reads"),
     "order": (Cause.EXCHANGED_STATES, "returns"),
 }
