@@ -15,12 +15,12 @@ import numpy as np
 from keras_pe.export.graph.litert_complex import complex_form
 from keras_pe.export.graph.litert_loops import InTensors, map_rows, recurrence
 from keras_pe.export.graph.litert_recurrences import known_recurrences
+from keras_pe.export.graph.litert_resizing import resize_form
 from keras_pe.export.graph.litert_windows import (
     convolution_with_strides_and_gaps,
     depthwise_convolution,
     window_form,
 )
-from keras_pe.export.graph.resizing import resize_form
 from keras_pe.export.graph.sliding_windows import integer_convolution
 from keras_pe.export.graph.tensorflow_internals import (
     replaced_depthwise_convolutions,
@@ -33,7 +33,6 @@ from keras_pe.export.graph.unfused import Unfused
 from keras_pe.export.model.watch.keras_internals import replaced_operations, replaced_recurrence
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 
-_OF_FLOATS = ("ResizeBilinear", "ResizeNearestNeighbor")  # operators that LiteRT has for float32 alone
 _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 
 
@@ -80,8 +79,6 @@ def _form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
         return _is_infinite
     if kind in ("Equal", "NotEqual") and any(_infinity(given[name]) for name in ("x", "y")):
         return _equals_infinity if kind == "Equal" else _differs_from_infinity
-    if kind in _OF_FLOATS and given["images"].dtype == "float32":
-        return None
     return complex_form(kind, given) or resize_form(kind, given) or window_form(kind, given)
 
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 
 
@@ -93,21 +91,6 @@ def with_row(rows: Any, place: Any, row: Any) -> Any:
 
     start = tf.concat([[place], tf.zeros([len(row.shape)], "int32")], 0)
     return gen_xla_ops.xla_dynamic_update_slice(rows, row[None], start)
-
-
-def known_numbers(tensor: Any) -> Any:
-    """Returns the numbers of a vector that casts and divisions compute from constants and sizes; None if unknown."""
-    import tensorflow as tf
-    from tensorflow.python.framework import tensor_util
-
-    numbers = tf.get_static_value(tensor)
-    if numbers is not None or tensor.op.type not in ("Cast", "RealDiv"):
-        return numbers
-    if tensor.op.type == "RealDiv":
-        first, second = map(known_numbers, tensor.op.inputs)
-        return None if first is None or second is None else first / second
-    shape = tensor_util.constant_value_as_shape(tensor.op.inputs[0]) if tensor.op.inputs[0].dtype.is_integer else None
-    return np.array(shape, tensor.dtype.as_numpy_dtype) if shape is not None and shape.is_fully_defined() else None
 
 
 def op_libraries() -> list[str]:

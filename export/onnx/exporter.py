@@ -1,7 +1,7 @@
 """The format ONNX: a file that passes ONNX's checker, strict shape inference and a comparison with Keras."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,8 +19,6 @@ from keras_pe.export.errors import (
     first_line,
 )
 from keras_pe.export.graph.graph_queries import refuse_state_and_randomness
-from keras_pe.export.graph.resizing import resize_form
-from keras_pe.export.graph.tensorflow_internals import replaced_operators
 from keras_pe.export.graph.trace import untraceable
 from keras_pe.export.graph.trace_function import Trace, Weight, trace
 from keras_pe.export.graph.unfused import Unfused
@@ -71,18 +69,13 @@ def trace_model(opset: int, threshold: int, layers: Sequence[Any], signature: Si
     """
     name, unfused = layers[0].name, Unfused()
     try:
-        with traced_as_calls(layers, unfused), named_operations(layers, opset, unfused), replaced_operators(_resize):
+        with traced_as_calls(layers, unfused), named_operations(layers, opset, unfused):
             found = trace(layers, signature)
     except Exception as error:  # a layer may raise any error if a size is unknown
         raise untraceable(Format.ONNX, name, error) from error
     refuse_state_and_randomness(found.view, found.signature, found.outputs, name, Format.ONNX, found.updated)
     converted = partial(_convert, found, unfused, opset, threshold, layers[0])
     return Traced(found.signature, found.view, converted, partial(check_file, layers))
-
-
-def _resize(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """Returns the form of a resizing. A bilinear one is ONNX' Resize, which a handler writes."""
-    return None if kind == "ResizeBilinear" else resize_form(kind, given)
 
 
 def _convert(

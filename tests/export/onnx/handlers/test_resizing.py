@@ -55,6 +55,20 @@ def test_images_of_any_size_are_resized_as_in_keras(opset: int, tmp_path: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", ["nearest", "bicubic", "area", "lanczos3"])
+def test_a_function_that_was_traced_before_the_export_is_resized_too(method: str, tmp_path: Path) -> None:
+    spec = tf.TensorSpec((None, None, None, 3))
+    resize = tf.function(lambda x: tf.image.resize(x, (13, 20), method=method), [spec])
+    x = images(2, 8, 9, 3)
+    truth = resize(x)
+    session = any_size(resize, tmp_path, 18)
+    (actual,) = session.run(None, {session.get_inputs()[0].name: x})
+    # On each of two axes, a place among 9 pixels is rounded, and pixels differ by up to 8.
+    atol = 2 * 9 * 8 * np.finfo("float32").eps
+    np.testing.assert_allclose(actual, truth, rtol=0, atol=atol)
+
+
+@pytest.mark.slow
 def test_a_pixel_that_is_missing_spoils_no_other_than_in_keras(tmp_path: Path) -> None:
     def resize_images(kind: str, antialias: bool) -> Callable[[Any], Any]:
         return lambda x: ops.image.resize(x, (9, 70), interpolation=kind, antialias=antialias)

@@ -1,12 +1,10 @@
-"""Resizing of images as gathered pixels and their weighted sums, for formats that lack TensorFlow's operators."""
+"""Resizing of images in forms that LiteRT can run: gathered pixels and their weighted sums."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from keras_pe.export.graph.tensorflow_internals import known_numbers
 
 _HEIGHT, _WIDTH = 1, 2  # the axes of an image, channels last
 _STEPS = 1024  # TensorFlow reads bicubic weights from a table with this many fractions of a pixel
@@ -15,7 +13,7 @@ _RADIUS = {"triangle": 1, "keyscubic": 2, "lanczos3": 3, "lanczos5": 5}
 
 
 def resize_form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """Returns the function that writes a resizing operator as sums of pixels; None if no form is known.
+    """Returns the function that writes a resizing operator for LiteRT; None if no replacement is needed or known.
 
     Args:
         kind: The type of the operator.
@@ -23,7 +21,10 @@ def resize_form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | Non
     """
     if kind not in _FORMS or given.get("align_corners") or given.get("kernel_type", "triangle") not in _RADIUS:
         return None
-    return None if kind == "ResizeBicubic" and not given["half_pixel_centers"] else _FORMS[kind]
+    if kind == "ResizeBicubic" and not given["half_pixel_centers"]:
+        return None
+    is_own = kind in ("ResizeBilinear", "ResizeNearestNeighbor")
+    return None if is_own and given["images"].dtype == "float32" else _FORMS[kind]
 
 
 def _nearest(_: Callable[..., Any], images: Any, size: Any, half_pixel_centers: bool, **__: Any) -> Any:
@@ -90,7 +91,7 @@ def _area(_: Callable[..., Any], images: Any, size: Any, **__: Any) -> Any:
     def find_taps(old: Any, new: Any) -> tuple[Any, Any]:
         scale = _float(old) / _float(new)
         first, last = (((_count(new) + each) * scale)[:, None] for each in (0, 1))
-        taps = tf.floor(first) + _count(tf.math.ceil(scale) + 1)
+        taps = tf.floor(first) + _count(tf.cast(tf.math.ceil(scale), "int32") + 1)
         covered = tf.minimum(last, taps + 1) - tf.maximum(first, taps)
         return _within(taps, tf.maximum(covered, 0) / scale, old)
 
@@ -121,7 +122,8 @@ def _scale_and_translate(
         stretch = tf.maximum(shrinks, 1.0) if antialias else tf.ones_like(shrinks)
         reach = stretch * radius
         first = tf.clip_by_value(tf.math.ceil(place - reach - 0.5), 0.0, _float(old) - 1)
-        taps = first[:, None] + _count(tf.minimum(tf.math.ceil(reach) * 2 + 1, _float(old)))
+        most = tf.cast(tf.minimum(tf.math.ceil(reach) * 2 + 1, _float(old)), "int32")
+        taps = first[:, None] + _count(most)
         distance = tf.abs(taps + 0.5 - place[:, None]) / stretch
         pixels, weights = _normalize_weights(*_within(taps, _kernel(kernel_type, distance), old))
         is_inside = (place >= 0) & (place <= _float(old))  # positions outside the old image are black
@@ -193,14 +195,15 @@ def _by_axis(images: Any, size: Any, compute: Callable[..., Any], *of_axes: Any)
 
     found = []
     for place, axis in enumerate((_HEIGHT, _WIDTH)):
-        known = [known_numbers(tf.convert_to_tensor(each)) for each in (size, *of_axes)]
+        sizes = tf.get_static_value(tf.convert_to_tensor(size))
+        others = [tf.get_static_value(tf.convert_to_tensor(each)) for each in of_axes]
         old = images.shape[axis]
-        if old is None or any(each is None for each in known):
-            old = tf.shape(images)[axis] if old is None else old
-            computed = compute(old, *(each[place] for each in (size, *of_axes)))
+        if old is None or sizes is None or any(each is None for each in others):
+            known = tf.shape(images)[axis] if old is None else old
+            computed = compute(known, size[place], *(each[place] for each in of_axes))
         else:
             with tf.init_scope():  # leave the graph, so that TensorFlow computes the values eagerly
-                values = compute(int(old), int(known[0][place]), *(tf.constant(each[place]) for each in known[1:]))
+                values = compute(int(old), int(sizes[place]), *(tf.constant(each[place]) for each in others))
             computed = [tf.constant(value.numpy()) for value in values]
         found.append((axis, computed))
     return found
@@ -210,7 +213,7 @@ def _count(number: Any) -> Any:
     """Returns 0, 1, ... as float32, the dtype in which TensorFlow computes the positions."""
     import tensorflow as tf
 
-    return tf.range(_float(number))
+    return tf.cast(tf.range(number), "float32")
 
 
 def _float(number: Any) -> Any:
