@@ -7,6 +7,18 @@ def test_the_page_is_what_the_stored_rows_render_to() -> None:
     assert devices.PAGE.read_text() == devices.page(), "run python -m benchmarks.devices"
 
 
+def test_a_file_that_does_not_run_as_a_whole_has_a_row_with_the_reason() -> None:
+    runs = {"litertjs[wasm]": "equal", "litertjs[webgpu]": "It does not load."}
+    rows = {
+        "keras-hub / A": {"verdict": "written", "operators": 3, "runtimes": runs},
+        "keras-hub / B": {"verdict": "written", "operators": 3, "runtimes": runs},
+        "keras-hub / C": {"verdict": "written", "operators": 3},
+    }
+    page = devices.render(rows)
+    assert "| keras-hub | 3 | 3 | 2 of 2 | 0 of 2 |" in page
+    assert "| WebGPU: It does not load. | A, B |" in page
+
+
 def test_a_model_that_is_not_written_has_a_row_with_its_reasons() -> None:
     rows = {
         "keras-hub / A": {"verdict": "written", "operators": 3},
