@@ -201,7 +201,9 @@ class _Search:
                 in_order[axis] = self._given.get(f"{kind}_{counts[kind]}", first)[0]
         yield in_order
         if in_order != equal:
-            yield from (equal, {})
+            yield equal
+        if in_order != equal or (in_order and self._free(in_order)):
+            yield {}
 
     def _at(self, static: Sequence[StaticShape]) -> dict[Axis, int]:
         return {(i, axis): static[i][axis] for i, axis in self._axes}
