@@ -116,6 +116,16 @@ def test_a_masked_lstm_is_fused_and_equals_keras_for_every_mask(target: Any, tmp
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("steps", [1, 10, pytest.param(1000, marks=pytest.mark.exhaustive)])
+def test_recurrent_layers_equal_keras_after_any_number_of_steps(steps: int, tmp_path: Path) -> None:
+    stack = (layers.LSTM(8, return_sequences=True), layers.GRU(8, return_sequences=True))
+    model = sequence(*stack, steps=steps)
+    artifact = export_litert(model, tmp_path / "model.tflite", sizes={"batch": [2]})
+    assert count_operators(artifact)[FUSED] == 1
+    assert check_parity(model, artifact, runtimes="litert").passed
+
+
+@pytest.mark.slow
 def test_four_lstm_layers_are_four_operators(tmp_path: Path) -> None:
     stack = [layers.LSTM(128, return_sequences=True) for _ in range(4)]
     artifact = export_litert(sequence(*stack, steps=100, channels=128), tmp_path / "model.tflite", target="micro")
