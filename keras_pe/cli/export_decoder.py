@@ -1,4 +1,4 @@
-"""`keras-pe export-decoder`: writes a causal language model as a folder for onnxruntime-genai."""
+"""`keras-pe export-decoder`: writes a language model with its cache to a folder."""
 
 from pathlib import Path
 from typing import Any
@@ -47,11 +47,12 @@ def export_decoder(
     verbosity: Verbosity,
     **given: Any,
 ) -> None:
-    """Export MODEL, a .keras file of a causal language model, to FOLDER.
+    """Export MODEL, a .keras file of a language model, to FOLDER.
 
     A model of keras-hub needs --import keras_hub. The command replaces FOLDER/model.onnx, its weights,
-    FOLDER/genai_config.json and the files of the tokenizer at once. Exits with 0 if they are written, 1 if the export
-    is refused, 2 if the export could not run.
+    FOLDER/genai_config.json and the files of the tokenizer at once. A model with an encoder, such as T5, becomes
+    FOLDER/encoder.onnx and FOLDER/decoder.onnx, without genai_config.json. Exits with 0 if they are written, 1 if the
+    export is refused, 2 if the export could not run.
     """
     check_model_file(model)
     from keras_pe import export
