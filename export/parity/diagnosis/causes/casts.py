@@ -146,11 +146,22 @@ def _agrees_after_cast(
 def _integers_in(model: Any, dtype: str) -> AbstractContextManager[None]:
     """Lets the layers and operations of a model compute wider integers in a type."""
     parts = {id(part): part for layer in all_layers(model) for part in parts_of(layer)}.values()
-    return replaced_functions((part, "call", partial(_call_in_type, dtype)) for part in parts)
+    call = partial(_call_in_type, dtype, [])
+    return replaced_functions((part, "call", call) for part in parts)
 
 
-def _call_in_type(dtype: str, usual: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Returns the results of a call, with integers that wrap around in a narrower type, or are rounded as floats."""
+def _call_in_type(
+    dtype: str, usual_calls: list[Any], usual: Callable[..., Any], *arguments: Any, **keywords: Any
+) -> Any:
+    """Returns the results of a call, with integers that wrap around in a narrower type, or are rounded as floats.
+
+    Args:
+        dtype: The narrower type.
+        usual_calls: The calls in which integers keep their types now; the calls of inner parts keep them too.
+        usual: The call of the part.
+        *arguments: The arguments of the call.
+        **keywords: The arguments of the call by name.
+    """
     import keras
 
     def is_wider(leaf: Any) -> bool:
@@ -163,8 +174,15 @@ def _call_in_type(dtype: str, usual: Callable[..., Any], *arguments: Any, **keyw
     def restore(own: Any, result: Any) -> Any:
         return keras.ops.cast(keras.ops.cast(result, dtype), own.dtype) if is_wider(own) else result
 
-    own = results = usual(*arguments, **keywords)
-    if not is_integer(dtype):  # floats do not wrap around: the operands must be floats
+    is_narrowed = not is_integer(dtype) and any(map(is_wider, keras.tree.flatten((arguments, keywords))))
+    if usual_calls or not is_narrowed:
+        own = results = usual(*arguments, **keywords)
+    else:  # floats do not wrap around: the operands must be floats
+        usual_calls.append(usual)
+        try:
+            own = usual(*arguments, **keywords)
+        finally:
+            usual_calls.pop()
         given, named = keras.tree.map_structure(narrow, (arguments, keywords))
         results = usual(*given, **named)
-    return keras.tree.map_structure(restore, own, results)
+    return results if usual_calls else keras.tree.map_structure(restore, own, results)

@@ -9,6 +9,7 @@ import pytest
 from keras import layers, ops
 
 from keras_pe.export import Cause, DisagreementError, check_parity, export_onnx
+from keras_pe.export.parity.diagnosis.causes import casts
 from keras_pe.export.results import OtherValue
 from tests.export.parity.diagnosis.planted import Closed, findings
 
@@ -95,3 +96,21 @@ def test_a_price_that_is_cut_to_an_integer_is_named() -> None:
     model = keras.Model(price, {"y": layers.Dense(3, "tanh", name="mix")(price)})
     (finding,) = findings(model, lambda inputs: np.asarray(model(np.trunc(inputs["x"]))["y"]), Closed)
     assert (finding.cause, finding.parameters) == (Cause.CAST_INPUT, (OtherValue("dtype of 'x'", "float32", "int32"),))
+
+
+def test_a_float_type_calls_a_nested_layer_about_as_often_as_it_has_layers_around_it() -> None:
+    calls: list[None] = []
+
+    class Counting(layers.Layer):
+        def call(self, x: Any) -> Any:
+            calls.append(None)
+            return x
+
+    x = keras.Input((2,), dtype="int32")
+    model = keras.Model(x, Counting()(x))
+    for _ in range(8):
+        model = keras.Model(x, model(x))
+    calls.clear()
+    with casts._integers_in(model, "float32"):
+        model(np.ones((1, 2), "int32"))
+    assert 2 <= len(calls) <= 10
