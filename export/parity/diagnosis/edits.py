@@ -111,7 +111,9 @@ def stored_instead(own: Any, constants: Iterable[Array]) -> Iterator[Any]:
     is_list = isinstance(own, list | tuple) and all(isinstance(each, float | int) for each in own)
     numbers = np.asarray(own if is_list or isinstance(own, float | np.floating | np.ndarray) else 0)
     for stored in constants if numbers.dtype.kind == "f" else ():
-        if stored.shape == numbers.shape and not np.array_equal(stored, numbers.astype(stored.dtype)):
+        with np.errstate(over="ignore"):  # a float16 file stores a mask of -1e9 as an infinity
+            own_stored = numbers.astype(stored.dtype)
+        if stored.shape == numbers.shape and not np.array_equal(stored, own_stored, equal_nan=True):
             # The shortest decimal form in the type of the constant is what a person wrote.
             yield [float(str(each)) for each in stored] if stored.ndim else float(str(stored[()]))
 

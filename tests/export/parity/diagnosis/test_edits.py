@@ -5,7 +5,7 @@ from typing import cast
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.edits import CLIPPED, NumericEdit, exchanged_axes, output_called
+from keras_pe.export.parity.diagnosis.edits import CLIPPED, NumericEdit, exchanged_axes, output_called, stored_instead
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.results import Cause, OtherValue
 
@@ -39,3 +39,8 @@ def test_a_change_of_an_array_is_kept_with_its_axes_and_limits() -> None:
 
 def test_a_fault_has_few_fields() -> None:
     assert len(fields(LayerFault)) <= 8
+
+
+def test_a_number_beyond_the_range_of_a_stored_one_is_no_other_number() -> None:
+    assert [*stored_instead(-1e9, [np.array(-np.inf, "float16")])] == []
+    assert [*stored_instead(float("nan"), [np.array(np.nan, "float32")])] == []
