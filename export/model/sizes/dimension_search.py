@@ -202,7 +202,7 @@ class _Search:
         yield in_order
         if in_order != equal:
             yield equal
-        if in_order != equal or (in_order and self._free(in_order)):
+        if in_order != equal or len(self._others) > len(set(in_order.values())) > 1:
             yield {}
 
     def _at(self, static: Sequence[StaticShape]) -> dict[Axis, int]:

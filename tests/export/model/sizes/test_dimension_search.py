@@ -177,10 +177,12 @@ def test_a_dimension_that_the_caller_has_named_is_what_its_place_says() -> None:
     }
 
 
-def test_given_sizes_are_those_of_equal_axes_in_an_input_with_fewer_axes() -> None:
+@pytest.mark.parametrize("more", [{}, {"length": (16,)}])
+def test_given_sizes_are_those_of_equal_axes_in_an_input_with_fewer_axes(more: dict[str, tuple[int]]) -> None:
     """The axes of the mask have the kind of a length until the model shows that they equal the height and the width."""
-    found = find([(None, None, None, 16), (None, None, None)], lambda s: s[0][:3] == s[1], height=(18,), width=(20,))
-    assert found.shapes[1] == ("batch", "height", "width")
+    shapes = [(None, None), (None, None, None, 16), (None, None, None)]
+    found = find(shapes, lambda s: s[1][:3] == s[2], height=(18,), width=(20,), **more)
+    assert found.shapes[2] == found.shapes[1][:3]
     assert [str(found.dimensions[name].sizes) for name in ("height", "width")] == ["18 (given)", "20 (given)"]
 
 
