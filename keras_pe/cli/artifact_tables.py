@@ -59,7 +59,8 @@ def show_artifacts(artifacts: "Sequence[Artifact]", explain: bool) -> None:
     ]
     by_target = [(read_target_layers(each.metadata), each.rewrites) for each in artifacts] if explain else []
     explained += [target_table(layers, rewrites) for layers, rewrites in by_target if layers]
-    explained += [loops_table(each.metadata) for each in artifacts if explain and each.format == "litert"]
+    loops = (loops_table(each.metadata) for each in artifacts if explain and each.format == "litert")
+    explained += [table for table in loops if table]
     tensors_by_file = [read_quantization(artifact) for artifact in artifacts] if explain else []
     explained += [text_table(*COLUMNS, rows=quantization_rows(found)) for found in tensors_by_file if found]
     console = whole_console()
