@@ -293,7 +293,7 @@ def test_attention_is_one_operator_from_the_set_that_has_it_and_selects_no_score
     assert not any(node.op_type == "Where" and softmax.output[0] in node.input for node in graph.node)
 
 
-@pytest.mark.slow_rows(6)
+@pytest.mark.slow_rows(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
 @pytest.mark.parametrize("use_causal_mask", [False, True])

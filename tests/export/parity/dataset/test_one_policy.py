@@ -77,7 +77,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("policy") / "model.onnx", sound)
 
 
-@pytest.mark.slow_rows(6)
+@pytest.mark.slow_rows(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "accepted", "passes"),
@@ -240,7 +240,7 @@ def with_a_false_declaration(file: onnx.ModelProto) -> None:
     file.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 4
 
 
-@pytest.mark.slow_rows(6)
+@pytest.mark.slow_rows(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "accepted", "passes"),

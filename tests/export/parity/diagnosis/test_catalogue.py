@@ -225,7 +225,7 @@ def test_without_a_fault_the_model_passes(model, sound):
     assert report.passed, str(report)
 
 
-@pytest.mark.slow_rows(7)
+@pytest.mark.slow_rows(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ONNX_FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_in_the_file_is_found_and_named(model, sound, fault, tmp_path):

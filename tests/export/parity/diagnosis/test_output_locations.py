@@ -76,7 +76,7 @@ def test_a_layer_with_many_wrong_outputs_that_no_name_tells_is_searched_within_i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("depth", [30, 1000])
+@pytest.mark.parametrize("depth", [30, pytest.param(1000, marks=pytest.mark.exhaustive)])
 def test_the_wrong_one_of_many_layers_that_no_name_tells_is_found(depth: int) -> None:
     keras.utils.set_random_seed(0)
     limit = sys.getrecursionlimit()

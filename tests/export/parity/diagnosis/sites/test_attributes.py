@@ -111,7 +111,7 @@ def _rows():
         yield pytest.param(change, True, id=f"{change.name}, by Keras", marks=mark)
 
 
-@pytest.mark.slow_rows(6)
+@pytest.mark.slow_rows(3)
 @pytest.mark.parametrize(("change", "by_keras"), list(_rows()))
 @pytest.mark.filterwarnings("ignore:In the future `np.object`:FutureWarning")  # Keras asks NumPy 2.4 for it
 def test_a_change_of_a_layer_is_named_with_the_layer_alone(change, by_keras, tmp_path, plain_worker):
