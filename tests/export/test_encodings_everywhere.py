@@ -44,6 +44,7 @@ def every() -> tuple[keras.Model, dict[str, np.ndarray]]:
     return keras.Model(symbols, outputs), arrays
 
 
+@pytest.mark.slow_rows(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_encodings_arrive_exact(
