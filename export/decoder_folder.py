@@ -18,7 +18,6 @@ from keras_pe.export.running_decoder import DECODER, ENCODER
 from keras_pe.protocols import Model
 
 _DECODER_ALONE = "model.onnx"
-_GRAPHS = (_DECODER_ALONE, ENCODER, DECODER)
 _State = Literal["cache", "shared_cache", "encoder"]
 _CACHE_FORMS: dict[str, tuple[_State, int]] = {
     "growing": ("cache", opsets.DEFAULT),
@@ -104,9 +103,11 @@ def export_decoder(
     check_language_model(opened)
     special = (end_tokens, start_token, padding_token, context_length)
     tokens = None if has_encoder(opened) else checked_tokens(opened, *special)
-    if tokens is None and any(each is not None for each in special):
-        rule = "must be left out for a model with an encoder, which onnxruntime-genai has no configuration for."
-        raise ArgValueError("end_tokens", f"{rule} Received: {special!r}.")
+    names = ("end_tokens", "start_token", "padding_token", "context_length")
+    for name, value in zip(names, special, strict=True):
+        if tokens is None and value is not None:
+            rule = "must be left out for a model with an encoder, which onnxruntime-genai has no configuration for."
+            raise ArgValueError(name, f"{rule} Received: {name}={value!r}.")
     parts: dict[str, _State] = {_DECODER_ALONE: state} if tokens else {ENCODER: "encoder", DECODER: state}
     with staging(place) as staged:
         for name, part in parts.items():
@@ -126,6 +127,6 @@ def export_decoder(
         for name, content in files.items():
             (staged / name).write_bytes(content)
         has_tokenizer = getattr(preprocessor, "tokenizer", None) is not None
-        keep_other_files(place, staged, (*_GRAPHS, GENAI_CONFIG, *(TOKENIZER_FILES if has_tokenizer else ())))
+        keep_other_files(place, staged, (*parts, *(TOKENIZER_FILES if has_tokenizer else ())))
         publish_folder(staged, place)
     return replace(artifact, path=destination.with_name(artifact.path.name))

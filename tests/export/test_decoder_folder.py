@@ -79,3 +79,13 @@ def test_the_working_folder_and_the_folders_around_it_are_refused(
     for folder in (".", "..", "/"):
         with pytest.raises(ValueError, check=about("folder")):
             export_decoder(own_decoder(), folder, end_tokens=[0])
+
+
+@pytest.mark.slow
+def test_files_of_a_model_with_an_encoder_stay_beside_a_decoder_without_one(tmp_path: Path) -> None:
+    own = [tmp_path / name for name in ("encoder.onnx", "decoder.onnx")]
+    for file in own:
+        file.write_text("of the user")
+    export_decoder(own_decoder(), tmp_path, end_tokens=[0])
+    assert [file.read_text() for file in own] == ["of the user"] * 2
+    assert (tmp_path / "model.onnx").is_file()
