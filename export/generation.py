@@ -66,7 +66,7 @@ def generate(
         raise ArgValueError("start", f"{rule} Received: start={start!r} for {artifact.path}.")
     text = None
     if start is not None:
-        text, (tokens, mask) = (tokens, mask), _pad("start", [start] * len(tokens))
+        text, (tokens, mask) = (tokens, mask), _pad("start", [np.atleast_1d(start)] * len(tokens))
     decoder = open_decoder(artifact, len(tokens), tokens.shape[1] + count, text)
     last, rows = mask.sum(axis=1) - 1, np.arange(len(tokens))
     draws = None if top_k is None and top_p is None and seed is None else np.random.default_rng(seed)

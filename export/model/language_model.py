@@ -90,7 +90,8 @@ def has_step(model: Any) -> bool:
 def has_encoder(model: Any) -> bool:
     """Returns whether a model is keras-hub's task with an encoder and a decoder."""
     inputs = getattr(model, "input", None)
-    return isinstance(inputs, Mapping) and set(inputs) == {*_ENCODER_INPUTS, *_DECODER_INPUTS}
+    has_inputs = isinstance(inputs, Mapping) and set(inputs) == {*_ENCODER_INPUTS, *_DECODER_INPUTS}
+    return has_inputs and hasattr(model, "backbone")
 
 
 def call_whole(model: Any, tokens: Any, is_token: Any, source: Source | None = None) -> Any:

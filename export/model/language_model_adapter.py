@@ -1,12 +1,14 @@
 """The adapter around a language model: its decoder or its encoder, after a comparison of calls with whole calls."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
 from keras_pe.argument_errors import ArgValueError
+from keras_pe.export.errors import ExportError, first_line
 from keras_pe.export.model.decoder import Decoder
 from keras_pe.export.model.encoder import Encoder
 from keras_pe.export.model.language_model import (
@@ -16,6 +18,7 @@ from keras_pe.export.model.language_model import (
     check_language_model,
     encode,
     has_encoder,
+    has_step,
 )
 from keras_pe.export.model.positioned_decoder import PositionedDecoder
 
@@ -54,11 +57,12 @@ def with_cache_as_arguments(model: Any, *, is_shared: bool = False) -> Decoder:
         ValueError: If the model is another one, or if calls with a cache differ from whole calls.
     """
     check_language_model(model)
-    shapes = cache_shapes(model)
-    if not shapes:
-        raise ArgValueError("model", f"must have attention layers of keras-hub. Received: {model.name!r}.")
-    decoder = Decoder(model, shapes, is_shared=is_shared, name=model.name)
-    error, largest = _difference(decoder)
+    with _refused_calls(model):
+        shapes = cache_shapes(model)
+        if not shapes:
+            raise ArgValueError("model", f"must have attention layers of keras-hub. Received: {model.name!r}.")
+        decoder = Decoder(model, shapes, is_shared=is_shared, name=model.name)
+        error, largest = _difference(decoder)
     tolerance = 0.1 if decoder.compute_is_short else 1e-3
     if not error <= tolerance * largest:
         raise ArgValueError(
@@ -68,6 +72,21 @@ def with_cache_as_arguments(model: Any, *, is_shared: bool = False) -> Decoder:
             "layers depends on positions in an unknown way. Write a model with `step` and `cache_shapes`.",
         )
     return decoder
+
+
+@contextlib.contextmanager
+def _refused_calls(model: Any) -> Iterator[None]:
+    """Raises ValueError if a call of keras-hub's model fails. An error of a user's own `step` is raised as it is."""
+    try:
+        yield
+    except Exception as error:  # a layer may raise any error
+        if has_step(model) or isinstance(error, ArgValueError | ExportError):
+            raise
+        raise ArgValueError(
+            "model",
+            "must be a model of keras-hub that can be called with a cache, or have `step` and `cache_shapes`. "
+            f"Received: {model.name!r}: {first_line(error)}",
+        ) from error
 
 
 _TRIED = (5, 1, 1, 3, 2)  # the lengths of calls

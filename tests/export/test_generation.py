@@ -48,6 +48,7 @@ def test_a_decoder_attends_to_the_text_of_its_encoder(family: str, cache: Any, t
         whole = whole_logits(model, [[*start, *new]], text[None])[0]
         np.testing.assert_array_equal(new, whole.argmax(-1)[1:-1])
     assert family == "T5" or check_parity(model, artifact).passed  # slow: one family is enough
+    assert len(generate(artifact, texts, count=1, start=2)) == len(texts)
     with pytest.raises(ValueError, check=about("start")):
         generate(artifact, texts, count=1)
 
@@ -55,8 +56,11 @@ def test_a_decoder_attends_to_the_text_of_its_encoder(family: str, cache: Any, t
 @pytest.mark.slow
 def test_a_model_with_an_encoder_has_no_configuration_and_no_litert_file(tmp_path: Path) -> None:
     model = language_model("Bart")
-    with pytest.raises(ValueError, check=about("end_tokens")):
-        export_decoder(model, tmp_path, end_tokens=[0])
+    for name, value in (("end_tokens", [0]), ("start_token", 2)):
+        with pytest.raises(ValueError, check=about(name)):
+            export_decoder(model, tmp_path, **{name: value})
+    with pytest.raises(ValueError, check=about("model")):
+        export_decoder(model.backbone, tmp_path)
     with pytest.raises(ValueError, check=about("model")):
         export_litert(model, tmp_path / "a.tflite", state="shared_cache", sizes={"max_sequence_length": (64,)})
     with pytest.raises(ValueError, check=about("model")):
