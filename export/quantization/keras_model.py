@@ -1,5 +1,6 @@
 """Quantizes copies of a Keras model with Keras' own quantizers, and exports them."""
 
+import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import Any
 
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import Artifact, Format
+from keras_pe.export.artifacts.target_layers import TARGET_KEY
 from keras_pe.export.comparison.references.interface import known_interface
 from keras_pe.export.errors import ExportError, first_line
 from keras_pe.export.exporters import export_litert, export_onnx
@@ -44,6 +46,8 @@ class KerasModel:
         }
         if artifact.opset_version is not None:
             arguments["opset_version"] = max(artifact.opset_version, opsets.EXPORTED[0])
+        if TARGET_KEY in artifact.metadata:
+            arguments["target"] = json.loads(artifact.metadata[TARGET_KEY])["target"]
         return cls(model, artifact.format, arguments)
 
     def layers(self, options: Options) -> Mapping[str, str]:
@@ -57,11 +61,13 @@ class KerasModel:
         """
         copy = self._quantize_copy(options)
         pairs = zip(layer_paths(self.model), layer_paths(copy), strict=True)
-        return {
+        found = {
             path: own.path
             for (path, own), (_, other) in pairs
             if getattr(other, "quantization_mode", None) and not getattr(own, "quantization_mode", None)
         }
+        # Within an input/output adapter, the paths in the file begin with the name of the model.
+        return found | {f"{self.model.name}/{path}": own for path, own in found.items()}
 
     def write(self, target: Path, options: Options) -> None:
         """Writes the file of a quantized copy.

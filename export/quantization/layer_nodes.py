@@ -80,9 +80,15 @@ def nodes_of_layers(nodes: Iterable[Node], layers: Mapping[str, str]) -> tuple[l
         nodes: The nodes of a file.
         layers: Keras' path of each layer that it quantizes, by the path in the file.
     """
+    nodes = list(nodes)
+    places = {node.layer for node in nodes}
+    present = {layers[own] for own in layers if any(is_within(place, own) for place in places)}
+    around = {  # the layer around a layer without nodes of its own, such as the one within TimeDistributed
+        own.rpartition("/")[0]: own for own in layers if layers[own] not in present and "/" in own
+    }
     taken, left = list[Node](), list[Node]()
     for node in nodes:
-        path = next((own for own in layers if is_within(node.layer, own)), None)
+        path = next((own for own in layers if is_within(node.layer, own)), None) or around.get(node.layer)
         if path is None:
             left.append(node)
         else:

@@ -11,6 +11,7 @@ import onnx
 import pytest
 
 from keras_pe.export import export_litert, export_onnx, quantize
+from keras_pe.export.quantization.layer_nodes import Node, nodes_of_layers
 from tests.export.quantization.samples import write_classifier
 from tests.export.runtimes.external.present import need_package
 from tests.raised import about
@@ -83,3 +84,10 @@ def test_keras_quantizes_a_litert_file_in_8_bits_alone(tmp_path: Path) -> None:
     assert {each.layer for each in report.layers} == {"table", "wide", "class"}
     with pytest.raises(ValueError, check=about("method")):
         quantize(model, source, target, {"words": WORDS}, size=0.9, method="keras-int4")
+
+
+def test_a_quantized_layer_without_nodes_has_those_of_the_layer_around_it() -> None:
+    nodes = [Node(f"{layer}/MatMul", layer, "MatMul") for layer in ("td", "head", "model")]
+    taken, left = nodes_of_layers(nodes, {"td/inner": "td/inner", "head": "head", "model/head": "head"})
+    assert [node.layer for node in taken] == ["td/inner", "head"]
+    assert left == [nodes[2]]
