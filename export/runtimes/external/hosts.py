@@ -7,11 +7,11 @@ them the programs are looked for on the PATH, and the folder in the working dire
 import os
 import re
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from keras_pe.export.processes.temporary_folder import TemporaryFolder
 from keras_pe.export.runtimes import Process
 
 HERE = Path(__file__).parent
@@ -76,7 +76,7 @@ class Host(Process):
         self,
         command: Sequence[str],
         environment: Mapping[str, str] | None = None,
-        profile: TemporaryFolder | None = None,
+        profile: tempfile.TemporaryDirectory[str] | None = None,
     ) -> None:
         """Starts the process. `profile` is a folder that is deleted when the process is closed."""
         super().__init__(command, environment, name=command[0])
@@ -85,7 +85,7 @@ class Host(Process):
     def close(self) -> None:
         super().close()
         if self._profile is not None:
-            self._profile.close()
+            self._profile.cleanup()
 
     def describe_end(self) -> str | None:
         """Says how the process ended; None while it runs."""
@@ -120,12 +120,12 @@ def start(host: str, url: str, executable: str = "") -> Host:
     if host == "node":
         return Host([_find(find_node(), "Node"), str(HERE / "session.mjs"), url])
     adapter = os.environ.get("KERAS_PE_WEBGPU_ADAPTER", "swiftshader")
-    program, profile = _find(find_chromium(), "Chromium"), TemporaryFolder()
-    flags = [*_CHROMIUM, f"--use-webgpu-adapter={adapter}", f"--user-data-dir={profile.path}"]
+    program, profile = _find(find_chromium(), "Chromium"), tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    flags = [*_CHROMIUM, f"--use-webgpu-adapter={adapter}", f"--user-data-dir={profile.name}"]
     if os.geteuid() == 0:  # Chromium refuses to sandbox what root starts
         flags.append("--no-sandbox")
     # The path of a socket has 103 characters at most, so Chromium's sockets are in this folder, not in one within it.
-    return Host([program, *flags, f"{url}page.html"], {"TMPDIR": str(profile.path)}, profile)
+    return Host([program, *flags, f"{url}page.html"], {"TMPDIR": profile.name}, profile)
 
 
 def package_folder(name: str) -> Path:
