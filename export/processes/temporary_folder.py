@@ -12,7 +12,7 @@ from typing import Self
 
 from filelock import lock_descriptor
 
-_PREFIX = ".keras_pe-temporary-"  # a user gives no folder such a name: folders with it are removed
+_PREFIX = ".keras_pe-tmp-"  # a user gives no folder such a name: folders with it are removed
 
 
 class Closing(ABC):

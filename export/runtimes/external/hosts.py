@@ -72,20 +72,8 @@ def missing_in(host: str, package: str) -> str | None:
 class Host(Process):
     """A process that holds sessions. It ends with the group of the process that started it."""
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        environment: Mapping[str, str] | None = None,
-        profile: tempfile.TemporaryDirectory[str] | None = None,
-    ) -> None:
-        """Starts the process. `profile` is a folder that is deleted when the process is closed."""
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         super().__init__(command, environment, name=command[0])
-        self._profile = profile
-
-    def close(self) -> None:
-        super().close()
-        if self._profile is not None:
-            self._profile.cleanup()
 
     def describe_end(self) -> str | None:
         """Says how the process ended; None while it runs."""
@@ -120,12 +108,11 @@ def start(host: str, url: str, executable: str = "") -> Host:
     if host == "node":
         return Host([_find(find_node(), "Node"), str(HERE / "session.mjs"), url])
     adapter = os.environ.get("KERAS_PE_WEBGPU_ADAPTER", "swiftshader")
-    program, profile = _find(find_chromium(), "Chromium"), tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-    flags = [*_CHROMIUM, f"--use-webgpu-adapter={adapter}", f"--user-data-dir={profile.name}"]
+    flags = [*_CHROMIUM, f"--use-webgpu-adapter={adapter}", f"--user-data-dir={tempfile.mkdtemp()}"]
     if os.geteuid() == 0:  # Chromium refuses to sandbox what root starts
         flags.append("--no-sandbox")
-    # The path of a socket has 103 characters at most, so Chromium's sockets are in this folder, not in one within it.
-    return Host([program, *flags, f"{url}page.html"], {"TMPDIR": profile.name}, profile)
+    # The path of a socket has 103 characters at most, so Chromium's sockets are not in a folder of this folder.
+    return Host([_find(find_chromium(), "Chromium"), *flags, f"{url}page.html"], {"TMPDIR": tempfile.gettempdir()})
 
 
 def package_folder(name: str) -> Path:
