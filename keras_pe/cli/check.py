@@ -176,8 +176,13 @@ def check(
             watch.stage("import Keras")
         border = border_of(border_fields, load_model)
         report: ParityReport | DatasetReport
-        accepted: dict[str, Any] = {"rtol": rtol, "atol": atol, "precision": precision, "allow_changed": allow_changed}
-        accepted["least_compared"] = least_compared
+        accepted: dict[str, Any] = {
+            "rtol": rtol,
+            "atol": atol,
+            "precision": precision,
+            "allow_changed": allow_changed,
+            "least_compared": least_compared,
+        }
         limits: dict[str, Any] = {"timeout": timeout, "diagnosis_seconds": diagnosis_seconds}
         shared: dict[str, Any] = {"runtimes": runtimes or None, "border": border, **limits}
         if data_set["data"] is not None:

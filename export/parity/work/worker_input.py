@@ -67,7 +67,7 @@ class Acceptance:
         if self.stop_after is not None and not (isinstance(self.stop_after, Integral) and self.stop_after >= 1):
             raise ArgValueError("stop_after", f"must be at least 1 row. Received: stop_after={self.stop_after!r}.")
         check_share("least_compared", self.least_compared)
-        assert allowance_of(self)  # it checks its own numbers
+        allowance_of(self)  # it checks its own numbers
 
 
 def allowance_of(acceptance: Acceptance) -> Allowance:
