@@ -19,7 +19,7 @@ def generate(
     prompt: Sequence[int] | Sequence[Sequence[int]] | npt.NDArray[np.integer[Any]],
     *,
     count: int,
-    start: Sequence[int] | None = None,
+    start: int | Sequence[int] | None = None,
     end: int | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -35,8 +35,8 @@ def generate(
         artifact: The result of `export_decoder`, or the path of the `.onnx` or `.tflite` file.
         prompt: The tokens of one prompt, or those of several prompts, which a LiteRT file does not take.
         count: The largest number of new tokens of a prompt.
-        start: The first tokens of a decoder that has an encoder, whose file is beside the decoder's: `[0]` for T5, and
-            `[2, 0]` for Bart. The prompt is then the text of the encoder.
+        start: The first token, or tokens, of a decoder that has an encoder, whose file is beside the decoder's: 0 for
+            T5, and `[2, 0]` for Bart. The prompt is then the text of the encoder.
         end: The token that ends a row. The row contains it. By default no token ends a row.
         top_k: The number of most likely tokens to draw from.
         top_p: The probability that the most likely tokens to draw from reach together, above 0 and up to 1.

@@ -11,6 +11,7 @@ from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.artifacts.state import State
 from keras_pe.export.dependencies import require
+from keras_pe.export.errors import first_line
 
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"  # the files of a model with both
 _ENCODER_MASK = "encoder_attention_mask"
@@ -66,10 +67,21 @@ def _session(path: Path) -> Any:
 
 
 def _encode(path: Path, tokens: Tokens, mask: Tokens) -> dict[str, npt.NDArray[Any]]:
-    """Returns the inputs of a decoder that follow from the text of its encoder."""
+    """Returns the inputs of a decoder that follow from the text of its encoder.
+
+    Raises:
+        ValueError: If the file of the encoder is missing, or refuses the text.
+    """
+    if not path.is_file():
+        raise ArgValueError("artifact", f"must have the file of its encoder beside it. Received: no file {path}.")
     session = _session(path)
     names = [each.name.replace("present", "past_key_values") for each in session.get_outputs()]
-    rows = session.run(None, {"input_ids": tokens, "attention_mask": mask})
+    try:
+        rows = session.run(None, {"input_ids": tokens, "attention_mask": mask})
+    except Exception as error:  # the runtime has its own exception types
+        rule = "must be a text that the encoder takes, with tokens of its vocabulary and no more than its positions"
+        received = f"{tokens.shape[1]} tokens, from {tokens.min()} to {tokens.max()}"
+        raise ArgValueError("prompt", f"{rule}. Received: {received}: {first_line(error)}") from error
     return {_ENCODER_MASK: mask, **dict(zip(names, rows, strict=True))}
 
 

@@ -51,6 +51,11 @@ def test_a_decoder_attends_to_the_text_of_its_encoder(family: str, cache: Any, t
     assert len(generate(artifact, texts, count=1, start=2)) == len(texts)
     with pytest.raises(ValueError, check=about("start")):
         generate(artifact, texts, count=1)
+    with pytest.raises(ValueError, check=about("prompt")):
+        generate(artifact, [VOCABULARY + 1], count=1, start=start)
+    (tmp_path / "encoder.onnx").unlink()
+    with pytest.raises(ValueError, check=about("artifact")):
+        generate(artifact, texts, count=1, start=start)
 
 
 @pytest.mark.slow
