@@ -35,8 +35,8 @@ from keras_pe.cli.start_keras import check_model_file, prepare_keras
 @click.option("--opset", type=click.IntRange(15, 25), help="The ONNX operator set. Default: 18; 24 for a shared cache.")
 @click.option("--half-precision", is_flag=True, help="Write a float16 file.")
 @model_options
-@json_option("the written file")
-@verbosity_options(quiet="Print the path of the ONNX file alone.", verbose="Print each stage and its seconds as well.")
+@json_option("the written files")
+@verbosity_options(quiet="Print the paths of the files alone.", verbose="Print each stage and its seconds as well.")
 def export_decoder(
     model: Path,
     out: Path,
@@ -57,6 +57,7 @@ def export_decoder(
     check_model_file(model)
     from keras_pe import export
     from keras_pe.export.progress import telling_stages
+    from keras_pe.export.running_decoder import ENCODER, has_encoder
 
     prepare_keras(modules, unsafe)
     given |= {"opset_version": opset} if opset is not None else {}
@@ -65,4 +66,5 @@ def export_decoder(
         loaded = load(model)
         with exporting():
             artifact = export.export_decoder(loaded, out, progress=stage, **given)
-    print_artifacts([artifact], False, as_json, verbosity)
+    encoder = [export.read_artifact(artifact.path.with_name(ENCODER))] if has_encoder(artifact) else []
+    print_artifacts([*encoder, artifact], False, as_json, verbosity)

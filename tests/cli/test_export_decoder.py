@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from keras_pe.cli import main
-from tests.export.decoders import own_decoder
+from tests.export.decoders import language_model, own_decoder
 
 
 def run(*arguments: object) -> Result:
@@ -44,3 +44,11 @@ def test_a_model_that_is_no_decoder_or_has_no_end_token_ends_with_2(tmp_path: Pa
         done = run(model, out, *options)
         assert (done.exit_code, named in done.stderr) == (2, True), done.output
     assert not out.exists()
+
+
+@pytest.mark.slow
+def test_both_files_of_a_model_with_an_encoder_are_printed(tmp_path: Path) -> None:
+    language_model("Bart").save(tmp_path / "bart.keras")
+    done = run(tmp_path / "bart.keras", tmp_path / "bart", "--import", "keras_hub", "--quiet")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.split() == [str(tmp_path / "bart" / name) for name in ("encoder.onnx", "decoder.onnx")]
