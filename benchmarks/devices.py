@@ -112,8 +112,7 @@ def _browser() -> Any:
 
 def render(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Returns the tables of the page: the counts of each group, then the models that are refused or differ."""
-    places = [f"equal on {place}, of those that were run" for place in RUNTIMES.values()]
-    titles = ["models", "tried", "written, equal to Keras on LiteRT's CPU", *places]
+    titles = ["models", "tried", "written", *(f"equal on {place}" for place in RUNTIMES.values())]
     lines = [f"| {' | '.join(titles)} |", "| --- " * len(titles) + "|"]
     for group in GROUPS:
         own = [each for name, each in results.items() if name.startswith(f"{group} / ")]

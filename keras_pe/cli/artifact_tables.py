@@ -86,7 +86,7 @@ def target_table(layers: "Sequence[TargetLayer]", rewrites: "Sequence[Rewrite]" 
 
 
 def loops_table(metadata: Mapping[str, str]) -> Any:
-    """Returns a table of the recurrent layers of a LiteRT file that stay loops; nothing to print if there are none."""
+    """Returns a table of the recurrent layers that stay loops in a LiteRT file, or an empty text without one."""
     from keras_pe.export.artifacts.rewrite import UNFUSED_KEY
 
     found = json.loads(metadata.get(UNFUSED_KEY, "{}"))

@@ -187,7 +187,7 @@ class _Search:
         """Yields the possible sizes of axes by the caller's sizes. The axes of a kind share the first size of the kind.
 
         If the caller passes sizes of several dimensions of a kind, sizes in the order of the axes come first. Then come
-        the shared sizes, and at last no sizes, since the axes have no names yet.
+        the shared sizes. At last come no sizes, if an axis may belong to another dimension than its kind suggests.
         """
         equal = {
             axis: self._given[name][0] for name, axes in self._named.items() for axis in axes if name in self._given
