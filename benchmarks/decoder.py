@@ -103,7 +103,7 @@ def _compare(opened: Mapping[str, Any]) -> None:
 def _open(session: Any, rows: int, longest: int) -> Any:
     """Returns a decoder with so many rows in its cache, or with as many as the longest text in a shared cache."""
     from keras_pe.export.artifacts.state import State
-    from keras_pe.export.running_decoder import OnnxDecoder
+    from keras_pe.export.decoders.running_decoder import OnnxDecoder
 
     presents = {each.name: each.shape for each in session.get_outputs()}
     states, cache = [], {}

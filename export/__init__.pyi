@@ -4,9 +4,10 @@ from keras_pe.export import records as records
 from keras_pe.export import runtimes as runtimes
 from keras_pe.export.artifacts.artifact import Format as Format
 from keras_pe.export.artifacts.read_artifact import read_artifact as read_artifact
-from keras_pe.export.decoder_folder import (
+from keras_pe.export.decoders.decoder_folder import (
     export_decoder as export_decoder,
 )
+from keras_pe.export.decoders.generation import generate as generate
 from keras_pe.export.errors import (
     DisagreementError as DisagreementError,
 )
@@ -34,7 +35,6 @@ from keras_pe.export.exporters import (
 from keras_pe.export.exporters import (
     export_saved_model as export_saved_model,
 )
-from keras_pe.export.generation import generate as generate
 from keras_pe.export.model.border import Border as Border
 from keras_pe.export.model.signature.model_signature import model_signature as model_signature
 from keras_pe.export.parity.bundle import write_bundle as write_bundle

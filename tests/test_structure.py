@@ -107,7 +107,7 @@ INTERNALS = {
     "keras_pe.export.model.watch.keras_internals": "keras",
     "keras_pe.export.graph.tensorflow_internals": "tensorflow",
     "keras_pe.export.onnx.tf2onnx_calls": "tf2onnx",
-    "keras_pe.export.onnx.tokenizer_files": "keras_hub",
+    "keras_pe.export.decoders.tokenizer_files": "keras_hub",
     "keras_pe.export.onnx.tf2onnx_repairs": "tf2onnx",
     "keras_pe.export.processes.foreign_code": "os",  # os._exit, which other code may call
     "keras_pe.cli.standard_streams": "the standard library",  # the standard streams and the end of the process

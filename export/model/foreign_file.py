@@ -5,8 +5,8 @@ import zipfile
 from pathlib import Path
 
 from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.artifacts.zip_files import check_entries, read_text
 from keras_pe.export.model.hdf5_probe import probe_hdf5
-from keras_pe.export.zip_files import check_entries, read_text
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _ZIP = b"PK\x03\x04"

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_pe.export.zip_files import check_ratio
+from keras_pe.export.artifacts.zip_files import check_ratio
 
 _LEAST_SECONDS = 20.0
 _BYTES_A_SECOND = 2**24  # every disk reads faster than this

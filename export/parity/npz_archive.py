@@ -12,9 +12,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from keras_pe.export.artifacts.zip_files import check_entries, read_text
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import as_dtype, as_texts
-from keras_pe.export.zip_files import check_entries, read_text
 
 MANIFEST = "manifest.json"
 _NULS = "trailing_nuls"

@@ -56,8 +56,8 @@ def export_decoder(
     """
     check_model_file(model)
     from keras_pe import export
+    from keras_pe.export.decoders.running_decoder import ENCODER, has_encoder
     from keras_pe.export.progress import telling_stages
-    from keras_pe.export.running_decoder import ENCODER, has_encoder
 
     prepare_keras(modules, unsafe)
     given |= {"opset_version": opset} if opset is not None else {}

@@ -11,8 +11,8 @@ from typing import Any
 
 from keras_pe.cli.exit_codes import CouldNotBeTriedError
 from keras_pe.display import shown_bytes
+from keras_pe.export.artifacts.zip_files import MAX_TEXT, check_array, check_entries
 from keras_pe.export.model.hdf5_probe import probe_hdf5
-from keras_pe.export.zip_files import MAX_TEXT, check_array, check_entries
 
 Named = Iterator[tuple[str, Any]]
 

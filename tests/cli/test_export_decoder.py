@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from keras_pe.cli import main
-from tests.export.decoders import language_model, own_decoder
+from tests.export.decoders.small_decoders import language_model, own_decoder
 
 
 def run(*arguments: object) -> Result:

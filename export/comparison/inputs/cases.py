@@ -10,11 +10,11 @@ import numpy as np
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.artifacts.zip_files import check_entries
 from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.model.watch.nested_arguments import unique
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
-from keras_pe.export.zip_files import check_entries
 
 INPUT, OUTPUT = "inputs/", "outputs/"
 """Prefixes of the names of arrays in an `.npz` file. The prefix of inputs is optional."""

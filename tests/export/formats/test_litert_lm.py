@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keras_pe.export import export_litert, generate
-from tests.export.decoders import VOCABULARY, language_model, whole_logits
+from tests.export.decoders.small_decoders import VOCABULARY, language_model, whole_logits
 
 _METADATA = """
 start_token {{ token_ids {{ ids: 1 }} }}

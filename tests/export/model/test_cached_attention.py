@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_pe.export.model.decoder import Decoder
-from tests.export.decoders import VOCABULARY, own_decoder
+from tests.export.decoders.small_decoders import VOCABULARY, own_decoder
 
 
 def _join(pair: Any) -> Any:

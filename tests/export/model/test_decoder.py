@@ -8,7 +8,14 @@ import pytest
 
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.language_model_adapter import with_cache_as_arguments
-from tests.export.decoders import FAMILIES, VOCABULARY, empty_cache, language_model, own_decoder, whole_logits
+from tests.export.decoders.small_decoders import (
+    FAMILIES,
+    VOCABULARY,
+    empty_cache,
+    language_model,
+    own_decoder,
+    whole_logits,
+)
 from tests.raised import about
 
 _CHUNKS = (5, 3, 1, 7, 8, 1, 1, 14)

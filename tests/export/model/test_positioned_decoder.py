@@ -5,7 +5,7 @@ import pytest
 
 from keras_pe.export.model.border import Border, decoder_lengths
 from keras_pe.export.model.decoder import LENGTH
-from tests.export.decoders import VOCABULARY, own_decoder
+from tests.export.decoders.small_decoders import VOCABULARY, own_decoder
 from tests.raised import about
 
 

@@ -25,7 +25,7 @@ from keras_pe.export.parity.streamed import with_streams
 from keras_pe.export.results import CaseStatus, Cause, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Names
 from tests.export.counting import Counting
-from tests.export.decoders import own_decoder
+from tests.export.decoders.small_decoders import own_decoder
 
 PASSED = RuntimeResult("m.onnx", "onnx", "onnxruntime", passed=True, status=RunStatus.COMPARED)
 H, C = "lstm_state_h", "lstm_state_c"

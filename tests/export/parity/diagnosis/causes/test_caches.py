@@ -18,7 +18,7 @@ from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.results import Cause, Finding
 from keras_pe.export.runtimes.runner import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from tests.export.decoders import language_model, own_decoder
+from tests.export.decoders.small_decoders import language_model, own_decoder
 
 FAULTS = {
     "each call begins at 0": (Cause.START_INDEX_OFF, "position 0"),

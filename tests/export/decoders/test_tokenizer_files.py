@@ -13,8 +13,8 @@ import sentencepiece
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from keras_pe.export import export_decoder, generate
-from keras_pe.export.onnx.tokenizer_files import SENTENCE_PIECE, SETTINGS, TOKENIZER, tokenizer_files
-from tests.export.decoders import FAMILIES
+from keras_pe.export.decoders.tokenizer_files import SENTENCE_PIECE, SETTINGS, TOKENIZER, tokenizer_files
+from tests.export.decoders.small_decoders import FAMILIES
 
 _TEXTS = [  # without ">>>", which a unigram model splits in two ways of equal score
     *(line for line in json.__doc__.splitlines() if line.strip() and ">>>" not in line),

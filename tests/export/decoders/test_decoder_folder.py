@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from keras_pe.export import export_decoder, generate
-from keras_pe.export.onnx.tokenizer_files import TOKENIZER_FILES
-from tests.export.decoders import own_decoder
+from keras_pe.export.decoders.tokenizer_files import TOKENIZER_FILES
+from tests.export.decoders.small_decoders import own_decoder
 from tests.raised import about
 
 _OTHERS = ("model.onnx.sha256", "model.onnx.bak", "model.onnx.0123.data", "model.onnx_data", "other_tokenizer.json")
@@ -29,7 +29,7 @@ def test_an_interrupted_export_leaves_the_previous_folder(tmp_path: Path, monkey
 
     before = state()
     with monkeypatch.context() as patched:
-        patched.setattr("keras_pe.export.decoder_folder.genai_config", _interrupt)
+        patched.setattr("keras_pe.export.decoders.decoder_folder.genai_config", _interrupt)
         with pytest.raises(KeyboardInterrupt):
             export_decoder(own_decoder(), folder, end_tokens=[0])
         assert state() == before

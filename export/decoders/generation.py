@@ -10,8 +10,8 @@ import numpy.typing as npt
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.read_artifact import read_artifact
+from keras_pe.export.decoders.running_decoder import Tokens, has_encoder, open_decoder
 from keras_pe.export.errors import check_whole
-from keras_pe.export.running_decoder import Tokens, has_encoder, open_decoder
 
 
 def generate(

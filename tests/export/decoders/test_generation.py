@@ -10,9 +10,9 @@ import pytest
 
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.export import check_parity, export_decoder, export_litert, export_onnx, generate
-from keras_pe.export.generation import _draw
-from keras_pe.export.running_decoder import OnnxDecoder, open_decoder
-from tests.export.decoders import FAMILIES, VOCABULARY, language_model, own_decoder, whole_logits
+from keras_pe.export.decoders.generation import _draw
+from keras_pe.export.decoders.running_decoder import OnnxDecoder, open_decoder
+from tests.export.decoders.small_decoders import FAMILIES, VOCABULARY, language_model, own_decoder, whole_logits
 from tests.raised import about
 
 _EXHAUSTIVE = pytest.mark.exhaustive

@@ -8,13 +8,13 @@ from typing import Literal
 
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import Artifact, Format
+from keras_pe.export.decoders.genai_config import GENAI_CONFIG, checked_tokens, genai_config
+from keras_pe.export.decoders.running_decoder import DECODER, ENCODER
+from keras_pe.export.decoders.tokenizer_files import TOKENIZER_FILES, tokenizer_files
 from keras_pe.export.exporters import export_onnx
-from keras_pe.export.onnx.genai_config import GENAI_CONFIG, checked_tokens, genai_config
 from keras_pe.export.onnx.handlers import opsets
-from keras_pe.export.onnx.tokenizer_files import TOKENIZER_FILES, tokenizer_files
 from keras_pe.export.pipeline.request import Request
 from keras_pe.export.publishing.staging import check_destination, keep_other_files, publish_folder, staging
-from keras_pe.export.running_decoder import DECODER, ENCODER
 from keras_pe.protocols import Model
 
 _DECODER_ALONE = "model.onnx"

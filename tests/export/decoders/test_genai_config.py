@@ -10,8 +10,8 @@ import pytest
 from keras_pe.export import export_decoder, generate
 from keras_pe.export.artifacts.artifact import Artifact, Format, TensorInfo
 from keras_pe.export.artifacts.state import State, states_to_json
-from keras_pe.export.onnx.genai_config import checked_tokens, genai_config
-from tests.export.decoders import VOCABULARY, language_model
+from keras_pe.export.decoders.genai_config import checked_tokens, genai_config
+from tests.export.decoders.small_decoders import VOCABULARY, language_model
 from tests.raised import about
 
 

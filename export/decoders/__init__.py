@@ -1,0 +1,1 @@
+"""Decoders of language models: their folder of files, a run call by call, and generation."""
