@@ -131,6 +131,8 @@ PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
     _store_normalizations,
     # A constant that equals a weight of its layer is that weight.
     lambda each: name_weights(each.graph, each.layers),
+    # A number has the axes of a tensor whose last axis has one entry, which ONNX Runtime computes faster.
+    operator_rewrites.add_axes_of_numbers,
     # No constant is stored twice, and no node is computed twice.
     lambda each: merge_equal(each.graph),
     # Nodes and tensors have names that begin with the path of their layer.

@@ -108,6 +108,14 @@ def test_an_average_over_an_image_is_the_operator_that_is_as_exact(size: str, op
     assert apply_pass(text, operator_rewrites.average_image.apply) == [operator]
 
 
+@pytest.mark.parametrize(("shape", "axes"), [("batch,3,1", 3), ("batch,1,3", 0), ("1", 0)])
+def test_a_number_has_the_axes_of_a_tensor_with_a_last_axis_of_one(shape: str, axes: int) -> None:
+    model = read(f"(float[{shape}] x) => (float[{shape}] y) <float three = {{3}}> {{ y = Add(x, three) }}")
+    operator_rewrites.add_axes_of_numbers.apply(model.graph, KnownSizes(model.graph))
+    (addition,) = model.graph
+    assert len(addition.inputs[1].shape) == axes
+
+
 @pytest.mark.parametrize(("rows", "left"), [(7, ["Gather"]), (5, ["Less", "Add", "Where", "Gather"])])
 def test_a_gather_counts_negative_indices_itself(rows: int, left: list[str]) -> None:
     text = f"""(float[7,3] table, int32[batch,length] index) => (float[batch,length,3] y)
