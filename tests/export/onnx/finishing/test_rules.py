@@ -322,6 +322,16 @@ def test_a_contraction_is_one_product(equation: str, left: str, right: str, resu
     assert apply_pass(text, einsum_rewrites.multiply_matrices.apply) == wanted
 
 
+@pytest.mark.parametrize(("mask", "left"), [
+    ("bool[batch,1,1,1]", ["Cast", "MatMul", "Mul"]), ("bool[batch,1,1,6]", ["Cast", "Mul", "MatMul"]),
+    ("float[batch,1,1,1]", ["Cast", "Mul", "MatMul"]),
+], ids=["of rows", "of columns", "of factors"])  # fmt: skip
+def test_the_rows_of_attention_are_masked_after_the_product(mask: str, left: list[str]) -> None:
+    text = f"""(float[batch,2,5,6] weights, {mask} mask, float[batch,2,6,3] values) => (float[batch,2,5,3] y)
+        {{ factor = Cast<to = 1>(mask)  masked = Mul(weights, factor)  y = MatMul(masked, values) }}"""
+    assert apply_pass(text, operator_rewrites.mask_rows_of_product.apply) == left
+
+
 def test_a_factor_transposed_before_a_product_is_not_transposed_back_behind_it() -> None:
     text = """(float[2,3,4] x, float[5,4,2] z) => (float[2,5,3] y) { a = Transpose<perm=[0,1,2]>(x)
         b = Transpose<perm=[2,1,0]>(z)  p = MatMul(a, b)  y = Transpose<perm=[0,2,1]>(p) }"""
