@@ -5,10 +5,11 @@ Usage: python docs/folders.py
 
 import ast
 import re
-import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
+
+import grimp
 
 ROOT = Path(__file__).parent.parent
 LISTED = ("keras_pe", "export", "benchmarks", "docs")
@@ -16,17 +17,16 @@ LISTED = ("keras_pe", "export", "benchmarks", "docs")
 
 def graph() -> dict[str, set[str]]:
     """Returns the imports between the folders of `keras_pe` and `keras_pe.export`, also through single files."""
-    from tests.source_tree import modules, own_imports, packages
-
-    folders = [name for name in packages() if name.count(".") - name.startswith("keras_pe.export.") == 1]
-    folders.remove("keras_pe.export")
+    modules = grimp.build_graph("keras_pe", exclude_type_checking_imports=True)
+    parts = modules.find_children("keras_pe") | modules.find_children("keras_pe.export")
+    folders = {name for name in parts if modules.find_children(name)} - {"keras_pe.export"}
 
     def folder(module: str) -> str:
         return next((name for name in folders if f"{module}.".startswith(f"{name}.")), module)
 
     found: dict[str, set[str]] = {name: set() for name in folders}
-    for name, path in modules().items():
-        found.setdefault(folder(name), set()).update(map(folder, own_imports(path)))
+    for name in modules.modules:
+        found.setdefault(folder(name), set()).update(map(folder, modules.find_modules_directly_imported_by(name)))
 
     def reachable(name: str, seen: set[str]) -> set[str]:
         for each in found.get(name, set()) - seen - {name}:
@@ -35,7 +35,7 @@ def graph() -> dict[str, set[str]]:
                 reachable(each, seen)
         return seen
 
-    return {name: reachable(name, set()) & set(folders) - {name} for name in folders}
+    return {name: reachable(name, set()) & folders - {name} for name in folders}
 
 
 def without_transitive(graph: dict[str, set[str]]) -> dict[str, set[str]]:
@@ -95,5 +95,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
     (ROOT / "docs" / "architecture.md").write_text(page())

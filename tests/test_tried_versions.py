@@ -17,16 +17,8 @@ from keras_pe.tried_versions import TriedVersions, tried_versions
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PINNED = [Requirement(line) for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
-FOR_USERS = (
-    "export",
-    "litert",
-    "quantize",
-    "openvino",
-    "data",
-    "dask",
-    "ray",
-    "jax",
-)  # the other extras draw, print and test
+# The other extras draw, print and test.
+FOR_USERS = ["export", "litert", "quantize", "openvino", "data", "dask", "ray", "jax"]
 
 every_row = pytest.mark.parametrize("row", tried_versions(), ids=lambda row: row.name)
 
