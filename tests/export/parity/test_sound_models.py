@@ -26,10 +26,6 @@ def _assert_no_alarm(model, path, artifacts=(), runtimes=()):
     report = check_parity(model, [file, *artifacts], runtimes=runtimes, least_compared=0.0)
     assert report.passed, str(report)
     assert len(report.results) == len(runtimes)
-    factors = [
-        c.noise_ratio for r in report.results for case in r.cases for c in case.comparisons if c.noise_ratio is not None
-    ]
-    assert max(factors, default=0) < 4, "a sound model stays under half of what is allowed"
 
 
 @pytest.mark.slow_rows(6)
