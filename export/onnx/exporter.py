@@ -143,7 +143,7 @@ def _missing_kernel_error(operator: str, node: str, layers: Sequence[Any]) -> Un
     return UnsupportedError(Format.ONNX, layers[0].name, reason, operator=operator)
 
 
-def mapped_session() -> RuntimeSpec:
+def memory_mapped_session() -> RuntimeSpec:
     """Returns a runtime without the optimizations that copy weights. The runtime maps the weights from the file."""
     (spec,) = find_runtimes(["onnxruntime[all]"])
     options = {
@@ -168,7 +168,7 @@ def check_file(layers: Sequence[Any], file: Path, runner: Worker, reference: Ker
     mapped.write_bytes(read_without_weights(file).SerializeToString())  # parsing weights doubles the memory
     check_graph(mapped, layers[0].name)
     try:
-        return check_artifact(mapped, runner, reference, Format.ONNX, spec=mapped_session())
+        return check_artifact(mapped, runner, reference, Format.ONNX, spec=memory_mapped_session())
     except (DisagreementError, InvalidArtifactError) as error:
         missing = _NO_KERNEL.search(error.reason)
         if missing:
@@ -192,7 +192,7 @@ def _optimization_at_fault(file: Path, reference: KerasReference) -> str | None:
         version.append(worker.version)
         return True
 
-    names = guilty_optimizations(file, mapped_session(), agrees, _RUN_SECONDS)
+    names = guilty_optimizations(file, memory_mapped_session(), agrees, _RUN_SECONDS)
     if names is None:
         return None
     return (

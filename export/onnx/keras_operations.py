@@ -10,7 +10,7 @@ from typing import Any
 
 from keras_pe.export.graph.unfused import Unfused
 from keras_pe.export.model.watch.keras_internals import replaced_causal_masks, replaced_operations
-from keras_pe.export.model.watch.symbolic_trace import steps_as_rows
+from keras_pe.export.model.watch.symbolic_trace import batch_time_distributed
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.onnx.attention_masks import attention, causal_mask, masked_softmax
 from keras_pe.export.onnx.handlers import opsets
@@ -57,7 +57,7 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     masking = [layer for layer in layers if type(layer).call is keras.layers.Softmax.call]
     own += [(layer, "call", partial(masked_softmax, layer)) for layer in masking]
     by_steps = [layer for layer in layers if isinstance(layer, keras.layers.TimeDistributed)]
-    as_rows = steps_as_rows(filter(_takes_rows_alone, by_steps), even_if_fixed=True)
+    as_rows = batch_time_distributed(filter(_takes_rows_alone, by_steps), even_if_fixed=True)
     with usual, replaced_causal_masks(layers, causal_mask), replaced_functions(own), as_rows:
         yield
 

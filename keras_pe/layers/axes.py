@@ -226,7 +226,7 @@ class GridLayer(CombiningLayer):
         batch, channels, rank = signal.shape[0], signal.shape[-1], len(signal.shape)
         batch = inputs_shape[0] if batch is None else batch
         if self.flatten == "columns" and rank > 3:
-            # As the code did it that this is taken from: its rows of columns are read as if they were rows.
+            # The source of this order reads its columns as if they were rows, so its reshape is repeated here.
             signal = ops.transpose(signal, (0, *range(rank - 2, 0, -1), rank - 1))
             signal = ops.reshape(signal, (batch, *inputs_shape[1:-1], channels)) if self._tokens is None else signal
         if self._tokens is None:

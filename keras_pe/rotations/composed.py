@@ -84,11 +84,11 @@ def map_columns(function: Callable[..., Any], *columns: Columns) -> Columns:
 
 
 def divide(numbers: Any, divisor: int) -> tuple[Any, Any]:
-    """Returns quotients and remainders of int32 tensors and a power of two; what is negative is a multiple of it."""
+    """Returns the quotients and remainders of int32 tensors and a power of two. Negative numbers must be multiples."""
     if keras.config.backend() == "jax":
         import jax
 
-        # Keras' export to ONNX on JAX knows no remainder of a length that is not known.
+        # Keras' export to ONNX on JAX cannot convert the remainder of an unknown length.
         quotients = jax.lax.div(numbers, jax.numpy.int32(divisor))
         return quotients, numbers - quotients * divisor
     rest = ops.mod(numbers, divisor)
@@ -96,10 +96,10 @@ def divide(numbers: Any, divisor: int) -> tuple[Any, Any]:
 
 
 def quotient(multiples: Any, divisor: int) -> Any:
-    """Returns the quotients of int32 multiples of a power of two; on TensorFlow any positive numbers may have a rest.
+    """Divides int32 multiples of a power of two by it. On TensorFlow, positive numbers may be other numbers too.
 
-    ONNX rounds the quotient of integers to zero, as this does there: to round it down takes many operators. Elsewhere
-    that of floats is exact: a multiple has few digits.
+    On TensorFlow the quotient is rounded to zero, as in ONNX, which needs many operators to round down. On the other
+    backends the quotient of floats is exact, since a multiple has few digits.
     """
     if keras.config.backend() == "tensorflow":
         import tensorflow as tf

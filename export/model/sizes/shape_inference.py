@@ -13,7 +13,12 @@ from typing import Any
 from keras_pe.export.model.watch.keras_internals import compute_output_spec
 from keras_pe.export.model.watch.nested_arguments import FlatModel, PartialShape
 from keras_pe.export.model.watch.recording import state_left_alone
-from keras_pe.export.model.watch.symbolic_trace import needed_nodes, operators_before, steps_as_rows, traced_flat
+from keras_pe.export.model.watch.symbolic_trace import (
+    batch_time_distributed,
+    needed_nodes,
+    operators_before,
+    traced_flat,
+)
 
 # Operators that return the broadcast shape and the dtype of their arguments.
 _ELEMENTWISE = """
@@ -140,7 +145,7 @@ class SymbolicShapes:
         import keras
 
         tensors = [keras.KerasTensor(shape, dtype) for shape, dtype in zip(shapes, self._model.dtypes, strict=True)]
-        with state_left_alone(), steps_as_rows(self._model.layers, even_if_fixed=True):
+        with state_left_alone(), batch_time_distributed(self._model.layers, even_if_fixed=True):
             return [tuple(spec.shape) for spec in compute_output_spec(self._model.outputs, tensors)]
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:

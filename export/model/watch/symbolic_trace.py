@@ -37,7 +37,7 @@ def as_traceable(layers: Sequence[Any], trace: Callable[[], _Result]) -> _Result
     Raises:
         Exception: Any error that the layers raise without AutoGraph.
     """
-    with open_scopes(), resizing_to_tensors(), replaced_functions(_crops(layers)), steps_as_rows(layers):
+    with open_scopes(), resizing_to_tensors(), replaced_functions(_crops(layers)), batch_time_distributed(layers):
         try:
             return trace()
         except Exception as error:  # a layer may raise anything where a size is not known
@@ -95,7 +95,7 @@ def _source(tensor: Any) -> str | None:
     return getattr(operator, "name", None)
 
 
-def steps_as_rows(layers: Iterable[Any], *, even_if_fixed: bool = False) -> AbstractContextManager[None]:
+def batch_time_distributed(layers: Iterable[Any], *, even_if_fixed: bool = False) -> AbstractContextManager[None]:
     """Replaces the steps of TimeDistributed layers by rows of one call, if the number of steps is dynamic.
 
     Args:

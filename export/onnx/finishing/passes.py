@@ -22,7 +22,7 @@ from keras_pe.export.onnx.finishing.image_rows import run_1d_as_2d
 from keras_pe.export.onnx.finishing.normalizations import fold_normalizations, store_normalizations
 from keras_pe.export.onnx.finishing.reshapes import merge_reshapes, remove_needless_reshapes, write_shapes
 from keras_pe.export.onnx.finishing.rules import Outcome, Rule
-from keras_pe.export.onnx.finishing.shape_sources import read_single_sizes, share_sizes, take_zero_sizes
+from keras_pe.export.onnx.finishing.shape_sources import allow_empty_reshapes, read_single_sizes, share_sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.weight_layouts import multiply_unsigned, name_weights, store_as_read
 
@@ -122,7 +122,7 @@ PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
     # Consecutive Transposes or Reshapes are one or none.
     lambda each: merge_reshapes(each.graph, each.sizes),
     # A computed shape may hold zeros. The shapes do not change after this pass.
-    lambda each: take_zero_sizes(each.graph, each.sizes),
+    lambda each: allow_empty_reshapes(each.graph, each.sizes),
     # An image of the model's input is transposed before it is scaled.
     operator_rewrites.transpose_before_scaling,
     # A single size is read by one Shape, from an input instead of an image.

@@ -30,7 +30,7 @@ from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 _REARRANGING = ("Cast", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze")  # they only move sizes
 
 
-def take_zero_sizes(graph: ir.Graph, sizes: KnownSizes) -> None:
+def allow_empty_reshapes(graph: ir.Graph, sizes: KnownSizes) -> None:
     """Lets the Reshapes of a graph, and of the graphs inside its nodes, accept sizes of zero.
 
     In the shape of an empty tensor, 0 means zero. A size of -1 whose value is known is written as a number. Constants

@@ -42,7 +42,7 @@ def test_a_pad_before_a_max_pooling_survives_the_optimizations(tmp_path: Path, o
 def test_the_optimization_at_fault_is_named(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, path = optimized_model(tmp_path)
     spec = misoptimizing(fault)
-    monkeypatch.setattr(exporter, "mapped_session", lambda: spec)
+    monkeypatch.setattr(exporter, "memory_mapped_session", lambda: spec)
     with Worker(spec, 60) as worker, pytest.raises(DisagreementError) as caught:
         exporter.check_file(all_layers(model), path, worker, KerasReference(model, model_signature(model)))
     reason = caught.value.reason
