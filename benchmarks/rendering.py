@@ -116,13 +116,13 @@ def comparison(values: Values, beside: dict[str, Any]) -> str:
             *(error_size(errors[each]) for each in (BASE, "keras_pe")),
         ),
         (
-            "distinct rows of 2,048 in bfloat16",
+            "distinct rows of 2,048 positions in bfloat16",
             "keras-hub `SinePositionEncoding`",
             *(f"{rows[each]:,}" for each in ("keras-hub", "keras_pe")),
         ),
         (f"{len(counts)} networks: files that ONNX Runtime runs", "Keras' own ONNX export", str(run), str(len(counts))),
         (
-            f"relative run time in ONNX Runtime, median of {len(ratios)}",
+            f"relative run time in ONNX Runtime, median of {len(ratios)} cases",
             "the fastest of all other exporters",
             "1",
             two_decimals(median(ratios)),

@@ -51,12 +51,6 @@ def workflow(code: str) -> None:
         run_line(command)
 
 
-def give(page: str, names: dict[str, Any]) -> None:
-    """Writes the files that a page expects its reader to have."""
-    if page == "README.md":
-        names["model"].save("model.keras")
-
-
 def node(code: str, folder: Path) -> None:
     """Runs a module of JavaScript beside the files of a page."""
     package = find_package("onnxruntime-node")
@@ -87,7 +81,6 @@ def test_the_code_of_a_page_runs(
         elif language == "pycon":
             session(code, names)
         elif language == "console":
-            give(page.name, names)
             for line in code.splitlines():
                 if line.startswith("$ "):
                     run_command(line.removeprefix("$ "))

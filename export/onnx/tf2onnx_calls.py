@@ -218,15 +218,17 @@ def unsupported_error(failures: Sequence[Failure], trace: Trace, model: Any) -> 
 
 COMPLEX = "Keep real and imaginary parts as two real tensors."
 _LENGTH = "Export with opset_version=17 or later, or give the transformed axis a fixed length of at most 1024."
-_LINEAR_ALGEBRA = "ONNX has no decompositions: precompute it where it is of weights, or leave it to the caller."
-_IMAGE = "Leave this preparation of images to the caller."
+_LINEAR_ALGEBRA = (
+    "ONNX has no decompositions: decompose a weight before the export, and any other matrix outside the model."
+)
+_IMAGE = "Prepare the images outside the model."
 _HASH = (
-    "ONNX has no such hash. Use StringLookup or IntegerLookup with a vocabulary and num_oov_indices=1, or leave the "
-    "lookup to the caller."
+    "ONNX lacks this hash. Use StringLookup or IntegerLookup with a vocabulary and num_oov_indices=1, or look up the "
+    "values outside the model."
 )
 _TEXT = (
-    "Export with opset_version=20 or later, which can lower texts, strip their punctuation and split them at white "
-    "space. Leave any other preparation of texts to the caller, and let the model take the integers."
+    "Export with opset_version=20 or later, which can lowercase texts, strip their punctuation and split them at "
+    "white space. Prepare texts in any other way outside the model, and pass the integers."
 )
 
 _WAYS_OUT = {  # advice by the type of TensorFlow's operator
@@ -237,10 +239,10 @@ _WAYS_OUT = {  # advice by the type of TensorFlow's operator
     **dict.fromkeys(("LookupTableFindV2", "RaggedBincount", "RaggedTensorToTensor", "StaticRegexReplace"), _TEXT),
     **dict.fromkeys(("StringLower", "StringNGrams", "StringSplitV2", "UnicodeDecode", "UnicodeEncode"), _TEXT),
     **dict.fromkeys(("SparseCross", "SparseCrossHashed", "StringToHashBucketFast", "StringToHashBucketStrong"), _HASH),
-    "Bitcast": "Only the sign bit can be had, with keras.ops.signbit.",
+    "Bitcast": "Only the sign bit has an ONNX form: use keras.ops.signbit.",
     "BitwiseAnd": "Export with opset_version=18 or later.",
     "CTCGreedyDecoder": "Return the scores and decode outside the model.",
-    "Erfinv": "Keep to functions with an elementary form.",
+    "Erfinv": "Use functions with an elementary form.",
     "UnsortedSegmentMax": "Export with opset_version=18 or later.",
     "UnsortedSegmentMin": "Export with opset_version=18 or later.",
 }

@@ -2,7 +2,7 @@
 
 _TRACE = "Keras cannot trace it"
 _DECOMPOSITION = "ONNX has no decompositions"
-_IMAGE = "Leave this preparation of images"
+_IMAGE = "Prepare the images outside"
 _RANDOM = "draws random numbers"
 
 REFUSED = {
@@ -16,12 +16,12 @@ REFUSED = {
     **dict.fromkeys(("image.affine_transform", "image.perspective_transform"), _IMAGE),
     "image.elastic_transform": _RANDOM,
     "nextafter": "'NextAfter'",
-    "view": "Only the sign bit can be had",
+    "view": "sign bit",
     "trace dynamic": "no kernel of operator 'EyeLike'",
     "ctc_decode": "decode outside the model",
     "ctc_loss": "'Empty'",
     "jvp": "'BroadcastGradientArgs'",
-    "Hashing": "ONNX has no such hash",
+    "Hashing": "ONNX lacks this hash",
     "HashedCrossing": "'SparseCross'",
     "TextVectorization": "Export with opset_version=20",
 }
