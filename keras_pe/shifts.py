@@ -20,11 +20,11 @@ def shift_matrix(
 ) -> Float64Array:
     """Returns the `T` with `timing_signal(t + offset) == timing_signal(t) @ T` for every position `t`.
 
-    Each timescale's sine and cosine turn by the angle `offset / timescale`, whatever the position: angle addition.
-    The matrix is orthogonal, and `shift_matrix(a) @ shift_matrix(b)` is `shift_matrix(a + b)`.
+    The sine and cosine of each timescale are rotated by the angle `offset / timescale`, at every position (addition
+    theorem). The matrix is orthogonal, and `shift_matrix(a) @ shift_matrix(b)` is `shift_matrix(a + b)`.
 
     Args:
-        offset: How far to move, in positions; negative moves back, and a fraction is as good as a whole number.
+        offset: The shift in positions: a positive or negative number, integer or fractional.
         channels: Width of the signal, at least 1.
         min_timescale: See `keras_pe.timing_signal`, as for the arguments that follow.
         max_timescale: See there.
@@ -33,7 +33,7 @@ def shift_matrix(
         timescales: See there.
 
     Returns:
-        `(channels, channels)`, float64. The zero column of an odd width keeps to itself.
+        `(channels, channels)`, float64. The zero column of an odd width is unchanged.
 
     Raises:
         ValueError: If an argument is not valid, or if the last column is a sine without its cosine. Its shift is not a

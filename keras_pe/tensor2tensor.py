@@ -5,9 +5,9 @@ Arguments, their order and their defaults are those of tensor2tensor 1.15.7, lay
 - The numbers are exact; tensor2tensor's own are off by 5e-4 at position 4,096.
 - If tensor2tensor returns NaN, because an axis has a single timescale, the result is finite.
 - `add_positional_embedding` refuses an input longer than `max_length`, where tensor2tensor adds zeros.
-- Functions with trained values create a new layer at each call, since Keras has no variable scopes. Call them once,
-  while a Functional model is being built. `get_layer_timing_signal_learned_1d` is missing for that reason: it would
-  return a tensor whose variable no model knows. `add_layer_timing_signal_learned_1d` does its work.
+- Functions with trained values create a new layer at each call, since Keras has no variable scopes. Call such a
+  function once, while you build a Functional model. `get_layer_timing_signal_learned_1d` is missing, because it would
+  return a tensor whose variable belongs to no model. Use `add_layer_timing_signal_learned_1d` instead.
 """
 
 from collections.abc import Mapping, Sequence

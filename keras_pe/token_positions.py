@@ -17,7 +17,7 @@ def positions_from_mask(
     start_index: int = 0,
     padding_position: int = 0,
 ) -> Any:
-    """Returns the position of each token, counted over the tokens alone, whichever side the padding is on.
+    """Returns the position of each token, counted without padding, which may be on either side.
 
     fairseq numbers its tokens from `padding_idx + 1` and gives padding the position `padding_idx`:
     `positions_from_mask(mask, start_index=padding_idx + 1, padding_position=padding_idx)`.
@@ -29,8 +29,8 @@ def positions_from_mask(
             the id, so two neighbors must have different ids. Packing belongs in the input pipeline, so this argument
             only accepts NumPy arrays.
         start_index: Position of the first token of each sequence.
-        padding_position: Position that padding gets. It is encoded like any other, so layers that must not see
-            the padding still need the mask.
+        padding_position: Position of padding, which is encoded like any other position. Layers that must not see the
+            padding therefore still need the mask.
 
     Returns:
         `(..., length)`, int32.

@@ -14,27 +14,28 @@ from keras_pe.signal.distances import SlopeRule, alibi_slopes
 class AlibiBias(RelativeLayer):
     """Returns the bias `-slope * |query's position - key's position|`, with a slope for each head (ALiBi).
 
-    It is the same to both sides, for an encoder; a decoder's causal mask leaves the past of it. Bloom and others add
-    `slope * key's position` instead, which differs by a constant in each row and so not after the softmax. Distances
-    are whole numbers and the product is float32, cast to the compute dtype last: bfloat16 has no number for 257.
+    The bias is symmetric, as in an encoder. In a decoder, the causal mask hides the keys after the query. Bloom and
+    others add `slope * key's position` instead. The two biases differ by a constant in each row, so the softmax is
+    equal. Distances are integers. The product is float32 and is cast to the compute dtype last, because bfloat16 cannot
+    represent 257.
 
     Args:
         num_heads: Number of heads.
-        rule: Slopes for another number than a power of two: "press", "mpt" or "paper", as in `alibi_slopes`.
+        rule: Slopes for a number of heads that is not a power of two: "press", "mpt" or "paper", as in `alibi_slopes`.
         bias_max: Exponent of the last slope, `alibi_bias_max` in MPT and keras-hub.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        queries: `(batch, length, ...)`; only their length is looked at.
+        queries: `(batch, length, ...)`; only the length is read.
         keys: `(batch, length of keys, ...)`, or None for those of the queries.
-        positions: Integer positions of the queries, `(length,)` or `(batch, length)`; `positions_from_mask(mask)` where
-            there is padding. They are those of the keys as well where no keys are given.
-        start_index: Position of the first query, as of a decoder with a cache: an integer, or `(batch,)` of them.
+        positions: Integer positions of the queries, `(length,)` or `(batch, length)`; with padding, pass
+            `positions_from_mask(mask)`. Without `keys`, the keys have these positions too.
+        start_index: Position of the first query, for a decoder with a cache: an integer, or integers `(batch,)`.
         key_positions: Integer positions of the keys.
 
     Returns:
-        `(1, num_heads, queries, keys)`, or `(batch, ...)` where positions differ: the `bias` of
-        `keras.ops.dot_product_attention`. (`keras.layers.MultiHeadAttention` has no argument for one.)
+        `(1, num_heads, queries, keys)`, or `(batch, ...)` if the rows have different positions: the argument `bias` of
+        `keras.ops.dot_product_attention`. `keras.layers.MultiHeadAttention` lacks such an argument.
 
     Source:
         Press et al., "Train Short, Test Long", arXiv 2108.12409.

@@ -17,14 +17,14 @@ from keras_pe.signal.resizing import check_grid_shape
 
 @keras.saving.register_keras_serializable(package="keras_pe")
 class ContinuousPositionBias(GridBiasLayer):
-    """Returns the bias that a network of two layers makes of the log-spaced distance of query and key (Swin v2).
+    """Returns the bias that a network of two layers computes from the log-spaced distance of query and key (Swin v2).
 
     The bias is `16 * sigmoid(relu(distance @ hidden_kernel + hidden_bias) @ output_kernel)`. Each axis of the distance
     is `sign(x) * log2(1 + |x|) / 3`, where `x` goes from -8 to 8 over the trained window. The network takes any
     distance, so the weights of one window fit another.
 
     The weights are `hidden_kernel`, `(axes, units)`, `hidden_bias`, `(units,)`, and `output_kernel`,
-    `(units, num_heads)`. PyTorch's `cpb_mlp` holds both kernels transposed.
+    `(units, num_heads)`. PyTorch's `cpb_mlp` stores both kernels transposed.
 
     Args:
         num_heads: Number of heads.
@@ -36,7 +36,7 @@ class ContinuousPositionBias(GridBiasLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        As those of `GridPositionBias`.
+        As in `GridPositionBias`.
 
     Returns:
         As `GridPositionBias`.

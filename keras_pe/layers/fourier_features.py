@@ -23,16 +23,16 @@ from keras_pe.signal.layouts import Layout, assemble, check_layout
 class FourierFeatures(GridLayer):
     """Combines its inputs with sines and cosines of `2 pi positions @ matrix`.
 
-    No projection is formed: the rotations of the axes, each exact as in `SinusoidalPositionEncoding`, are composed.
-    With `coordinates` of sizes that are known the result is within 2.5e-7 of the exact one; each axis of other
-    positions may add as much.
+    The layer does not compute the projection. It composes the rotations of the axes, each as exact as in
+    `SinusoidalPositionEncoding`. With `coordinates` of known sizes, the result is within 2.5e-7 of the exact result.
+    With other positions, each axis may add as much.
 
     Args:
         matrix: `(axes, channels // 2)`, turns per position along each axis, most often drawn once from a normal
             distribution.
         layout: As in `SinusoidalPositionEncoding`.
         reverse_axes: Whether the first row of the matrix belongs to the last axis (SAM: x before y).
-        coordinates: As in `SinusoidalPositionEncoding`, as are those that follow.
+        coordinates: As in `SinusoidalPositionEncoding`, like the next four.
         grid_shape: See there.
         class_tokens: See there.
         flatten: See there.
@@ -40,7 +40,8 @@ class FourierFeatures(GridLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: `(batch, length, channels)` or `(batch, d1, ..., dn, channels)`, of twice the columns of the matrix.
+        inputs: `(batch, length, channels)` or `(batch, d1, ..., dn, channels)`, with twice as many channels as the
+            matrix has columns.
         positions: Positions instead of `0, ..., length - 1` or the coordinates: `(length,)` or `(batch, length)`; for
             several axes a list of one per axis.
         start_index: As in `SinusoidalPositionEncoding`.
@@ -49,7 +50,8 @@ class FourierFeatures(GridLayer):
         The shape of the inputs; with `combine="concatenate"` the channels are doubled.
 
     Raises:
-        ValueError: If an argument is out of its range, shapes do not agree, or a position is seen to be out of reach.
+        ValueError: If an argument is out of its range, shapes do not agree, or a position that is known during the call
+            is out of reach.
         TypeError: If an argument is of the wrong type.
 
     Source:

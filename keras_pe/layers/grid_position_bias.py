@@ -26,17 +26,17 @@ class GridPositionBias(GridBiasLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        queries: `(batch, tokens, ...)`, the places of the grid row after row; only their number is read.
+        queries: `(batch, tokens, ...)`, the cells of the grid row after row; only their number is read.
         positions: Positions of the tokens after the class token, if the tokens are not the whole grid. A list of one
-            integer tensor per axis, `(places,)` or `(batch, places)`.
+            integer tensor per axis, `(cells,)` or `(batch, cells)`.
 
     Returns:
-        `(1, num_heads, tokens, tokens)`, or `(batch, ...)` where positions differ: the `bias` of
+        `(1, num_heads, tokens, tokens)`, or `(batch, ...)` if the rows have different positions: the argument `bias` of
         `keras.ops.dot_product_attention`.
 
     Raises:
-        ValueError: If an argument is not valid, or if two positions are further apart than places of the grid.
-            Positions that are only known while a graph runs fail, or give NaN, as in `LearnedPositionEmbedding`.
+        ValueError: If an argument is not valid, or if two positions are further apart than cells of the grid. If only
+            the running graph knows the positions, the graph fails or returns NaN, as in `LearnedPositionEmbedding`.
         TypeError: If positions are floats.
 
     Source:

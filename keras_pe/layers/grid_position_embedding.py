@@ -21,7 +21,7 @@ from keras_pe.signal.resizing import Interpolation, Resizing, check_grid_shape
 
 @keras.saving.register_keras_serializable(package="keras_pe")
 class GridPositionEmbedding(CombiningLayer):
-    """Combines its inputs with a trained vector for each place of a grid, resized if the inputs form another grid.
+    """Combines its inputs with a trained vector for each cell of a grid, resized if the inputs form another grid.
 
     The table is resized as in `keras_pe.resize_position_table`: each axis is multiplied by one matrix. The layer
     therefore exports to every format, also for images of a size that only the running model knows. The table itself
@@ -32,7 +32,7 @@ class GridPositionEmbedding(CombiningLayer):
         class_tokens: Number of tokens before those of the grid, such as class and distillation tokens. Each has a
             vector of its own, which is never resized.
         interpolation: "bicubic" or "bilinear", as in `resize_position_table`, like the next three.
-        antialias: Whether the weights widen where the grid shrinks.
+        antialias: Whether the weights widen if the grid shrinks.
         align_corners: Whether the corners of both grids coincide.
         scale_offset: Added to the new sizes before they are divided by the old ones: 0.1 in DINO and DINOv2.
         initializer: Initial values of the table.
@@ -40,11 +40,11 @@ class GridPositionEmbedding(CombiningLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tokens, `(batch, class_tokens + places, channels)`, the places row after row. Without class tokens the
-            grid itself will do: `(batch, d1, ..., dn, channels)`.
-        grid: A tensor of shape `(batch, d1, ..., dn, ...)`, such as the patches before they were flattened: the shape
-            of the grid that tokens form. Only its shape is read. Without it tokens form a grid of `grid_shape`; the
-            tokens of a grid with one axis are counted instead.
+        inputs: Tokens, `(batch, class_tokens + cells, channels)`, the cells row after row. Without class tokens, the
+            inputs may be the grid itself, `(batch, d1, ..., dn, channels)`.
+        grid: A tensor with the shape of the grid, `(batch, d1, ..., dn, ...)`, such as the patches before they were
+            flattened. Only the shape is read. Without `grid`, the tokens form a grid of `grid_shape`. If the grid has
+            one axis, its size is the number of tokens.
 
     Input shape:
         `(batch, tokens, channels)` or `(batch, d1, ..., dn, channels)`, `channels` known.
@@ -53,8 +53,8 @@ class GridPositionEmbedding(CombiningLayer):
         That of the inputs; with `combine="concatenate"` the channels are doubled.
 
     Raises:
-        ValueError: If an argument is not valid, or if the number of tokens does not fit the grid. A number that is
-            only known while a graph runs fails there.
+        ValueError: If an argument is not valid, or if the number of tokens does not fit the grid. If only the running
+            graph knows the number, the graph fails.
 
     Source:
         Dosovitskiy et al., "An Image is Worth 16x16 Words", arXiv 2010.11929, section 3.2; PyTorch 2.13,

@@ -33,7 +33,7 @@ class LearnedPositionEmbedding(CombiningLayer):
         positions: Positions to look up instead of `0, ..., length - 1`: an integer tensor of shape `(length,)` or
             `(batch, length)`, with values from 0 to `max_length - 1`. Several axes take a list of one per axis.
         start_index: Integer, or integer tensor of shape `()` or `(batch,)`: the position of the first element; a list
-            of one per axis where they differ.
+            of one per axis if they differ.
 
     Input shape:
         `(batch, length, channels)` or `(batch, d1, ..., dn, channels)`, `channels` known.

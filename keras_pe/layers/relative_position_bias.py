@@ -15,23 +15,23 @@ from keras_pe.signal.distances import BucketRule, relative_buckets
 class RelativePositionBias(RelativeLayer):
     """Returns a trained bias of each head for the bucket that the distance of query and key falls into (T5).
 
-    Buckets are looked up in a table of integers: T5's own formula has boundaries exactly at the distances 16, 32, 64
-    and 128, where the last digit of a runtime's logarithm decides.
+    The layer looks up buckets in a table of integers. In T5's own formula, the last digit of a runtime's logarithm
+    decides at the distances 16, 32, 64 and 128.
 
     Args:
         num_heads: Number of heads.
         num_buckets: Number of buckets.
-        max_distance: Distance from which on all are one bucket.
+        max_distance: Distance from which all larger distances share one bucket.
         bidirectional: Whether keys after the query have buckets of their own, as in an encoder.
         rule: "t5", "deberta" or "clipped", as in `relative_buckets`.
         initializer: Initial values of the table, `(buckets, num_heads)`.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        As those of `AlibiBias`.
+        As in `AlibiBias`.
 
     Returns:
-        As `AlibiBias`.
+        As in `AlibiBias`.
 
     Source:
         Raffel et al., "T5", arXiv 1910.10683, section 2.1; He et al., "DeBERTa", arXiv 2006.03654; Shaw et al.,

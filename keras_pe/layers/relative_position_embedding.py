@@ -16,13 +16,13 @@ from keras_pe.rotations.lookup import take_from_each
 class RelativePositionEmbedding(RelativeLayer):
     """Returns the products of each query with a trained vector for its distance to each key.
 
-    Distances are clipped to `max_distance`. Each query is multiplied with all vectors once and the products are picked
-    by distance, so that no array of `(queries, keys, channels)` is made; Music Transformer's skewing gives the same
-    numbers where no distance is clipped.
+    Distances are clipped to `max_distance`. The layer multiplies each query by all vectors once, and then selects the
+    products by distance. It forms no array of `(queries, keys, channels)`. If no distance is clipped, the skewing of
+    Music Transformer returns the same numbers.
 
     Args:
         num_heads: Number of heads.
-        max_distance: Distance from which on all keys share a vector.
+        max_distance: Distance from which all farther keys share a vector.
         share_heads: Whether the heads share their vectors (Shaw, tensor2tensor), or each has its own.
         scale: Factor of the products: None for `channels ** -0.5`, the factor of `keras.ops.dot_product_attention` for
             queries and keys.
@@ -30,7 +30,7 @@ class RelativePositionEmbedding(RelativeLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        queries: `(batch, length, num_heads, channels)`. The others are those of `AlibiBias`.
+        queries: `(batch, length, num_heads, channels)`. The other arguments are those of `AlibiBias`.
 
     Returns:
         `(batch, num_heads, queries, keys)`, a `bias` of `keras.ops.dot_product_attention`.

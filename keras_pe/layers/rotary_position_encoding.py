@@ -23,54 +23,59 @@ from keras_pe.signal.rope_parameters import rope_arguments
 
 @keras.saving.register_keras_serializable(package="keras_pe")
 class RotaryPositionEncoding(PositionLayer):
-    """Turns pairs of channels of queries and keys by angles that grow with their positions (RoPE).
+    """Rotates pairs of channels of queries and keys by angles that grow with their positions (RoPE).
 
-    Pair `i` of `n` turns by `position * base ** (-i / n)` radians, so that the product of a query and a key depends on
-    how far apart they are. Sines and cosines are within 2.5e-7 of the exact ones at every position from -2**24 to
-    2**24 - 1, whole or not. Everything is computed in float32 under any narrower dtype policy, and cast once, last.
+    Pair `i` of `n` is rotated by `position * base ** (-i / n)` radians. The product of a query and a key then depends
+    on the difference of their positions. Sines and cosines are within 2.5e-7 of the exact ones at every position from
+    -2**24 to 2**24 - 1, also at fractions. Under a narrower dtype policy the layer computes in float32, and casts the
+    result once, last.
 
     Args:
         base: Base of the rates, `rope_theta` in Hugging Face's configurations.
-        timescales: One for each rotated pair, in positions per radian, in the order of the pairs, instead of `base` and
-            `scaling`: any rates, also different ones by axis. An infinite one keeps its pair.
+        timescales: Explicit timescales instead of `base` and `scaling`: one for each rotated pair, in positions per
+            radian, in the order of the pairs. They may differ by axis. An infinite timescale leaves its pair unchanged.
         layout: Pairs of channels. "halves": one in the first half, one in the second (Hugging Face, GPT-NeoX,
             keras-hub). "interleaved": neighbors (Meta, GPT-J, Cohere). "interleaved_to_halves": neighbors, with results
             in the two halves (DeepSeek V3).
-        rotary_dim: Number of the channels that turn, the first ones; the others stay. None: all. 0 is for layers that
-            have a `query_scaling` alone.
-        direction: 1, where the first channel of a pair turns towards the second, or -1 for the inverse rotation.
-        scaling: How rates are stretched to longer texts: `{"rope_type": "yarn", "factor": 4.0, ...}`, with the names of
-            Hugging Face's configurations, or None. See `keras_pe.rope_timescales`. "longrope" without a `length` takes
-            the rates of the long where an example has a position beyond the original length on any axis. "xpos" needs
-            `max_length`, and queries and keys in one call: they are scaled in opposite ways.
+        rotary_dim: Number of rotated channels, counted from the first; the other channels are unchanged. None rotates
+            all channels. 0 is for layers with a `query_scaling` alone.
+        direction: 1 rotates the first channel of a pair towards the second; -1 is the inverse rotation.
+        scaling: The scaling of the rates for longer texts, with the names of Hugging Face's configurations:
+            `{"rope_type": "yarn", "factor": 4.0, ...}`, or None. See `keras_pe.rope_timescales`. "longrope" without a
+            `length` uses the rates of long texts for an example with a position beyond the original length on any axis.
+            "xpos" needs `max_length`, and queries and keys in one call, because it scales them in opposite ways.
         query_scaling: `{"scale": s, "length": n}` multiplies queries by `1 + s * log(1 + floor(position / n))`
             (Ministral 3). "first_position": 1 counts from 1 (Llama 4). "stepwise": False multiplies them by
             `1 + s * log(max((position + first_position) / n, 1))`. None: no factor.
-        sections: With several positions for each token or image patch, the number of pairs that turn by each, side by
-            side. None: equally many.
-        axis_of_pair: The axis of positions that each pair turns by, for an order that `sections` cannot say.
-        shared_rates: Whether the sections share one sequence of rates (Qwen2-VL), or each begins anew (Flux, vision).
+        sections: The number of pairs that each position rotates, if a token or image patch has several positions. By
+            default each position rotates equally many pairs.
+        axis_of_pair: The axis of positions that rotates each pair, for an order that `sections` cannot express.
+        shared_rates: Whether one sequence of rates runs through all sections (Qwen2-VL), or begins anew in each (Flux,
+            vision).
         interleave_sections: Whether the pairs of the sections alternate, as in Qwen3-VL's `mrope_interleaved`. The
             first section also has the remaining pairs. Otherwise the sections are side by side.
-        split_sections: Whether each section is a block of channels of its own that has the layout (Gemma 4's vision).
-        sequence_axis: Axis of the inputs along which positions run, or several.
+        split_sections: Whether each section is a separate block of channels with this layout (Gemma 4's vision).
+        sequence_axis: Axis of the inputs that has the positions, or several axes.
         feature_axis: Axis of the channels of a head.
-        max_length: None takes any length. An integer, or one per axis of positions, bounds it and gives a faster graph.
+        max_length: The largest length, an integer or one per axis of positions, which gives a faster graph. None for
+            any length.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        queries: `(batch, length, heads, channels)`, or another shape that has the axes above; the batch is the first.
-        keys: None, or keys of the same positions, with any number of heads.
+        queries: `(batch, length, heads, channels)`, or another shape that has the axes above. The first axis is the
+            batch.
+        keys: None, or keys at the same positions, with any number of heads.
         positions: Positions instead of `0, ..., length - 1`: integers or floats, `(length,)` or `(batch, length)`; for
             several axes a list of one per axis.
-        start_index: Integer, or integers of shape `()` or `(batch,)`: position of the first element, as of a decoder
-            with a cache.
+        start_index: Integer, or integers of shape `()` or `(batch,)`: position of the first element, for a decoder with
+            a cache.
 
     Returns:
-        The rotated queries, or a tuple of these and the rotated keys, of the shapes given.
+        The rotated queries, or a tuple of the rotated queries and the rotated keys. The shapes are unchanged.
 
     Raises:
-        ValueError: If an argument is out of its range, shapes do not agree, or a position is seen to be out of reach.
+        ValueError: If an argument is out of its range, shapes do not agree, or a position that is known during the call
+            is out of reach.
         TypeError: If an argument is of the wrong type.
 
     Source:

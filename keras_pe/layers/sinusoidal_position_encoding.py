@@ -35,34 +35,38 @@ class SinusoidalPositionEncoding(GridLayer):
         start_index: Position of the first element: an integer, or one per axis.
         layout: "concatenated" puts the sines before the cosines (tensor2tensor), "interleaved" alternates them (paper),
             "cosine_first" and "interleaved_cosine_first" begin with the cosines (most diffusion models).
-        endpoint: Whether the last timescale is the longest (tensor2tensor), or one step further would be (paper).
-        timescales: Explicit timescales, in positions, instead of the arguments that define them: `channels // 2`, or
-            one more where the channels are odd and the last column is to be cut off.
+        endpoint: Whether the last timescale is the longest (tensor2tensor). Otherwise the next one would be (paper).
+        timescales: Explicit timescales, in positions, instead of the arguments that define them: `channels // 2`. If
+            the number of channels is odd, one more timescale cuts off the last column.
         scale: Factor of the signal, a positive number (MLX has `sqrt(2 / channels)`).
-        reverse_axes: Whether the block of the last axis is the first (MAE and its heirs: columns before rows).
-        blocks: With several axes "axis" puts the columns of an axis side by side; "phase" the sines of all axes before
-            all cosines (timm), or before the cosines of the same timescale where these alternate (NeRF).
-        coordinates: `keras_pe.Coordinates` measure each axis in parts of its size, instead of counting from 0 (DETR).
-        grid_shape: Sizes of a grid that was made a sequence, inputs being `(batch, tokens, channels)`. None: they are
-            the grid, or a sequence.
-        class_tokens: With `grid_shape` the tokens before the grid, whose signal is zero (MAE).
-        flatten: In which order the grid is a sequence: "rows" one after the other, or "columns" (MoCo v3, D-FINE). The
-            signal of a grid is made in this order and read row after row.
+        reverse_axes: Whether the block of the last axis comes first (MAE and its successors: columns before rows).
+        blocks: The order of the columns of several axes. "axis" puts the columns of one axis side by side. "phase" puts
+            the sines of all axes before all cosines (timm), or in an interleaved layout before the cosines of the same
+            timescale (NeRF).
+        coordinates: A `keras_pe.Coordinates`, which measures each axis in parts of its size, instead of counting from 0
+            (DETR).
+        grid_shape: Sizes of a grid that was flattened to a sequence, `(batch, tokens, channels)`. None if the inputs
+            are the grid itself, or a sequence.
+        class_tokens: With `grid_shape`, the number of tokens before the grid. The signal of these tokens is zero (MAE).
+        flatten: The order in which the grid was flattened: "rows" one after the other, or "columns" (MoCo v3, D-FINE).
+            The signal of a grid is computed in this order and read row after row.
         combine: "add" adds the signal to the inputs, "concatenate" appends it to their channels, "replace" returns it.
-        max_length: None takes any length. An integer, or one per axis, bounds it and gives the fastest graph.
+        max_length: The largest length, an integer or one per axis, which gives the fastest graph. None for any length.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: `(batch, length, channels)` or `(batch, d1, ..., dn, channels)`, `channels` known.
         positions: Positions instead of `0, ..., length - 1`: integers or floats, `(length,)` or `(batch, length)`; for
             several axes a list of one per axis, None for the range.
-        start_index: Integer, or integers of shape `()` or `(batch,)`, added to the configured one; or a list.
+        start_index: Integer, or integers of shape `()` or `(batch,)`, added to the layer's `start_index`; a list of one
+            per axis if they differ.
 
     Returns:
         The shape of the inputs; with `combine="concatenate"` the channels are doubled.
 
     Raises:
-        ValueError: If an argument is out of its range, shapes do not agree, or a position is seen to be out of reach.
+        ValueError: If an argument is out of its range, shapes do not agree, or a position that is known during the call
+            is out of reach.
         TypeError: If an argument is of the wrong type.
 
     Source:

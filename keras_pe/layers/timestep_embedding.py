@@ -24,11 +24,11 @@ from keras_pe.signal.layouts import Layout
 
 @keras.saving.register_keras_serializable(package="keras_pe")
 class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
-    """Returns sines and cosines of time steps, whole or not, with the arguments of diffusers' `get_timestep_embedding`.
+    """Returns sines and cosines of integer or fractional time steps, as `get_timestep_embedding` of diffusers does.
 
-    Column `i` of `n = num_channels // 2` sines is that of
-    `scale * time * max_period ** (-i / (n - downscale_freq_shift))`. Steps are never rounded to the compute dtype: in
-    bfloat16 those above 256 would fall together.
+    Column `i` of `n = num_channels // 2` sines is that of `scale * time * max_period ** (-i / (n -
+    downscale_freq_shift))`. Steps are never rounded to the compute dtype, because bfloat16 cannot distinguish all
+    integers above 256.
 
     Args:
         num_channels: Width of the result; an odd last column is zero.
@@ -39,7 +39,7 @@ class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        timesteps: Integers or floats of any shape, `(batch,)` in most models; a number, or a list of them, too.
+        timesteps: Integers or floats of any shape, `(batch,)` in most models; also a number, or a list of numbers.
 
     Returns:
         `(*timesteps.shape, num_channels)`, within 2.5e-7 of the exact numbers, cast to the compute dtype last.

@@ -19,15 +19,15 @@ class Coordinates:
     """Positions that depend on the size of an axis, from `low` to `high`, instead of 0, 1, 2, ...
 
     Attributes:
-        low: Begin of the axis.
+        low: Start of the axis.
         high: End of the axis.
-        at: Coordinate of place `k` of `size`: "centers" of pixels at `(k + 0.5) / size`, their "starts" at `k / size`,
-            their "ends" at `(k + 1) / size`; "edges" puts the first at `low` and the last at `high`, as
+        at: Coordinate of index `k` of `size`: "centers" of pixels at `(k + 0.5) / size`, their "starts" at `k / size`,
+            their "ends" at `(k + 1) / size`; "edges" puts the first index at `low` and the last at `high`, as
             `numpy.linspace`.
-        epsilon: Added to the size, as some codebases do so as not to divide by zero.
+        epsilon: Number added to the size, with which some codebases avoid a division by zero.
 
     Raises:
-        ValueError: If `at` is another word, or unless the numbers are finite, `low < high` and `epsilon >= 0`.
+        ValueError: If `at` is unknown, a number is not finite, `low >= high`, or `epsilon < 0`.
 
     >>> Coordinates(0.0, 1.0).of(np.arange(4), 4).tolist()
     [0.125, 0.375, 0.625, 0.875]

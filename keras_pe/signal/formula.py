@@ -125,8 +125,8 @@ def timing_signal(
 ) -> Float64Array:
     """Returns the exact sinusoidal position encoding of the given positions.
 
-    `sin(position / timescale)` and `cos(position / timescale)` for each timescale, computed in float64. It is what
-    every other form of the encoding in this package is measured against.
+    The function computes `sin(position / timescale)` and `cos(position / timescale)` for each timescale in float64.
+    Every other form of the encoding in this package is compared with this signal.
 
     Args:
         positions: Array of any shape, integer or float, finite.

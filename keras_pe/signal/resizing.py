@@ -168,22 +168,23 @@ def resize_position_table(
     `torch.nn.functional.interpolate`: cubic weights have `a = -0.75`, or `a = -0.5` with `antialias`.
 
     Args:
-        table: `(..., class_tokens + places, channels)`, the places of the grid row after row.
+        table: `(..., class_tokens + cells, channels)`, the cells of the grid row after row.
         grid_shape: Sizes of the trained grid, such as `(14, 14)`: rows and columns of patches; any number of axes.
-        new_grid_shape: Sizes of the new grid, as many.
-        class_tokens: Number of rows before those of the grid, for class or distillation tokens. They stay as they are.
+        new_grid_shape: Sizes of the new grid, for equally many axes.
+        class_tokens: Number of rows before those of the grid, for class or distillation tokens. They are unchanged.
         interpolation: "bicubic" or "bilinear".
-        antialias: Whether the weights widen where the grid shrinks.
-        align_corners: Whether the corners of both grids coincide, instead of the edges of their first and last places.
+        antialias: Whether the weights widen if the grid shrinks.
+        align_corners: Whether the corners of both grids coincide, instead of the edges of their first and last cells.
         scale_offset: Added to the new sizes before they are divided by the old ones: 0.1 in DINO, DINOv2's
             `interpolate_offset`. The grid keeps its new shape.
 
     Returns:
-        `(..., class_tokens + new places, channels)`, of the table's dtype; the same numbers if the shape is the same.
+        `(..., class_tokens + new cells, channels)`, of the table's dtype. If the shape is the same, the numbers are
+        unchanged.
 
     Raises:
         ValueError: If shapes do not agree, or an argument is not valid.
-        TypeError: If the table holds no real floats.
+        TypeError: If the values of the table are not real floats.
 
     Source:
         PyTorch 2.13, `torch.nn.functional.interpolate`; how DINO, DINOv2, MAE, DeiT, timm and transformers call it.

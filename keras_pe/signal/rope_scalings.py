@@ -48,10 +48,10 @@ def rope_timescales(rope_type: str, channels: int, rope_theta: float = 1.0e4, **
 
     Args:
         rope_type: One of "default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional", "xpos" and
-            "explicit", whose `timescales` are given.
-        channels: Number of channels that are rotated, an even one; for "proportional" those of a head.
+            "explicit", which needs `timescales`.
+        channels: Number of rotated channels, which is even; for "proportional" the number of channels of a head.
         rope_theta: Base of the geometric sequence of rates, `rope_theta ** (-2 * i / channels)`.
-        **parameters: Parameters of the function of that name in this module; None stands for its default.
+        **parameters: Parameters of this type, by their names in the configurations; None stands for the default.
 
     Raises:
         ValueError: If the type is unknown, or a parameter is missing, not of this type or out of its range.
