@@ -37,9 +37,10 @@ class CheckedTable:
         given = np.asarray(table)
         if given.dtype.kind not in "iuf" and given.dtype.name != "bfloat16":
             raise ArgTypeError("table", f"must hold real numbers. Received: an array of dtype {given.dtype}.")
-        if given.dtype.kind == "u" and given.size:  # a zero point makes unsigned integers of values of both signs
-            given = given - (float(given.min()) + float(given.max())) / 2
+        self.is_quantized = given.dtype.kind in "iu"
         self._rows = as_matrix(given)
+        if self.is_quantized and self._rows.ndim == 2 and self._rows.size:
+            self._rows = np.subtract(self._rows, _zero_point(self._rows), dtype=np.float64)
         least, most = (
             self.range_of(axis=1) if self._rows.ndim == 2 and self._rows.shape[1] > 1 else [np.array([np.nan])] * 2
         )
@@ -73,7 +74,9 @@ class CheckedTable:
 
     def without_class_tokens(self) -> "CheckedTable":
         """Returns the table from its first nonzero row on."""
-        return CheckedTable(self._rows[self.class_tokens :])
+        after = CheckedTable(self._rows[self.class_tokens :])
+        after.is_quantized = self.is_quantized
+        return after
 
     def range_of(self, axis: int) -> list[Float64Array]:
         """Returns the least and the largest value of each column (axis 0) or of each row (axis 1)."""
@@ -103,6 +106,21 @@ def as_matrix(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
     return array.reshape(-1, array.shape[2]) if array.ndim == 3 and 1 in array.shape[:2] else array
 
 
+def _zero_point(table: npt.NDArray[np.generic]) -> float:
+    """Returns the zero point of a quantized table, around which all rows have one sum of squares: sin^2 + cos^2 = 1.
+
+    The sum of squares is therefore a straight line over the sum of the values, with twice the zero point as its slope.
+    """
+    rows = table[: max(_LEAST_ROWS, _CLOSELY // table.shape[1])].astype(np.float64)
+    rows = rows[np.ptp(rows, axis=1) > 0]  # a row of zeros has another sum
+    sums, squares = rows.sum(axis=1), np.square(rows).sum(axis=1)
+    if not sums.any() or np.ptp(sums) == 0:
+        return 0.0
+    slope, offset = np.polyfit(sums, squares, 1)
+    is_line = np.abs(squares - slope * sums - offset).max() < LOOSE * squares.mean()
+    return float(np.rint(slope / 2)) if is_line else 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class Rounding:
     """The largest error of a value in its storage type: `relative` to the value, and `absolute` for each column."""
@@ -125,7 +143,7 @@ class Rounding:
         scale = float(np.sqrt(2 * np.mean(values**2)))
         relative = next((each for each in _RELATIVE if each >= _exact_in(values) and SLACK * each + 3e-7 >= off), None)
         # int8 steps are half as coarse as bfloat16 at 1, and far coarser near 0.
-        if relative in (None, _RELATIVE[-1]):
+        if table.is_quantized or relative in (None, _RELATIVE[-1]):
             for steps in _int8_steps(table, values):
                 whole = values / steps
                 if np.abs(whole - np.round(whole)).max() < 0.1:  # float16 stores 127 steps within 0.06 of a step
@@ -149,7 +167,12 @@ def _exact_in(values: Float64Array) -> float:
 
 
 def _int8_steps(table: CheckedTable, values: Float64Array) -> Iterator[Float64Array]:
-    """Yields int8 steps by table, column and row: 1 / 127 or 1 / 128 of the largest value, 1 / 255 of the range."""
+    """Yields int8 steps by table, column and row: 1 / 127 or 1 / 128 of the largest value, 1 / 255 of the range.
+
+    A table of integers has the step 1.
+    """
+    if table.is_quantized:
+        yield np.ones(1)
     low, high = table.range_of(axis=0)
     ranges = (low.min(), high.max()), (low, high), (values.min(1, keepdims=True), values.max(1, keepdims=True))
     for least, most in ranges:

@@ -19,8 +19,9 @@ def identify(table: npt.ArrayLike) -> tuple[Match, ...]:
 
     The rows must be consecutive positions, starting anywhere from 0 to 2**17 - 1. They may also be distances between
     tokens, which may be negative and in descending order (`Match.step`). Rows may be zero, such as fairseq's padding
-    row. Columns may be scaled by one positive factor and stored in float32, float16, bfloat16 or int8 steps. A table is
-    not a convention's if neither this storage nor the float32 formula explains a difference.
+    row. Columns may be scaled by one positive factor and stored in float32, float16, bfloat16 or int8 steps. Integers
+    may have any zero point. A table is not a convention's if neither this storage nor the float32 formula explains a
+    difference.
 
     The first rows determine the convention. All other rows are then compared with it.
 

@@ -285,19 +285,24 @@ def test_a_table_is_told_by_the_half_of_its_rows_that_are_not_zero(zeros: slice,
 
 
 def quantize_table(table: np.ndarray, kind: str) -> np.ndarray:
-    """Rounds to int8 steps of the table, of each column or of each row."""
+    """Rounds to int8 steps of the table, of each column or of each row, or to unsigned integers around a zero point."""
     if kind == "asymmetric":
         step = (table.max() - table.min()) / 255
     else:
         axis = {"columns": 0, "rows": 1}.get(kind)
         step = np.abs(table).max(axis=axis, keepdims=True) / 127
     whole = np.round(table / np.where(step == 0, 1.0, step))
-    if kind == "zero point":
-        return (whole + 128).astype(np.uint8)
+    if kind.startswith("uint"):
+        dtype, point = kind.split(" around ")
+        most = np.iinfo(dtype).max
+        return (np.round(table / np.abs(table).max() * min(int(point), most - int(point))) + int(point)).astype(dtype)
     return whole.astype(np.int8) if kind == "integers" else (whole * step).astype(np.float32)
 
 
-@pytest.mark.parametrize("kind", ["table", "integers", "zero point", "columns", "rows", "asymmetric"])
+INTEGERS = ["integers", "uint8 around 128", "uint8 around 97", "uint16 around 30000"]
+
+
+@pytest.mark.parametrize("kind", ["table", *INTEGERS, "columns", "rows", "asymmetric"])
 @pytest.mark.parametrize(("name", "channels"), [("paper", 64), ("tensor2tensor", 16), ("dit", 128)])
 def test_a_table_of_int8_steps_is_recognized(kind: str, name: str, channels: int) -> None:
     start, scale = TABLES[name].start_index, 3.7
