@@ -9,6 +9,7 @@ from keras_pe.export.results import Cause, Comparison, Finding, Problem, Runtime
 from keras_pe.export.runtimes.runtime import RuntimeName, Version
 
 _ALIKE = 1e-3  # largest relative distance between the differences of two runtimes that fail alike
+_MOST = 0.5  # least share of wrong values from which rounding may choose the worst one
 
 
 def is_alike(one: RuntimeResult, other: RuntimeResult) -> bool:
@@ -30,16 +31,33 @@ def _is_off_alike(one: Comparison, other: Comparison) -> bool:
     facts = ((each.passed, each.problem, each.actual_shape, each.actual_dtype) for each in (one, other))
     if len(set(facts)) > 1:
         return False
-    if one.problem is Problem.NONFINITE:
-        shares = one.fraction_out_of_tolerance, other.fraction_out_of_tolerance
-        return one.worst_index == other.worst_index and math.isclose(*shares, rel_tol=_ALIKE)
+    shares = one.fraction_out_of_tolerance, other.fraction_out_of_tolerance
+    if one.problem is Problem.NONFINITE and not math.isclose(*shares, rel_tol=_ALIKE):
+        return False
+    least = min(one.max_abs_diff, other.max_abs_diff)
+    slack = one.tolerance + (_ALIKE * least if math.isfinite(least) else 0.0)
     pairs = ((one.max_abs_diff, other.max_abs_diff), (one.rms, other.rms))
-    return all(_is_near(*pair, one.tolerance) for pair in pairs)
+    return all(_is_near(*pair, slack) for pair in pairs) and _has_same_worst(one, other, slack)
 
 
-def _is_near(one: float, other: float, tolerance: float) -> bool:
-    """Whether two differences are equal up to rounding. An infinity is only near itself."""
-    return one == other or (math.isfinite(one) and abs(one - other) <= tolerance + _ALIKE * min(one, other))
+def _has_same_worst(one: Comparison, other: Comparison, slack: float) -> bool:
+    """Whether the values with the largest difference are equal, at one index.
+
+    If most values are off, rounding may choose another index. The differences there and the angles must then be equal.
+    """
+    mine, theirs = (math.nan if each.actual is None else each.actual for each in (one, other))
+    if one.worst_index == other.worst_index:
+        return _is_near(mine, theirs, slack)
+    is_off_alike = _is_near(mine - (one.truth or 0.0), theirs - (other.truth or 0.0), slack)
+    turned, other_turned = (1.0 - (each.cosine or 0.0) for each in (one, other))
+    is_spread = min(one.fraction_out_of_tolerance, other.fraction_out_of_tolerance) > _MOST
+    return is_spread and is_off_alike and math.isclose(turned, other_turned, rel_tol=4 * _ALIKE)
+
+
+def _is_near(one: float, other: float, slack: float) -> bool:
+    """Whether two numbers are equal up to a slack. A NaN or an infinity is only near itself."""
+    is_finite = math.isfinite(one) and math.isfinite(other)
+    return abs(one - other) <= slack if is_finite else one == other or (math.isnan(one) and math.isnan(other))
 
 
 def _has_same_answer(one: RuntimeResult, other: RuntimeResult) -> bool:

@@ -77,11 +77,12 @@ def test_a_server_that_is_off_otherwise_keeps_its_own_cause(error):
 EXPECTED = np.linspace(-1, 1, 50, dtype=np.float32)
 
 
-def _failing(actual: np.ndarray, error: str = "") -> RuntimeResult:
-    """Returns the result of a runtime that returned this where `EXPECTED` is right."""
-    comparisons = compare_outputs({"y": EXPECTED}, {"y": actual}, {"y": EXPECTED.astype(float)})
-    cases = (CaseResult("fair", "failed", error, comparisons),)
-    recording = Recording("fair", {}, {"y": EXPECTED}, {"y": actual})
+def _failing(*actual: np.ndarray) -> RuntimeResult:
+    """Returns the result of a runtime that returned these in each case where `EXPECTED` is right. The first is kept."""
+    truth = {"y": EXPECTED.astype(float)}
+    compared = [compare_outputs({"y": EXPECTED}, {"y": each}, truth) for each in actual]
+    cases = tuple(CaseResult(f"case {number}", "failed", "", each) for number, each in enumerate(compared))
+    recording = Recording("case 0", {}, {"y": EXPECTED}, {"y": actual[0]})
     return RuntimeResult("m.onnx", "onnx", "onnxruntime[all]", False, "compared", cases=cases, recording=recording)
 
 
@@ -107,11 +108,21 @@ FAILURES = {
 }
 
 
+OF_EQUAL_SIZE = ["half more", "half less", "NaN first", "NaN fourth", "infinity first", "one value", "another value"]
+
+
 @pytest.mark.parametrize("one", FAILURES)
 @pytest.mark.parametrize("other", FAILURES)
 def test_places_that_fail_are_alike_where_they_return_the_same_alone(one, other):
     found = is_alike(_failing(FAILURES[one]), _failing(FAILURES[other]))
     assert found == (one == other)
+
+
+@pytest.mark.parametrize("one", OF_EQUAL_SIZE)
+@pytest.mark.parametrize("other", OF_EQUAL_SIZE)
+def test_the_sign_and_the_place_of_a_difference_count_in_every_case(one, other):
+    kept = FAILURES["half more"]
+    assert is_alike(_failing(kept, FAILURES[one]), _failing(kept, FAILURES[other])) == (one == other)
 
 
 @pytest.mark.parametrize("error", [3e-8, 1e-4])
