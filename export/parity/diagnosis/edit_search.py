@@ -275,6 +275,8 @@ def fit_numbers(
     for _ in range(_STEPS):
         sizes = np.maximum(np.abs(at), start)  # keeps the step visible for a number near zero
         steps = np.where(sizes == 0, _LARGEST_STEP, 1e-2 * sizes)
+        if not (np.isfinite(at).all() and np.isfinite(now).all()):
+            return None
         slopes = np.stack([_slope(compute, at, i, step, now) for i, step in enumerate(steps)], -1)
         if not np.isfinite(slopes).all() or not slopes.any():
             return None

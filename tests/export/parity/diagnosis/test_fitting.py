@@ -43,3 +43,9 @@ def test_a_number_that_changes_nothing_and_a_difference_in_one_value_tell_none()
     changed = X.copy()
     changed[0, 0] += 1
     assert fit_numbers(lambda number: X * number, [1.0], X, changed) is None
+
+
+def test_a_fit_to_values_with_a_nan_ends_without_a_number():
+    broken = 2 * X
+    broken[0, 0] = np.nan
+    assert fit_numbers(lambda number: X * number, [1.0], X, broken) is None
