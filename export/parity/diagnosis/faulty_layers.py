@@ -14,7 +14,7 @@ from keras_pe.export.model.watch.layer_paths import is_inside
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, Surroundings
 from keras_pe.export.parity.diagnosis.other_cases import OtherCase, in_other_cases, with_surroundings
-from keras_pe.export.parity.diagnosis.output_locations import OutputLocations
+from keras_pe.export.parity.diagnosis.output_locations import Location, OutputLocations
 from keras_pe.export.parity.diagnosis.recorded_cases import (
     RecordedCase,
     RecordedOutput,
@@ -26,6 +26,8 @@ from keras_pe.export.progress import OutOfTimeError
 from keras_pe.export.results import Array, LayerResult, Proof
 
 _MOST_FAULTS = 32
+_MOST_CANDIDATES = 8  # tensors that are tried in place of one whose values do not explain the outputs
+_NEARER = 0.1  # largest share of the outputs' difference that values which explain it leave
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class _Walk:
 
         A layer without any tensor may have been left out. Its fault follows from the next one that is found.
         """
-        found = self._artifact.locate(output)
+        found = self._explaining(output, self._artifact.locate(output))
         mends_more = found is not None and found.mends_more_than([output.number])
         if not mends_more and self._is_foldable(output) and self._replace_next(output, is_folded=True):
             return True
@@ -153,6 +155,30 @@ class _Walk:
         fault = replace(fault, unsure=self._unsure(output, found.match))
         fault = with_surroundings(fault, output, self._case, tensors)
         return self._put(output, fault, output.array, found.match)
+
+    def _explaining(self, output: RecordedOutput, found: Location | None) -> Location | None:
+        """Returns the location whose values Keras' later layers turn into the artifact's outputs; else the one found.
+
+        A right output also mends a tensor before an operation that the artifact adds, such as a limit of the output.
+        """
+        if found is None or not found.is_mended or len(found.way) > 1 or self._explains(output, found.match):
+            return found
+        tensors = self._artifact.tensors
+        others = (each for each in tensors.nearest(output.array) if each.tensor != found.match.tensor)
+        for match in filter(partial(self._explains, output), itertools.islice(others, _MOST_CANDIDATES)):
+            other = self._artifact.put([output], [match])
+            if other is not None and other.is_mended:
+                return other
+        return found
+
+    def _explains(self, output: RecordedOutput, match: TensorMatch) -> bool:
+        """Whether Keras gives the artifact's wrong outputs if a layer's output has the values of a tensor."""
+        tensors, expected = self._artifact.tensors, self._case.expectation.outputs or {}
+        held = tensors.in_shape(match, output.array.shape).astype(output.array.dtype)
+        given = self._case.outputs_after(output, held)
+        names = [name for name in given if name in tensors.arrays]
+        off = max((distance(tensors.arrays[name], expected[name]) for name in names), default=0.0)
+        return all(distance(tensors.arrays[name], given[name]) <= _NEARER * off for name in names)
 
     def _is_input(self, match: TensorMatch, output: RecordedOutput) -> bool:
         """Whether a tensor has the layer's input, by the name of its source or by its values."""

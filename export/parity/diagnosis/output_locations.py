@@ -104,7 +104,7 @@ class OutputLocations:
         best: Location | None = None
         ways = _beam(held)
         for way in ways:
-            location = self._put(together, way)
+            location = self.put(together, way)
             if location is not None and (location.is_mended or (location.gained and _is_better(location, best))):
                 best = location
             if location is not None and location.is_mended:
@@ -119,18 +119,18 @@ class OutputLocations:
         self, outputs: Sequence[RecordedOutput], held: Sequence[Sequence[TensorMatch]], way: tuple[TensorMatch, ...]
     ) -> Location | None:
         """Returns a location after exchanging one tensor at a time, as long as the model's outputs come nearer."""
-        best = self._put(outputs, way)
+        best = self.put(outputs, way)
         for number, matches in enumerate(held):
             used = {name for place, match in enumerate(way) if place != number for name in match.tensors}
             for match in (each for each in matches if used.isdisjoint(each.tensors)):
                 if best is not None and best.is_mended:
                     return best
-                location = self._put(outputs, (*way[:number], match, *way[number + 1 :]))
+                location = self.put(outputs, (*way[:number], match, *way[number + 1 :]))
                 if location is not None and (best is None or location.off < best.off):
                     best, way = location, location.way
         return best if best is not None and best.gained else None
 
-    def _put(self, outputs: Sequence[RecordedOutput], way: Sequence[TensorMatch]) -> Location | None:
+    def put(self, outputs: Sequence[RecordedOutput], way: Sequence[TensorMatch]) -> Location | None:
         """Returns the location of outputs that have one tensor each, or None if that is impossible."""
         put: Arrays = {}
         for each, match in zip(outputs, way, strict=True):

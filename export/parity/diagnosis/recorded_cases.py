@@ -14,10 +14,11 @@ from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.tolerance import MAX_FACTOR, STRICT, noise_floor
 from keras_pe.export.model.rebuild import float64_allowed
 from keras_pe.export.model.watch.layer_paths import is_inside
-from keras_pe.export.model.watch.recording import LayerCall, record_calls, state_left_alone
+from keras_pe.export.model.watch.recording import LayerCall, record_calls, replaced_output, state_left_alone
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.tensor_search import Tensors
 from keras_pe.export.results import Array, CaseStatus, Problem, RunStatus
+from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CASES = 8
 MOST_BEFORE = 8  # earlier outputs that are tried as an input of a layer
@@ -211,6 +212,12 @@ class RecordedCase:
         """Returns the artifact's tensors, with some replaced."""
         self.probe.budget.check()
         return Tensors({**self.inputs, **self.probe.runner.intermediates(self.inputs, replaced)})
+
+    def outputs_after(self, output: RecordedOutput, array: Array) -> Arrays:
+        """Returns Keras' outputs if a layer's output is another array."""
+        self.probe.budget.check()
+        with state_left_alone(), replaced_output(self.keras_model, output.call.path, output.index, array):
+            return self.reference.predict(self.keras_model, self.inputs)
 
     def _truths(self) -> list[LayerCall | None]:
         """Returns the float64 call for each call, by order, since operations may have other names in the rebuild."""

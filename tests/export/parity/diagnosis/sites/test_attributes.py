@@ -187,6 +187,10 @@ def test_an_attribute_that_no_layer_of_keras_takes_or_sets_is_the_users(name):
         (lambda x, limit: ops.minimum(x, int(limit) if limit == 6 else limit), "other x2"),
         (lambda x, limit: L.ReLU(6 if limit == 6 else limit)(x), "other max_value"),
         (lambda x, limit: ops.relu6(x) if limit == 6 else ops.clip(x, 0, limit), "other activation"),
+        (
+            lambda x, limit: L.Dense(8, "relu6")(x) if limit == 6 else L.ReLU(limit)(L.Dense(8)(x)),
+            "other activation",
+        ),
     ],
 )
 def test_a_limit_that_is_off_by_little_is_named_and_no_operation_is_missed(tmp_path, cut, cause):
