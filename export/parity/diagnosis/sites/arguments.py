@@ -24,6 +24,7 @@ from keras_pe.export.results import Array, Cause, OtherValue
 
 _AXES = (1, 2, 3)
 _WEAK = (1.0, 10.0, 100.0, 1e3, 1e4)
+_HIDING = (1e9, np.inf, 1e4)
 _HIDDEN: dict[str, Callable[[Any, float], Any]] = {
     "{} added to": lambda scores, size: scores - size,
     "{} instead of": lambda scores, size: 0 * scores - size,
@@ -183,12 +184,13 @@ def other_softmax(fault: LayerFault) -> Edits:
     import keras
 
     layer = fault.call.layer
-    yield from _causal_scores(fault)
-    layers = all_layers(layer) if isinstance(layer, keras.Layer) else []
-    own = [each for each in layers if isinstance(each, keras.layers.Softmax)]
+    layers = all_layers(layer) if isinstance(layer, keras.Layer) else [layer]
+    own = [each for each in layers if _is_softmax(each)]
     if not own:
         return
-    yield _inside(Cause.ADDED_CAUSAL_MASK, "with a causal mask before its softmax", own, _hiding_what_follows)
+    for size, (said, hidden) in itertools.product(_HIDING, _HIDDEN.items()):
+        said = f"with a causal mask before its softmax, {said.format(f'{-size:g}')} a score"
+        yield _inside(Cause.ADDED_CAUSAL_MASK, said, own, partial(_hide_later, size, hidden))
     for size, (said, hidden) in itertools.product(_WEAK, _HIDDEN.items()):
         said = f"with {said.format(f'{-size:g}')} a score that a mask hides"
         yield _inside(Cause.WEAK_MASK, said, own, partial(_weaken, size, hidden))
@@ -197,31 +199,19 @@ def other_softmax(fault: LayerFault) -> Edits:
             yield _inside(Cause.OTHER_AXIS, f"with its softmax over axis={axis}", own, partial(_over, axis))
 
 
-def _causal_scores(fault: LayerFault) -> Edits:
-    """Yields a softmax of scores with a causal mask before it; the softmax is a layer or an operation of the model."""
-    scores = fault.call.inputs[0] if fault.call.inputs else np.zeros(())
-    is_square = scores.ndim > 2 and scores.shape[-1] == scores.shape[-2] and scores.shape == fault.expected.shape
-    if is_square and type(fault.call.layer).__name__ == "Softmax":
-        said = "its softmax of scores with a causal mask"
-        yield Edit(Cause.ADDED_CAUSAL_MASK, said, _softmax_of_the_past, is_output=True)
+def _is_softmax(layer: Any) -> bool:
+    """Whether a layer, or an operation of a functional model, is a softmax alone."""
+    activation = getattr(layer, "activation", None) if type(layer).__name__ == "Activation" else None
+    return type(layer).__name__ == "Softmax" or getattr(activation, "__name__", "") == "softmax"
 
 
-def _softmax_of_the_past(fault: LayerFault) -> Array | None:
-    scores = fault.call.inputs[0].astype(np.float64)
-    if scores.shape[-1] != scores.shape[-2]:
-        return None
-    hidden = np.where(np.tri(scores.shape[-1], dtype=bool), scores, -np.inf)
-    weights = np.exp(hidden - hidden.max(axis=-1, keepdims=True))
-    shares: Array = (weights / weights.sum(axis=-1, keepdims=True)).astype(fault.expected.dtype)
-    return shares
-
-
-def _hiding_what_follows(usual: Callable[..., Any], scores: Any, mask: Any = None) -> Any:
+def _hide_later(
+    size: float, hidden: Callable[[Any, float], Any], usual: Callable[..., Any], scores: Any, *mask: Any, **named: Any
+) -> Any:
     import keras
 
-    rows, columns = scores.shape[-2:]
-    past = as_tensor(np.tri(rows, columns, dtype=bool))
-    return usual(keras.ops.where(past, scores, -1e9), mask)
+    is_past = as_tensor(np.tri(*scores.shape[-2:], dtype=bool))
+    return usual(keras.ops.where(is_past, scores, hidden(scores, size)), *mask, **named)
 
 
 def _weaken(
