@@ -35,6 +35,7 @@ from keras_pe.export.parity.diagnosis.sites.indices import (
 from keras_pe.export.parity.diagnosis.sites.output_operations import (
     added_operations,
     other_directions,
+    other_functions,
     other_normalizations,
     other_operations,
     repeated_activation,
@@ -88,6 +89,7 @@ SITES: dict[Site, Seen] = {
     other_configurations: _BOTH,
     other_positions: _BOTH,
     other_attributes: _BOTH | Seen.STEPS,
+    other_functions: _BOTH,
     other_schedules: Seen.LAYER,
     any_positions: Seen.LAYER,
     any_rates: Seen.LAYER,

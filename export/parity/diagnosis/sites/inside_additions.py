@@ -12,14 +12,24 @@ from keras_pe.export.parity.diagnosis.operation_edits import EditedOperation, ch
 from keras_pe.export.parity.diagnosis.relations.scaling import cause_of_factor
 from keras_pe.export.results import Cause
 
-UNARY = (
+_UNARY = (
     *("abs", "negative", "square", "sqrt", "rsqrt", "reciprocal", "exp", "expm1", "log", "log1p", "sin", "cos", "tanh"),
     *("sigmoid", "relu", "relu6", "silu", "gelu", "softplus", "softsign", "elu", "selu", "hard_sigmoid", "softmax"),
-    *("log_softmax", "leaky_relu", "floor", "round", "ceil", "sign"),
+    *("log_softmax", "leaky_relu", "floor", "round", "ceil", "trunc", "sign"),
 )
-"""The names of functions of one tensor in `keras.ops`."""
 
 _JOINED = {"plus": "add", "times": "multiply", "minus": "subtract"}
+
+
+def unary_functions() -> dict[str, Callable[[Any], Any]]:
+    """Returns functions of one tensor by their names."""
+    from keras import ops
+
+    return {name.replace("_", " "): getattr(ops, name) for name in _UNARY} | {
+        "rounding with halves up": lambda x: ops.floor(x + 0.5),
+        "rounding with halves down": lambda x: ops.ceil(x - 0.5),
+        "rounding with halves away from zero": lambda x: ops.sign(x) * ops.floor(ops.abs(x) + 0.5),
+    }
 
 
 def additions(edited: EditedOperation) -> Edits:
@@ -42,12 +52,12 @@ def additions(edited: EditedOperation) -> Edits:
         for number in floats:
             change = partial(_operand_changed, function, number)
             yield edited.numeric(start, f"given its operand {number + 1} {said}", change, _cause_of_number(start))
-    for name in UNARY:
-        function, text = getattr(keras.ops, name), f"through {name.replace('_', ' ')}"
-        yield edited.change_result(Cause.OPERATION_ADDED, text, function)
+    for name, own in unary_functions().items():
+        text = f"through {name}"
+        yield edited.change_result(Cause.OPERATION_ADDED, text, own)
         for number in floats:
             said = f"given its operand {number + 1} {text}"
-            yield edited.change_operands(Cause.OPERATION_ADDED, said, partial(changed_operand, number, function))
+            yield edited.change_operands(Cause.OPERATION_ADDED, said, partial(changed_operand, number, own))
     for number in floats:
         for said, name in _JOINED.items() if fits(operands[number], result) else ():
             change = partial(_join, getattr(keras.ops, name), number)

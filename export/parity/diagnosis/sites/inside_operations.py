@@ -23,7 +23,7 @@ from keras_pe.export.parity.diagnosis.operation_edits import (
     with_leaf,
     with_operands,
 )
-from keras_pe.export.parity.diagnosis.sites.inside_additions import UNARY, additions
+from keras_pe.export.parity.diagnosis.sites.inside_additions import additions, unary_functions
 from keras_pe.export.parity.diagnosis.sites.inside_orders import (
     AXES,
     other_operation_axes,
@@ -41,7 +41,7 @@ _COMPARED = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equ
 _REDUCED = ("sum", "mean", "max", "min", "prod", "var", "std", "logsumexp", "any", "all", "argmax", "argmin")
 _SMALL = (0, 1, -1, 2, 3, 4, 8)
 _OPTIONS = frozenset(
-    {"epsilon", "k", "num_classes", "negative_slope", "alpha", "shift", "repeats", "indices_or_sections"}
+    {"epsilon", "k", "num_classes", "negative_slope", "alpha", "shift", "decimals", "repeats", "indices_or_sections"}
 )
 _EPSILON = 1e-2  # a smaller constant serves to avoid a division by zero
 
@@ -193,9 +193,8 @@ def _other_functions(edited: EditedOperation) -> Edits:
             back = partial(_through, lambda one, other, f=function: f(other, one), 2, {})
             yield edited.edit(Cause.OTHER_OPERATION, f"{said} of its operands exchanged", back)
     elif len(operands) == 1 and tuple(operands[0].shape) == tuple(result.shape):
-        for name in UNARY:
-            change = partial(_through, getattr(keras.ops, name), 1, {})
-            yield edited.edit(Cause.OTHER_OPERATION, f"as {name.replace('_', ' ')}", change)
+        for name, function in unary_functions().items():
+            yield edited.edit(Cause.OTHER_OPERATION, f"as {name}", partial(_through, function, 1, {}))
     elif len(operands) == 1:
         options = {name: value for _, name, value in named_arguments(operation) if name in ("axis", "keepdims")}
         for name in _REDUCED:

@@ -22,6 +22,7 @@ from keras_pe.export.parity.diagnosis.layer_call import (
 from keras_pe.export.parity.diagnosis.sites.activations import activations
 from keras_pe.export.parity.diagnosis.sites.attributes import other_axes
 from keras_pe.export.parity.diagnosis.sites.call_arrays import exchanged_weights
+from keras_pe.export.parity.diagnosis.sites.inside_additions import unary_functions
 from keras_pe.export.results import Array, Cause
 
 _MOST_JOINED = 4  # largest number of inputs to permute, in 24 orders
@@ -54,6 +55,20 @@ def other_operations(fault: LayerFault) -> Edits:
     if len(inputs) == 2 and all(array.dtype.kind == "f" for array in inputs):
         for said, function in _OF_TWO.items():
             yield _edit(Cause.OTHER_OPERATION, f"{said} of the two inputs", partial(_combine_two, function))
+
+
+def other_functions(fault: LayerFault) -> Edits:
+    """Yields an operation of a functional model as another function of its only input, such as another rounding."""
+    shapes = [array.shape for array in fault.call.inputs if array.dtype.kind == "f"]
+    if not hasattr(fault.call.layer, "variables") and shapes == [fault.expected.shape]:
+        for name, function in unary_functions().items():
+            yield _edit(
+                Cause.OTHER_OPERATION, f"{name} of the layer's input", partial(_apply_to_first, on_arrays(function))
+            )
+
+
+def _apply_to_first(function: Callable[[Array], Array], inputs: Sequence[Array]) -> Array:
+    return function(inputs[0])
 
 
 def _alone(fault: LayerFault, number: int) -> str:

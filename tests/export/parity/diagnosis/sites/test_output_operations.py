@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 from fault_examples import seeded
-from keras import layers
+from keras import layers, ops
 
 from keras_pe.export import Cause, check_parity, export_onnx
 from tests.export.parity.diagnosis.planted import Compute, Inputs, findings
@@ -65,3 +65,19 @@ def test_an_activation_that_is_applied_twice_is_the_layers_that_has_it(
 ) -> None:
     (finding,) = findings(*_twice(activation, at()))
     assert (finding.cause, finding.layer) == (Cause.OPERATION_ADDED, "act"), finding
+
+
+class Rounded(layers.Layer):
+    """A layer of a user that rounds."""
+
+    def call(self, x):
+        return ops.round(x)
+
+
+@pytest.mark.parametrize(("rounded", "place"), [(ops.round, None), (Rounded(name="round"), "ops.round(x)")])
+def test_another_rounding_of_halves_is_another_operation(rounded: Callable[[Any], Any], place: str | None) -> None:
+    x = keras.Input((8,), name="x")
+    model = keras.Model(x, {"y": rounded(x)})
+    (finding,) = findings(model, lambda inputs: np.floor(inputs["x"] + 0.5))
+    assert (finding.cause, finding.operation) == (Cause.OTHER_OPERATION, place)
+    assert "halves up" in finding.evidence
