@@ -1,6 +1,6 @@
 """Finds the operation inside a layer that is at fault: its operands agree with the artifact, but its result differs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CANDIDATES = 8  # tensors that are tried as the result of an operation
 _MOST_OPERATIONS = 8  # wrong operations in one layer
+_MOST_FURTHER = 32  # replacements to try after one that corrects a part of the later results
 
 _Held = list[str | bool | None]
 """The tensor with each operation's result; False without one, None if a tensor would prove nothing."""
@@ -117,15 +118,23 @@ class OperationWalk:
         return not is_rearranged and any(np.ptp(each.astype(np.float64)) > 0 for each in results)
 
     def _suspicious(self, held: _Held, tensors: Tensors) -> list[int]:
-        """Returns the operations without a tensor in the artifact whose consumers are wrong as well."""
+        """Returns the operations without a tensor in the artifact whose consumers are wrong as well.
+
+        A right consumer that returns integers or booleans, such as an index, proves nothing, since these hide errors.
+        """
         is_right = self._is_right(tensors)
         found = set[int]()
         for number in reversed(range(self._count)):
-            leads = [each in found for each in self._consumers[number]]
+            smooth = [each for each in self._consumers[number] if self._is_smooth(each)]
+            leads = [each in found for each in smooth or self._consumers[number]]
             leads += [not is_right] if self._tape.is_output(number) else []
             if leads and not isinstance(held[number], str) and (any if held[number] is None else all)(leads):
                 found.add(number)
         return sorted(found)
+
+    def _is_smooth(self, number: int) -> bool:
+        """Whether an operation returns floats alone."""
+        return all(is_float(each.dtype) for each in self._results[number])
 
     def _is_right(self, tensors: Tensors) -> bool:
         """Whether the artifact has the layer's output."""
@@ -137,27 +146,39 @@ class OperationWalk:
         return distance(tensors.in_shape(location, expected.shape), expected) <= self._fault.tolerance
 
     def _locate(self, numbers: Sequence[int], held: _Held, tensors: Tensors) -> tuple[int, Arrays, Tensors] | None:
-        """Returns the first operation with a tensor, the replaced tensors, and all tensors after the replacement.
+        """Returns an operation with a tensor, the replaced tensors, and all tensors after the replacement.
 
-        With the correct result in that tensor, later results must become right, and right ones must stay right.
+        With the correct result in that tensor, later results must become right, and right ones must stay right. The
+        first operation that corrects the layer's output counts, or else the one that corrects most results. A tensor
+        of a later operation may correct a few results by chance.
         """
-        for number in numbers:
-            if held[number] is None or len(self._results[number]) > 1:
+        best, most, tries = None, 0, 0
+        for number, match in self._possible_tensors(numbers, held, tensors):
+            if best is not None and (tries := tries + 1) > _MOST_FURTHER:
+                break
+            self._case.probe.budget.check()
+            put = tensors.in_place_of(match, self._results[number][0])
+            try:
+                after = self._case.run_inside({**self._replaced, **put})
+            except RuntimeFailedError:
                 continue
-            for match in self._candidates(number, held, tensors):
-                self._case.probe.budget.check()
-                put = tensors.in_place_of(match, self._results[number][0])
-                try:
-                    after = self._case.run_inside({**self._replaced, **put})
-                except RuntimeFailedError:
-                    continue
-                now = self._holders(after)
-                if any(isinstance(was, str) and one is False for was, one in zip(held, now, strict=True)):
-                    continue
-                mends = any(held[each] is False and isinstance(now[each], str) for each in self._telling_after(number))
-                if put and (mends or self._is_right(after)):
-                    return number, put, after
-        return None
+            now = self._holders(after)
+            if not put or any(isinstance(was, str) and one is False for was, one in zip(held, now, strict=True)):
+                continue
+            if self._is_right(after):
+                return number, put, after
+            mended = {each for each in range(self._count) if held[each] is False and isinstance(now[each], str)}
+            if len(mended) > most and mended & self._telling_after(number):
+                best, most = (number, put, after), len(mended)
+        return best
+
+    def _possible_tensors(
+        self, numbers: Sequence[int], held: _Held, tensors: Tensors
+    ) -> Iterator[tuple[int, TensorMatch]]:
+        """Yields operations, each with a tensor that may have its result."""
+        for number in numbers:
+            if held[number] is not None and len(self._results[number]) == 1:
+                yield from ((number, match) for match in self._candidates(number, held, tensors))
 
     def _telling_after(self, number: int) -> set[int]:
         """Returns the operations that read a result, directly or through operations that prove nothing."""
