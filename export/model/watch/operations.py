@@ -70,6 +70,7 @@ class Operation:
         arguments: Its arguments by position.
         keywords: Its arguments by name.
         result: The result of the call.
+        callers: The calls of user code around it, the innermost first.
     """
 
     place: CodePlace
@@ -77,6 +78,20 @@ class Operation:
     arguments: tuple[Any, ...]
     keywords: Mapping[str, Any]
     result: Any
+    callers: tuple[CodePlace, ...] = ()
+
+    @property
+    def places(self) -> tuple[CodePlace, ...]:
+        """The location of the call, and those of the calls around it."""
+        return (self.place, *self.callers)
+
+    @property
+    def leaves(self) -> list[Any]:
+        """The values in its arguments, in order."""
+        import keras
+
+        found: list[Any] = keras.tree.flatten((self.arguments, dict(self.keywords)))
+        return found
 
     @cached_property
     def operands(self) -> list[Any]:
@@ -145,13 +160,13 @@ class _Recorder:
         if event != "call" or frame.f_back is None or not _is_users(frame.f_back) or _is_users(frame):
             return
         self._open = frame
-        self._begun = (_place(frame.f_back, frame), _function(frame), *_arguments(frame))
+        self._begun = (_places(frame), _function(frame), *_arguments(frame))
 
     def _end(self, result: Any) -> None:
-        place, function, arguments, keywords = self._begun
+        (place, *callers), function, arguments, keywords = self._begun
         self._begun = ()
         # The lines below call Python functions. They are not recorded, since `_open` is reset only at the end.
-        operation = Operation(place, function, arguments, keywords, result)
+        operation = Operation(place, function, arguments, keywords, result, tuple(callers))
         is_handed_on = len(operation.outputs) == 1 and any(operation.outputs[0] is each for each in operation.operands)
         if operation.outputs and not is_handed_on:
             self.operations.append(operation)
@@ -189,6 +204,15 @@ def users_line(frames: Iterable[traceback.FrameSummary], within: Collection[str]
         if frame.lineno is not None and not frame.filename.startswith("<frozen ") and is_users_module(module):
             return frame.filename, frame.lineno
     return None
+
+
+def _places(called: types.FrameType) -> list[CodePlace]:
+    """Returns the locations of the calls that led to a frame in user code, the innermost first."""
+    found = list[CodePlace]()
+    while called.f_back is not None and _is_users(called.f_back):
+        found.append(_place(called.f_back, called))
+        called = called.f_back
+    return found
 
 
 def _place(caller: types.FrameType, called: types.FrameType) -> CodePlace:

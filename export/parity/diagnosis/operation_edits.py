@@ -107,6 +107,16 @@ class EditedOperation:
         said = f"and the operations after it, with {' and '.join(texts)} exchanged"
         return Edit(Cause.EXCHANGED_INPUTS, said, compute, place=place)
 
+    def replace_everywhere(self, cause: Cause, said: str, old: Any, new: Any) -> Edit:
+        """Returns the edit that replaces a value in the arguments of all operations.
+
+        Its place is the innermost call in user code that leads to all of them.
+        """
+        users = [each for each in self.tape.operations if any(leaf is old for leaf in each.leaves)]
+        places = (each for each in users[0].places if all(each in user.places for user in users))
+        changes = {user.place: partial(with_leaf, old, new) for user in users}
+        return Edit(cause, said, partial(self._replay, changes), place=next(places, self.operation.place))
+
     def _replay(self, changes: Mapping[CodePlace, Change], fault: LayerFault) -> Array:
         return self.tapes.of(fault).replay(changes, fault.index)
 

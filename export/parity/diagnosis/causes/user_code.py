@@ -69,9 +69,16 @@ class _Code:
         whole = explain(self._probe, self._fault, (site,))
         if whole is not None and (whole.is_exact or len(located) == 1):
             return Inside((whole.finding,), whole.is_exact)
-        if len(located) > 1 and self._fault.location is not None:
-            return self._explain_separately()
+        apart = len(located) > 1 and self._fault.location is not None
+        separate = self._explain_separately() if apart else Inside()
+        if separate.is_exact or (separate.findings and not self._have_one_origin()):
+            return separate
         return Inside(tuple(self._located_findings()))
+
+    def _have_one_origin(self) -> bool:
+        """Whether one operation without a tensor leads to all located operations. The fault may be its own."""
+        before = [self._tape.before((number, 0)) for number in self._suspects.located]
+        return not set(self._suspects.unseen).isdisjoint(set[int].intersection(*before))
 
     def _place(self, number: int) -> CodePlace:
         return self._tape.operations[number].place
@@ -91,13 +98,13 @@ class _Code:
         found, is_exact = dict[CodePlace, Finding](), True
         alone = replace(self._probe, others=lambda fault: ())
         for number, put in zip(self._suspects.located, self._suspects.puts, strict=True):
-            place = self._place(number)
+            place, origin = self._place(number), self._origin(number)
             others = (each for each in self._suspects.puts if each is not put)
             actual = self._with({name: array for each in others for name, array in each.items()})
             site = operations_at([place], self._tapes)
             explained = explain(alone, self._fault.with_sighting(actual=actual), (site,))
             is_exact &= explained is not None and explained.is_exact
-            found.setdefault(place, self._unknown(place) if explained is None else explained.finding)
+            found.setdefault(origin, self._unknown(origin) if explained is None else explained.finding)
         by_line = {(each.file, each.line): each for each in reversed(found.values())}
         return Inside(tuple(reversed(by_line.values())), is_exact)
 
@@ -107,14 +114,21 @@ class _Code:
         assert self._fault.location is not None
         return tensors.in_shape(self._fault.location, self._fault.expected.shape)
 
+    def _origin(self, number: int) -> CodePlace:
+        """Returns the place of an operation; the call of a function of the user's own that is right in another call."""
+        places = self._tape.operations[number].places
+        right = self._suspects.tensors.keys() - {*self._suspects.unseen, *self._suspects.located}
+        sound = {place for each in right for place in self._tape.operations[each].places}
+        return next((each for each in places if each not in sound), places[0])
+
     def _unknown(self, place: CodePlace) -> Finding:
         said = f"At {place} the operands agree with the artifact's tensors, but the result does not."
         return Finding(Cause.UNKNOWN, said, self._fault.layer, **place.fields)
 
     def _located_findings(self) -> Iterator[Finding]:
         """Yields the operation that is certainly at fault, or the two operations that enclose the fault."""
-        located = [self._place(number) for number in self._suspects.located]
-        unseen = [self._place(number) for number in self._suspects.unseen]
+        located = [self._origin(number) for number in self._suspects.located]
+        unseen = [self._origin(number) for number in self._suspects.unseen]
         every = sorted({(place.file, place.line): place for place in (*located, *unseen)}.items())
         if len(every) == 1 or (located and not unseen):
             yield self._unknown((located or unseen)[-1])

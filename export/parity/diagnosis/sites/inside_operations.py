@@ -116,12 +116,14 @@ def _other_variables(edited: EditedOperation) -> Edits:
     """Yields a weight replaced by another weight of the layer, or transposed."""
     import keras
 
-    leaves = keras.tree.flatten((tuple(edited.operation.arguments), dict(edited.operation.keywords)))
-    for used in (leaf for leaf in leaves if isinstance(leaf, keras.Variable)):
+    same = (each for each in edited.tape.operations if each.place == edited.operation.place)
+    leaves = {id(leaf): leaf for each in same for leaf in each.leaves if isinstance(leaf, keras.Variable)}
+    for used in leaves.values():
         for other in edited.layer.variables:
             if other is not used and other.shape == used.shape and other.dtype == used.dtype:
                 said = f"given {other.path!r} instead of {used.path!r}"
                 yield edited.edit(Cause.ANOTHER_WEIGHT, said, partial(with_leaf, used, other))
+                yield edited.replace_everywhere(Cause.ANOTHER_WEIGHT, said, used, other)
         if len(used.shape) == 2 and used.shape[0] == used.shape[1]:
             turned = partial(with_leaf, used, keras.ops.transpose(used))
             yield edited.edit(Cause.TRANSPOSED_AXES, f"given {used.path!r} transposed", turned)

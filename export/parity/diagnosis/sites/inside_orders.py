@@ -130,7 +130,10 @@ def _axes_beside(value: Any, rank: int) -> Iterator[Any]:
             orders = itertools.permutations(range(rank)) if rank <= _MOST_AXES else _exchanged_pairs(own)
             yield from (list(order) for order in orders if order != own)
         else:
-            yield from (list(axes) for axes in itertools.combinations(range(rank), len(own)) if axes != own)
+            counts = [count for count in (len(own), len(own) - 1, len(own) + 1) if 1 < count < rank]
+            yield from (
+                list(axes) for count in counts for axes in itertools.combinations(range(rank), count) if axes != own
+            )
             yield from range(rank)
 
 

@@ -141,6 +141,7 @@ CODE_FAULTS = [
         ("x = ops.silu(x)", "x = ops.relu(x)"),
         ("return image + self.conv(x)", "return self.conv(x)"),
         ("(image - mean)", "image"),
+        ("ops.var(image, axis=(1, 2)", "ops.var(image, axis=(1, 2, 3)"),
     ),
     *_faults(
         "codebook",
@@ -216,6 +217,11 @@ CODE_FAULTS = [
         ("shape[-1] - 1.0", "shape[-1] - 2.0"),
         ("axis=-1) == 1", "axis=-1) == 2"),
         ("25.0, 40.0", "25.0, 42.0"),
+    ),
+    *_faults(
+        "codes",
+        ("(unit - first), self.fine)", "(unit - first), self.coarse)"),
+        ("keepdims=True) + 1e-3)", "keepdims=True)) + 1e-3"),
     ),
     *_faults(
         "nested",
