@@ -113,8 +113,8 @@ def export_saved_model(
     """Exports a Keras model to a SavedModel with the signature `serving_default`.
 
     The folder is published after TensorFlow has loaded it, without the code of any layer, and has returned Keras'
-    outputs. If a call depends on earlier calls, the model must only run. If the export fails, the previous folder at
-    `filepath` is unchanged.
+    outputs. If the outputs of a call depend on earlier calls, the folder must only run. If the export fails, the
+    previous folder at `filepath` is unchanged.
 
     Args:
         model: See `export_onnx`.

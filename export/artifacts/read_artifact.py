@@ -31,20 +31,20 @@ _META_GRAPHS = 2  # field number in TensorFlow's message SavedModel
 
 
 def read_artifact(path: str | os.PathLike[str]) -> Artifact:
-    """Returns what an exporter returned, from the file or folder alone. Nothing of it is run.
+    """Returns the artifact in a file or folder, without running it.
 
-    An artifact of another exporter is read too. Then the names of dynamic dimensions may say nothing.
+    The artifact may be from another exporter. The names of its dynamic dimensions are then arbitrary.
 
     Args:
-        path: An ONNX or LiteRT file, or the folder of a SavedModel. Its content tells which, not its name.
+        path: An ONNX or LiteRT file, or the folder of a SavedModel. The content determines the format.
 
     Returns:
         The artifact, with `seconds=0.0` because nothing was exported.
 
     Raises:
         FileNotFoundError: If there is nothing at `path`.
-        ValueError: If it has another format, or cannot be read.
-        ImportError: If the package that knows the format is missing: onnx for ONNX, ai-edge-litert for LiteRT,
+        ValueError: If `path` has another format, or cannot be read.
+        ImportError: If the package that reads the format is missing: onnx for ONNX, ai-edge-litert for LiteRT,
             tensorflow for the SavedModel of another exporter.
     """
     place = Path(path)

@@ -84,7 +84,7 @@ def check_parity(
             expected outputs. Only a Keras model needs Keras, and only a SavedModel needs TensorFlow.
         artifacts: One or several artifacts, as returned by an export or by path. They may be omitted if `runtimes`
             names a runtime that needs no artifact: the compiled model or a server.
-        inputs: Cases that replace the sweep: a mapping of names to arrays, or an `.npz` file, one or several.
+        inputs: Cases instead of drawn inputs (the sweep): one or several mappings of names to arrays or `.npz` files.
         ranges: Valid values of an input in the sweep: the least value, and the first value above the valid ones.
         runtimes: Names such as "onnxruntime", "onnxruntime[all]" or "tensorflow", or your own runtime specs, one or
             several. The default is every installed runtime that takes one of the artifacts. "keras[xla]",

@@ -73,9 +73,9 @@ def quantize(
     ONNX Runtime's quantizers write ONNX files. The package `ai-edge-quantizer` writes LiteRT files. Keras' own
     quantizers change the model before its export to either format.
 
-    The rows of the data are divided by a hash of their numbers. The quantizer is calibrated on one part. The other part
-    proves the file. The first file has every layer quantized. Then layers return to float, in the order of their own
-    effect on the outputs for each byte that they save.
+    A hash of the row numbers divides the rows of the data into two parts. One part calibrates the quantizer, and the
+    other part proves the goal. In the first file every layer is quantized. Then layers return to float, in the order of
+    their own effect on the outputs for each byte that they save.
 
     Args:
         model: The reference: a built `keras.Model`, the path of a `.keras` or `.h5` file, or an artifact.
@@ -99,7 +99,7 @@ def quantize(
         trials: The most files that are tried, from 1 to 15.
         write_nearest: Whether the nearest file is written if no file reaches the goal.
         checkpoint_dir: A folder that keeps the rows with the model's outputs, and the ranges of the calibration. An
-            equal call goes on where an earlier one was stopped.
+            equal call continues where an earlier call stopped.
         input_signature: As in `check_dataset`.
         border: As in `check_dataset`.
         timeout: Seconds that a file may take to load, or to answer one batch.

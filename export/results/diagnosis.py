@@ -12,10 +12,10 @@ _NO_ATTRIBUTES = frozenset({"bucket", "convention", "dtype", "input", "operation
 
 
 class Cause(StrEnum):
-    """Why an artifact differs, as a short phrase.
+    """The cause of a difference of an artifact, as a short phrase.
 
-    There are two kinds of which the members name the commonest only: `Cause.attribute` is a layer's attribute with
-    another value, and `Cause.quantized` a weight in integers of some type. Both are equal to what has their phrase.
+    A cause is equal to its phrase. Two kinds have more causes than members: `Cause.attribute` returns the cause of a
+    layer's attribute with another value, and `Cause.quantized` returns the cause of a weight in integers of a type.
     """
 
     # How it ended, and what it returned at all.
@@ -133,13 +133,13 @@ class Cause(StrEnum):
 
     @classmethod
     def attribute(cls, *names: str) -> Self:
-        """Returns the cause that is another value of a layer's attribute, or of several."""
+        """Returns the cause of another value of a layer's attribute, or of several attributes."""
         kind = "attribute " if len(names) == 1 and names[0] in _NO_ATTRIBUTES else ""
         return cls(_OTHER.format(kind + " and ".join(names)))
 
     @classmethod
     def quantized(cls, dtype: str) -> Self:
-        """Returns the cause that is a weight stored in integers of a type."""
+        """Returns the cause of a weight that is stored in integers of a type."""
         return cls(_QUANTIZED.format(dtype))
 
     @classmethod

@@ -47,7 +47,7 @@ def demo(folder: Path, fault: str | None) -> int:
     """Train, export and check a forecaster of carbon dioxide, and write all files to FOLDER (keras-pe-demo).
 
     Exits with 0 if the runtimes agree, the forecast beats the baseline, and a requested fault is named by its cause.
-    Exits with 1 if not, and with 2 if the demonstration could not be tried.
+    Exits with 1 if not, and with 2 if the demonstration could not run.
     """
     try:
         require("demo", "keras", "tensorflow", "tf2onnx", "onnx", "onnxruntime", "matplotlib", extra="demo")

@@ -93,7 +93,7 @@ class Command(click.Command):
             if isinstance(error, click.ClickException) and error.exit_code:
                 raise
             if is_out_of_memory(error):
-                raise CouldNotBeTriedError(f"The command could not be tried: {sentence(describe(error))}") from error
+                raise CouldNotBeTriedError(f"The command could not run: {sentence(describe(error))}") from error
             traceback.print_exc()
             if not isinstance(error, Exception):
                 click.echo(f"Error: code that was called raised {type(error).__name__}.", err=True)

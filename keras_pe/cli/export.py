@@ -206,7 +206,7 @@ def _export(
     """Exports to one format.
 
     Raises:
-        ClickException: If it is refused (exit code 1) or could not be tried (2).
+        ClickException: If the export is refused (exit code 1) or could not run (2).
     """
     from keras_pe import export
 

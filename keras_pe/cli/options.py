@@ -113,7 +113,7 @@ model_options = with_options(
         "modules",
         multiple=True,
         metavar="MODULE",
-        help="Import this module before the model is loaded, to register layers of your own. It may be in this folder.",
+        help="Import this module first, which registers layers of your own. It may be in the working folder.",
     ),
     click.option(
         "--unsafe",
@@ -190,7 +190,7 @@ border_options = with_options(
         multiple=True,
         callback=_pairs,
         metavar="NAME=DTYPE",
-        help="The type of an input or output, as image=uint8.",
+        help="The type of an input or output, such as image=uint8.",
     ),
     click.option(
         "--rename-input",
@@ -227,7 +227,7 @@ border_options = with_options(
         multiple=True,
         callback=_pairs,
         metavar="NAME=STEP",
-        help="A step on the last axis of an output: argmax, softmax, sigmoid, or top5 and the like.",
+        help="A step on the last axis of an output: argmax, softmax, sigmoid, or a count such as top5.",
     ),
     click.option(
         "--state",

@@ -33,8 +33,8 @@ _KINDS = ("heatmap", "similarity", "wavelengths", "error")
 def plot(kind: str, picture: Path, names: tuple[str, ...], channels: int, length: int, table: Path | None) -> None:
     """Draw a heatmap, similarity, wavelengths or error of a signal or a table to PICTURE (.png or .svg).
 
-    error draws a table's difference from the exact signal of the convention that made it. Exits with 1 if no convention
-    did, 2 if the picture could not be tried.
+    With error, the command draws the difference of a table from the exact signal of its convention. Exits with 1 if the
+    table has no known convention, 2 if the command could not run.
     """
     if picture.suffix.lower() not in (".png", ".svg"):
         raise click.UsageError(f"PICTURE must end in .png or .svg. Received: {picture.name}.")

@@ -50,7 +50,7 @@ _METHODS = ("static", "dynamic", "int8-weights", "int4-weights", "float16", "ker
 @click.option(
     "--checkpoint-dir",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Keep the rows and the calibration here, so that a repeated call goes on after a stop.",
+    help="Keep the rows and the calibration here, so that a repeated call continues after a stop.",
 )
 @click.option(
     "--node-data",

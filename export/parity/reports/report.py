@@ -107,10 +107,10 @@ def check_report_path(path: Path) -> None:
 
 
 def write_report(report: Report, path: str | Path) -> None:
-    """Writes a report in the form that the suffix names, as its `save` does: `.html`, `.json`, `.md` or `.xml` (JUnit).
+    """Writes a report in the format of the suffix, as `save` does: `.html`, `.json`, `.md` or `.xml` (JUnit).
 
     Raises:
-        TypeError: If it is not a report.
+        TypeError: If `report` is not a report.
         ValueError, ImportError, IsADirectoryError: As `check_report_path`.
         OSError: If the file cannot be written. The previous file stays.
     """
