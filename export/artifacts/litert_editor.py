@@ -79,9 +79,9 @@ class Editor:
         self._graph.tensors.append(tensor)
         return len(self._graph.tensors) - 1
 
-    def variable(self, like: int) -> int:
-        """Adds a variable with the shape and dtype of a tensor."""
-        number = self.tensor(self.shape(like), like)
+    def variable(self, shape: Sequence[int], like: int) -> int:
+        """Adds a variable. The dtype and the name follow from another tensor."""
+        number = self.tensor(shape, like)
         self._graph.tensors[number].isVariable = True
         return number
 

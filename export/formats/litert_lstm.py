@@ -20,16 +20,16 @@ def write_lstm(editor: Editor, operator: Any, output: int) -> bool:
     if editor.custom_name(operator) != LSTM_CALL:
         return False
     rows, hidden, cell, *weights = map(int, operator.inputs)
-    states = [_set_variable(editor, state) for state in (hidden, cell)]
+    states = [_set_variable(editor, state, weights[0]) for state in (hidden, cell)]
     inputs = [rows, *weights[:8], *[_ABSENT] * 3, *weights[8:], _ABSENT, _ABSENT, *states, *[_ABSENT] * 4]
     options = {"fusedActivationFunction": schema.ActivationFunctionType.TANH}
     editor.add("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [output], "UnidirectionalSequenceLSTMOptions", **options)
     return True
 
 
-def _set_variable(editor: Editor, state: int) -> int:
-    """Returns a variable that each run sets to a state, by a sum with zero."""
-    variable = editor.variable(state)
-    zero = editor.constant(np.zeros((), np.float32), state)
+def _set_variable(editor: Editor, state: int, weight: int) -> int:
+    """Returns a variable that each run sets to a state, by a sum with zero. A weight has the path of the layer."""
+    variable = editor.variable(editor.shape(state), weight)
+    zero = editor.constant(np.zeros((), np.float32), weight)
     editor.add("ADD", [state, zero], [variable], "AddOptions")
     return variable

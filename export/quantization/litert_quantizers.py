@@ -1,19 +1,26 @@
-"""The recipes of the LiteRT quantizer, the package `ai-edge-quantizer`."""
+"""The recipes of the LiteRT quantizer `ai-edge-quantizer`, and 16 bits for LSTM operators, which it does not take."""
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifacts.litert_file import chosen_signature
+import numpy as np
+
+from keras_pe.export.artifacts.litert_editor import Editor
+from keras_pe.export.artifacts.litert_file import chosen_signature, pack_model
+from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.quantization.feeds import read_feed
 from keras_pe.export.quantization.quantizer import Options, Quantizer
 
 _FLOAT = "no_quantize"
 _FLOAT_ENDS = [{"regex": ".*", "operation": end, "algorithm_key": _FLOAT} for end in ("INPUT", "OUTPUT")]
 """Inputs and outputs stay float32, so that callers need no change."""
+_LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
+_LSTM_KERNELS = slice(1, 9)  # among the inputs of the operator
 
 
 def _calibrate(source: str, cache: str, feeds: Sequence[str]) -> None:
@@ -45,9 +52,66 @@ def _write(source: str, target: str, options: Options, cache: str) -> None:
     Path(target).write_bytes(done.quantized_model)
 
 
+def _write_half(source: str, target: str, options: Options, cache: str) -> None:
+    _write(source, target, options, cache)
+    rules = options["quantization_recipe"]
+    floats = {rule["regex"] for rule in rules if rule["algorithm_key"] == _FLOAT and rule["operation"] == "*"}
+    Path(target).write_bytes(_with_half_lstm(Path(target).read_bytes(), floats))
+
+
+def _with_half_lstm(content: bytes, floats: Collection[str]) -> bytes:
+    """Returns a file that stores the kernels of LSTM operators in 16 bits. The interpreter makes floats of them once.
+
+    Args:
+        content: The file.
+        floats: The patterns of the operators that stay in float.
+    """
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromPackedBuf(content, 0)
+    known, halves = iter(read_operators(content)), dict[int, int]()
+    for graph in model.subgraphs:
+        editor, originals = Editor(model, graph), list(graph.operators or ())
+        for original, operator in zip(originals, known, strict=False):
+            if operator.kind == _LSTM and _pattern(operator.scope) not in floats:
+                for number in map(int, original.inputs[_LSTM_KERNELS]):
+                    _halve(editor, graph.tensors, number, halves)
+        graph.operators = [*editor.operators, *originals]
+    used = {tensor.buffer for graph in model.subgraphs for tensor in graph.tensors}
+    for number in halves.keys() - used:
+        model.buffers[number].data = None
+    return pack_model(model) if halves else content
+
+
+def _halve(editor: Editor, tensors: Sequence[Any], number: int, halves: dict[int, int]) -> None:
+    """Replaces a constant by the floats of one of 16 bits.
+
+    Args:
+        editor: The editor of the subgraph.
+        tensors: The tensors of the subgraph.
+        number: The number of the constant. A second call changes nothing.
+        halves: The buffer of 16 bits of each buffer so far. Several constants may share one buffer.
+    """
+    values, tensor = editor.values(number), tensors[number]
+    if values is None or values.dtype != np.float32:
+        return
+    if tensor.buffer in halves:
+        half = editor.tensor(values.shape, number, "float16")
+        tensors[half].buffer = halves[tensor.buffer]
+    else:
+        half = editor.constant(values.astype(np.float16), number)
+        halves[tensor.buffer] = tensors[half].buffer
+    editor.add("DEQUANTIZE", [half], [number], "DequantizeOptions")
+    tensor.buffer = 0
+
+
 def _leave_in_float(options: Options, names: Sequence[str]) -> Options:
-    rules = [{"regex": f"^{re.escape(name)}$", "operation": "*", "algorithm_key": _FLOAT} for name in sorted(names)]
+    rules = [{"regex": _pattern(name), "operation": "*", "algorithm_key": _FLOAT} for name in sorted(names)]
     return {"quantization_recipe": [*options["quantization_recipe"], *rules]}
+
+
+def _pattern(name: str) -> str:
+    return f"^{re.escape(name)}$"
 
 
 def _operators(algorithm: str, config: Mapping[str, Any]) -> Iterable[str]:
@@ -62,6 +126,10 @@ def _operators(algorithm: str, config: Mapping[str, Any]) -> Iterable[str]:
         except ValueError:
             continue
         yield str(operator.value)
+
+
+def _half_operators() -> Iterable[str]:
+    return *_operators("float_casting", _weights(_HALF)), _LSTM
 
 
 def _recipe(
@@ -103,5 +171,5 @@ LITERT_QUANTIZERS: Mapping[str, Quantizer] = {
     "dynamic": _recipe({"weight_tensor_config": _channels(8), "compute_precision": "INTEGER"}),
     "int8-weights": _recipe(_weights(_channels(8))),
     "int4-weights": _recipe(_weights(_channels(4))),
-    "float16": _recipe(_weights(_HALF), "float_casting"),
+    "float16": replace(_recipe(_weights(_HALF), "float_casting"), write=_write_half, operators=_half_operators),
 }

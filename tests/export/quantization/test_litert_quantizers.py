@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 
 from keras_pe import SinusoidalPositionEncoding
-from keras_pe.export import export_litert, quantize, read_artifact
+from keras_pe.export import check_parity, export_litert, quantize, read_artifact
 from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.artifacts.quantized_tensors import read_quantization
 from keras_pe.export.quantization.layer_nodes import read_nodes
 from keras_pe.export.quantization.litert_quantizers import LITERT_QUANTIZERS
 from tests.export.runtimes.external.present import need_package
 
 WORDS = {"words": np.random.default_rng(0).integers(0, 50, (1500, 12)).astype("int32")}
+FUSED = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 
 # A user's script: the quantizer alone, with the plan.
 REPEAT = """
@@ -111,3 +113,34 @@ def test_a_node_has_the_layer_of_the_model_and_the_result_has_the_layer_before_i
     assert {node.layer for node in nodes} == {"embed", "positions", "widen", "narrow", "loop", "class"}
     assert nodes[-1].is_in_body
     assert {node.operator for node in nodes if node.layer == "class"} == {"FULLY_CONNECTED", "SOFTMAX"}
+
+
+@pytest.mark.slow
+def test_16_bits_halve_an_lstm_operator_unless_the_layer_stays_in_float(tmp_path: Path) -> None:
+    need_package("ai_edge_quantizer")
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((10, 8), name="x")
+    x = keras.layers.Bidirectional(keras.layers.LSTM(32, return_sequences=True, name="lstm"), name="both")(
+        keras.layers.Masking()(inputs)
+    )
+    model = keras.Model(inputs, keras.layers.LSTM(32, name="last")(x))
+    artifact = export_litert(model, tmp_path / "model.tflite", sizes={"batch": 1})
+    rows = np.random.default_rng(0).normal(size=(160, 10, 8)).astype("float32")
+    rows[::2, 6:] = 0
+    half = tmp_path / "half.tflite"
+    report = quantize(model, artifact, half, {"x": rows}, method="float16", error=0.01, trials=1)
+    assert report.passed
+    assert {each.layer for each in report.layers} == {"both/forward_lstm", "both/backward_lstm", "last"}
+    saved = sum(2 * weight.size for weight in model.get_weights() if weight.ndim == 2)  # bytes
+    assert report.float_bytes - report.chosen.nbytes > 0.9 * saved  # each constant takes some bytes besides its numbers
+    operators = read_operators(half.read_bytes())
+    assert sum(each.kind == FUSED for each in operators) == 3
+    assert sum(each.kind == "DEQUANTIZE" for each in operators) == 3 * 8
+    assert check_parity(model, half, inputs={"x": rows[:1]}, runtimes="litert", precision="float16").passed
+
+    *_, scope = (each.scope for each in operators if each.kind == FUSED)
+    quantizer = LITERT_QUANTIZERS["float16"]
+    assert quantizer.write is not None
+    options = quantizer.leave_in_float(quantizer.options, [scope])
+    quantizer.write(str(artifact.path), str(half), options, str(tmp_path / "no ranges"))
+    assert sum(each.kind == "DEQUANTIZE" for each in read_operators(half.read_bytes())) == 2 * 8
