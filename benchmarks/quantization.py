@@ -40,6 +40,8 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
     "8-bit weights, our plan": {"method": "int8-weights"},
     "4-bit weights": {"method": "int4-weights", "trials": 1},
     "4-bit weights, our plan": {"method": "int4-weights"},
+    "float16": {"method": "float16", "trials": 1},
+    "float16, our plan": {"method": "float16"},
     "Keras' int8": {"method": "keras-int8", "trials": 1},
     "Keras' int8, our plan": {"method": "keras-int8"},
     "Keras' int4": {"method": "keras-int4", "trials": 1},
