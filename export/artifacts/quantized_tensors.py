@@ -86,6 +86,8 @@ def _read_onnx(path: Path) -> tuple[QuantizedTensor, ...]:
 
         for name, each in quantized_constants(graph).items():
             weights.setdefault(name, _describe_weight(name, each, _dtype(constants[name]), read))
+        for name, dtype, step, zero in _keras_weights(graph, constants, read):
+            weights.setdefault(name, _describe(name, "weight", dtype, step, zero))
         for name, dtype, scale, zero in _values(graph, constants, read):
             if name in constants:
                 weights.setdefault(name, _describe(name, "weight", dtype, scale, zero))
@@ -110,6 +112,27 @@ def _describe_weight(name: str, found: Quantized, dtype: str, read: Callable[[st
         dtype = f"uint{found.bits}"
         zero = zero if zero is not None and zero.dtype.kind == "f" else np.full(1, 2.0 ** (found.bits - 1))
     return _describe(name, "weight", dtype, scale, zero)
+
+
+def _keras_weights(
+    graph: Any, constants: Mapping[str, Any], read: Callable[[str], Array]
+) -> Iterator[tuple[str, str, Array, Array | None]]:
+    """Yields the name, the type, the steps and the zero points of each weight that Keras quantized.
+
+    Source:
+        keras 3.15, quantizers/quantizers.py: `abs_max_quantize` returns the inverse of the step for `<weight>_scale`.
+        `abs_max_quantize_grouped_with_zero_point` returns the step, and the zero points for `<weight>_zero`.
+    """
+    packed = {name for node in graph.node if node.op_type == "BitwiseAnd" for name in node.input}
+    products = (node.input for node in graph.node if node.op_type == "MatMulInteger")
+    shifts = {names[1]: names[3] for names in products if len(names) > 3}  # the exporter moves int8 to uint8
+    for name, tensor in constants.items():
+        scale, zero = f"{name}_scale", f"{name}_zero"
+        if scale in constants and _dtype(tensor) in ("int8", "uint8"):
+            dtype = "int4" if name in packed else _dtype(tensor)
+            step = read(scale) if zero in constants else 1 / read(scale)
+            offset = zero if zero in constants else shifts.get(name, "")
+            yield name, dtype, step, read(offset) if offset in constants else None
 
 
 def _values(

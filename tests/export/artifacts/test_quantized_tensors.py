@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+import keras
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
-from keras_pe.export import read_artifact
+from keras_pe.export import export_onnx, read_artifact
 from keras_pe.export.artifacts.quantized_tensors import count_quantized, quantization_rows, read_quantization
 from keras_pe.export.records import QuantizedTensor
 
@@ -122,3 +123,18 @@ def test_tensors_of_one_scale_in_a_layer_share_a_row() -> None:
         ("b/MatMul", "value", "uint8", "", "each call", "each call", "each call"),
     )
     assert count_quantized([weight, one, other, dynamic]) == "1 weight (1 int4) and 3 values (2 int8, 1 uint8)"
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+def test_weights_that_keras_quantized_are_listed_with_their_steps_and_ranges(mode: str, tmp_path: Path) -> None:
+    inputs, layer = keras.Input((32,)), keras.layers.Dense(4, use_bias=False, name="dense")
+    model = keras.Model(inputs, layer(inputs))
+    layer.kernel.assign(KERNEL)
+    layer.quantize(mode)
+    export_onnx(model, tmp_path / "small.onnx")
+    kernel = read_file(tmp_path / "small.onnx")["dense/kernel"]
+    assert (kernel.layer, kernel.role, kernel.dtype[-4:], kernel.scales) == ("dense", "weight", mode, 4)
+    spans = np.abs(KERNEL).max(axis=0) / 127 if mode == "int8" else np.ptp(KERNEL, axis=0) / 15
+    step = float(spans.max())
+    assert kernel.steps == pytest.approx((float(spans.min()), step), rel=1e-3)
+    assert kernel.limits == pytest.approx((-1.27, 1.27), abs=2 * step)
