@@ -55,7 +55,7 @@ def _replacements(layer: Any, columns: Columns) -> list[tuple[Any, str, Callable
         return slopes * ops.cast(distances, slopes.dtype)[:, None, None, :]
 
     def rotate(usual: Any, inputs: Any, *_: Any, **__: Any) -> Any:
-        return _angles(usual, inputs, columns)
+        return _angles(usual, inputs, columns.own_positions, columns.start)
 
     def attend(usual: Any, *given: Any, **keywords: Any) -> Any:
         nonlocal groups
@@ -146,12 +146,33 @@ def _repeat_rows(mask: Any, groups: int) -> Any:
     return ops.repeat(mask, groups, axis=1) if groups > 1 else mask
 
 
-def _angles(usual: Any, inputs: Any, columns: Columns) -> tuple[Any, Any]:
-    """Returns the cosines and sines of a rotary layer at the positions of the call."""
+def rotary_layers(layers: Iterable[Any]) -> list[Any]:
+    """Returns the rotary layers of keras-hub among the layers of a model."""
+    return [layer for layer in layers if hasattr(layer, _ROTATION)]
+
+
+def rotate_keys(layer: Any, keys: Any, positions: Any) -> Any:
+    """Returns the keys of a call, rotated by a rotary layer of keras-hub.
+
+    Args:
+        layer: The layer.
+        keys: The keys, `[batch, heads, length, channels]`.
+        positions: The positions, `[batch, length]`.
+    """
     from keras import ops
 
-    positions = columns.own_positions
+    def rotate(usual: Any, inputs: Any, *_: Any, **__: Any) -> Any:
+        return _angles(usual, inputs, positions, 0)
+
+    with replaced_functions([(layer, _ROTATION, rotate)]):
+        return ops.transpose(layer(ops.transpose(keys, (0, 2, 1, 3))), (0, 2, 1, 3))
+
+
+def _angles(usual: Any, inputs: Any, positions: Any, start: Any) -> tuple[Any, Any]:
+    """Returns the cosines and sines of a rotary layer at positions, `[batch, length]`, of a call after `start` rows."""
+    from keras import ops
+
     shape = ops.shape(positions)
-    flat = usual(inputs, columns.start, ops.reshape(positions, (-1,)))
+    flat = usual(inputs, start, ops.reshape(positions, (-1,)))
     cos, sin = (ops.reshape(each, (*shape, *each.shape[2:])) for each in flat)
     return cos, sin

@@ -15,6 +15,7 @@ from keras_pe.export.comparison.run_cases import Run, compare_case, computes_in_
 from keras_pe.export.comparison.streams import Stream, first_states
 from keras_pe.export.comparison.tolerance import TolerancePolicy
 from keras_pe.export.errors import RuntimeFailedError
+from keras_pe.export.parity.diagnosis.causes.caches import cache_at_fault_in_stream
 from keras_pe.export.parity.diagnosis.causes.states import stream_at_fault
 from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Finding, Recording, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
@@ -56,7 +57,9 @@ def with_streams(
         if case.status is CaseStatus.FAILED and is_sound and result.passed:
             found = None
             if answer:
-                found = stream_at_fault(stream, case.comparisons, answer, reference.expect, reference.states, own, kept)
+                known = stream, case.comparisons, answer
+                found = stream_at_fault(*known, reference.expect, reference.states, own, kept)
+                found = found or cache_at_fault_in_stream(*known, reference)
             said = f"Single calls agree. With the state from call to call ({case.name}), the artifact differs."
             finding = found or Finding(Cause.UNKNOWN, case.error or said)
             if found is not None:

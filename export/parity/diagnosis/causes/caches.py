@@ -1,31 +1,66 @@
-"""Detects a decoder whose positions or mask do not fit the rows of its cache."""
+"""Detects a decoder whose positions, rotations or mask do not fit the rows of its cache."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
 
+import numpy as np
+
+from keras_pe.export.comparison.references.reference import Reference
+from keras_pe.export.comparison.streams import Stream
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.temporary_patches import replaced_attributes
-from keras_pe.export.parity.diagnosis.causes.states import explains, failed_cases
+from keras_pe.export.parity.diagnosis.causes.states import FailedCase, explains, failed_cases
 from keras_pe.export.parity.diagnosis.detector_context import Probe
-from keras_pe.export.results import Cause, Finding
+from keras_pe.export.results import Array, Cause, Comparison, Finding
+from keras_pe.export.runtimes.runtime import Arrays
 
 
 def cache_at_fault(probe: Probe) -> Iterator[Finding]:
     """Detects a fault of the positions or the mask: the model with that fault returns the outputs of the artifact."""
-    decoder = probe.reference.model
-    if not hasattr(decoder, "make_columns"):
-        return
-    cases = failed_cases(probe)
-    for (cause, said), columns in faulty_columns().items():
+    cases, ask = failed_cases(probe), probe.reference.expect_eager
+
+    def fits() -> bool:
         probe.budget.check()
+        return all(explains(case, ask(case.inputs)) for case in cases)
+
+    found = _explain(probe.reference.model, cases, fits) if cases else None
+    yield from [] if found is None else [found]
+
+
+def cache_at_fault_in_stream(
+    stream: Stream, compared: Sequence[Comparison], actual: Arrays, reference: Reference
+) -> Finding | None:
+    """Returns the finding for a sequence of calls that a fault of the positions or the mask explains, or None.
+
+    Args:
+        stream: The sequence.
+        compared: The comparisons of its outputs.
+        actual: The outputs of the artifact.
+        reference: The reference.
+    """
+    case = FailedCase(compared, stream.expectation.case.inputs, stream.expectation.outputs or {}, actual)
+    return _explain(reference.model, [case], lambda: explains(case, stream.answer(reference.expect_eager)))
+
+
+def _explain(decoder: Any, cases: Sequence[FailedCase], fits: Callable[[], bool]) -> Finding | None:
+    """Returns the finding for the first fault of a decoder that fits; None for another model or without such a fault.
+
+    Args:
+        decoder: The model.
+        cases: The cases that the fault must explain.
+        fits: Returns whether the decoder with a fault returns the outputs of the artifact.
+    """
+    if not hasattr(decoder, "make_columns"):
+        return None
+    faults = {**faulty_columns(), **_faulty_rotations(decoder), **_clamped_positions(cases)}
+    for (cause, said), columns in faults.items():
         with replaced_attributes(decoder, {"make_columns": columns.from_mask}):
             try:
-                is_found = bool(cases) and all(explains(c, probe.reference.expect_eager(c.inputs)) for c in cases)
+                if fits():
+                    return Finding(cause, said, output="logits")
             except RuntimeFailedError:  # positions of this fault may have no row in a table
                 continue
-        if is_found:
-            yield Finding(cause, said, output="logits")
-            return
+    return None
 
 
 def faulty_columns() -> Mapping[tuple[Cause, str], Any]:
@@ -93,6 +128,83 @@ def faulty_columns() -> Mapping[tuple[Cause, str], Any]:
         (window, "A token attends to one position less than the window has."): _Narrower,
         (window, "A token attends to all positions, without the window."): _Endless,
     }
+
+
+def _faulty_rotations(decoder: Any) -> Mapping[tuple[Cause, str], Any]:
+    """Returns the faults of a decoder that rotates the keys in its cache again; empty without a rotary layer."""
+    from keras import ops
+
+    from keras_pe.export.model.cache_columns import Columns  # imports Keras
+    from keras_pe.export.model.cached_attention import rotary_layers, rotate_keys
+    from keras_pe.export.model.watch.keras_internals import all_layers
+
+    layers = rotary_layers(all_layers(decoder))
+    if not layers:
+        return {}
+
+    class _Rotated(Columns):
+        is_stored = False
+        plain: Sequence[Any] = ()
+
+        @classmethod
+        def from_mask(cls, attention_mask: Any, count: Any, past: Sequence[Any], **options: Any) -> Self:
+            found = super().from_mask(attention_mask, count, past, **options)
+            start, turned = found.start, [*past]
+            for place in range(0, len(past), 2):  # values follow keys
+                rows, layer = past[place], layers[place // 2 % len(layers)]
+                again = rotate_keys(layer, rows[:, :, :start], found.positions[:, :start])
+                turned[place] = ops.concatenate([again, rows[:, :, start:]], axis=2)
+            found.past, found.plain = turned, past
+            return found
+
+        def _keep(self, rows: Any) -> Any:
+            kept, start = super()._keep(rows), self.start
+            if not self.is_stored:
+                earlier = self.plain[len(self.present) - 1][:, :, :start]
+                self.present[-1] = ops.concatenate([earlier, self.present[-1][:, :, start:]], axis=2)
+            return kept
+
+    class _StoredRotated(_Rotated):
+        is_stored = True
+
+    return {
+        (Cause.START_INDEX_OFF, "Each call rotates the keys in the cache again."): _Rotated,
+        (Cause.START_INDEX_OFF, "Each call rotates the keys in the cache again, and returns them."): _StoredRotated,
+    }
+
+
+def _clamped_positions(cases: Sequence[FailedCase]) -> Mapping[tuple[Cause, str], Any]:
+    """Returns the fault of a table that ends before the first wrong token of some cases; empty if the first is wrong.
+
+    A token attends to earlier tokens alone, so all tokens up to the last row of the table are right.
+    """
+    from keras import ops
+
+    from keras_pe.export.model.cache_columns import Columns  # imports Keras
+
+    wrong = [position for case in cases for position in _wrong_positions(case)]
+    last = min(wrong, default=0) - 1
+    if last < 0:
+        return {}
+
+    class _Clamped(Columns):
+        @property
+        def own_positions(self) -> Any:
+            return ops.minimum(super().own_positions, last)
+
+    return {(Cause.CLAMPED_TABLE, f"Positions above {last} are encoded as {last}."): _Clamped}
+
+
+def _wrong_positions(case: FailedCase) -> Array:
+    """Returns the positions of the tokens whose logits differ; empty if the positions do not follow from a mask."""
+    (tolerance,) = [each.tolerance for each in case.compared if each.output == "logits"] or [0.0]
+    expected, actual = (side.get("logits", np.empty(0)) for side in (case.expected, case.actual))
+    if expected.shape != actual.shape or "attention_mask" not in case.inputs:
+        return np.empty(0, int)
+    places = np.maximum(np.cumsum(case.inputs["attention_mask"], axis=1) - 1, 0)[:, -expected.shape[1] :]
+    places = case.inputs.get("position_ids", places)
+    found: Array = places[(np.abs(expected - actual) > tolerance).any(-1)]
+    return found
 
 
 def _by_column(columns: Any, window: int | None) -> Any:
