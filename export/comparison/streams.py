@@ -53,13 +53,19 @@ class Stream:
     Attributes:
         expectation: The whole inputs with the first state, and the reference's outputs of all chunks.
         chunks: The calls.
+        meaningless: Whether a column is padding, whose logits, keys and values are not compared, `[batch, total]`;
+            None if all values are compared.
     """
 
     expectation: Expectation
     chunks: Chunks
+    meaningless: Array | None = None
 
     def answer(self, run: Run, first: Mapping[str, Array] | None = None) -> Arrays:
         """Returns every output and state of all calls, by name, with the calls joined.
+
+        Values that are not compared are those of the reference. Padding enters the cache, so the whole cache of a
+        sequence with padding is not compared.
 
         Args:
             run: Makes one call.
@@ -69,7 +75,15 @@ class Stream:
             RuntimeFailedError: If a call fails.
         """
         inputs, chunks = {**self.expectation.case.inputs, **(first or {})}, self.chunks
-        return run_in_chunks(run, inputs, chunks.sizes, chunks.axes, chunks.carried, chunks.growing)
+        found = run_in_chunks(run, inputs, chunks.sizes, chunks.axes, chunks.carried, chunks.growing)
+        expected = self.expectation.outputs
+        if expected is None or self.meaningless is None or not self.meaningless.any():
+            return found
+        kept = {name: array for name, array in found.items() if name not in chunks.carried.values()}
+        for name, array in kept.items():
+            if array.shape == expected[name].shape:
+                kept[name] = np.where(self.meaningless[..., None], expected[name], array)
+        return {**expected, **kept}
 
 
 def expected_streams(reference: Reference) -> Iterator[Stream]:
@@ -101,8 +115,14 @@ def expected_streams(reference: Reference) -> Iterator[Stream]:
             continue
         arrays |= {each: _pad(arrays[each], padding, sizes[0]) for each in growing}
         arrays |= {each: np.arange(sum(sizes), dtype=arrays[each].dtype) for each in arrays if each == "input_pos"}
+        mask = next((arrays[each] for each in growing), None)
+        if mask is not None and "position_ids" in arrays:
+            arrays["position_ids"] = np.maximum(np.cumsum(mask, axis=1) - 1, 0)
         case = Case(name, {**arrays, **first}, "the state goes from call to call", known)
-        stream = Stream(Expectation(case, None), Chunks(sizes, axes, carried, growing))
+        unread: Array | None = None
+        if mask is not None and not reference.model.has_values_at_padding:
+            unread = np.equal(mask, 0)
+        stream = Stream(Expectation(case, None), Chunks(sizes, axes, carried, growing), unread)
         try:
             outputs = stream.answer(reference.expect)
             truth = stream.answer(lambda given: run_in_float64(reference, given))

@@ -20,6 +20,8 @@ class Columns:
         is_shared: Whether `past` has rows for later columns too, and the call writes its own rows into it. Otherwise
             the rows of `past` are the earlier columns.
         first: The column of the first token of the call, if later columns exist too; None if the tokens are last.
+        given_positions: The positions at which layers encode the tokens of the call, `[batch, count]`; None if they
+            follow from the columns.
         present: The keys and values of all columns, which the call fills in the same order.
     """
 
@@ -29,6 +31,7 @@ class Columns:
     past: Sequence[Any]
     is_shared: bool = False
     first: Any = None
+    given_positions: Any = None
     present: list[Any] = field(default_factory=list)
 
     @classmethod
@@ -51,7 +54,7 @@ class Columns:
     @property
     def own_positions(self) -> Any:
         """The positions at which layers encode the tokens of the call, `[batch, count]`."""
-        return self.select_own(self.positions)
+        return self.select_own(self.positions) if self.given_positions is None else self.given_positions
 
     def select_own(self, columns: Any) -> Any:
         """Returns the entries of an array, `[batch, total]`, that belong to the tokens of the call."""

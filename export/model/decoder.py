@@ -42,6 +42,7 @@ class Decoder(AroundLanguageModel):
     """
 
     make_columns = staticmethod(Columns.from_mask)
+    has_values_at_padding = True
 
     def __init__(
         self,

@@ -53,6 +53,8 @@ class Interface:
 def known_interface(path: Path | None, border: Border | None, model: Any) -> Interface:
     """Returns the interface with the caller's border, or else the artifact's, and the artifact's fixed sizes.
 
+    A decoder of another exporter has no record, so its inputs define the border.
+
     Args:
         path: The artifact; None if a server runs it.
         border: The caller's border.
@@ -66,6 +68,11 @@ def known_interface(path: Path | None, border: Border | None, model: Any) -> Int
     text, sizes = (known.get(key) for key in (BORDER_KEY, FIXED_KEY))
     try:
         fixed = None if sizes is None else fixed_sizes_from_json(sizes)
+        if artifact is not None and VERSION_KEY not in known and border in (None, Border(state="cache")):
+            from keras_pe.export.model.foreign_decoder import foreign_decoder_record  # imports Keras
+
+            if (record := foreign_decoder_record(model, artifact.inputs)) is not None:
+                return Interface(record, fixed=fixed)
         if border is not None:
             return Interface(BorderRecord(repr(border), border, border_depth(model) + 1), fixed=fixed)
         return Interface(None if text is None else border_from_json(text), fixed=fixed)

@@ -132,10 +132,14 @@ def open_reference(
     from keras_pe.export.comparison.references.keras import KerasReference
 
     if interface is not None:
-        model, input_signature = interface.around(model, input_signature)
+        model, own = interface.around(model, input_signature)
+        if isinstance(own, Signature) and own is not input_signature:  # the adapter defines the dimensions
+            own, sizes = own.with_sizes(sizes), {}
+        input_signature = own
     fixed = None if interface is None else interface.fixed
     if isinstance(input_signature, Signature):  # it already has the known values
         recorded = recorded_values(recorded_in, [spec.name for spec in input_signature.inputs])
+        recorded = replace(recorded, ranges={**input_signature.values.ranges, **recorded.ranges})
         reference = KerasReference(model, input_signature, sizes, fixed=fixed, compiled=compiled)
     else:
         recorded_in = [*recorded_in]

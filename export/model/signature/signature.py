@@ -8,7 +8,14 @@ from keras_pe.argument_errors import ArgValueError
 from keras_pe.display import Shown
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
-from keras_pe.export.model.sizes.dimensions import Dimension, add_parts, describe_dimensions, spread
+from keras_pe.export.model.sizes.dimensions import (
+    Dimension,
+    SizeRange,
+    add_parts,
+    checked_sizes,
+    describe_dimensions,
+    spread,
+)
 from keras_pe.export.model.watch.known_values import KnownValues, Vocabulary
 from keras_pe.export.model.watch.nested_arguments import StaticShape, align, map_leaves
 from keras_pe.export.results import Array
@@ -132,6 +139,23 @@ class Signature(Shown):
         left = {name: size for name, size in self.sizes.items() if name not in sizes}
         dimensions = {name: own for name, own in self.dimensions.items() if name not in sizes}
         return replace(self, inputs=cut(self.inputs), outputs=cut(self.outputs), sizes=left, dimensions=dimensions)
+
+    def with_sizes(self, sizes: Mapping[str, Sequence[int]]) -> "Signature":
+        """Returns the signature with the caller's sizes of some dimensions.
+
+        Raises:
+            ValueError: If a dimension is unknown, or a size is not a whole number from 1.
+        """
+        known = checked_sizes(sizes)
+        if unknown := set(known) - set(self.dimensions):
+            rule = f"must be of the dimensions {', '.join(self.dimensions)}"
+            raise ArgValueError("sizes", f"{rule}. Received: {', '.join(sorted(unknown))}.")
+        ranges = {name: SizeRange(min(own), 0, given=own) for name, own in known.items()}
+        dimensions = {
+            name: replace(own, sizes=ranges[name]) if name in ranges else own for name, own in self.dimensions.items()
+        }
+        chosen = {name: own.least for name, own in ranges.items()}
+        return replace(self, sizes=add_parts(dimensions, {**self.sizes, **chosen}), dimensions=dimensions)
 
     def notes(self) -> list[str]:
         """Returns the sentences that an artifact records as notes.
