@@ -80,7 +80,7 @@ def _positions_of_tensor(mask: Any, segment_ids: Any, start_index: int, padding_
     if segment_ids is not None:
         raise ArgTypeError(
             "mask",
-            "must be a NumPy array where `segment_ids` are given: number packed sequences in the input "
+            "must be a NumPy array if `segment_ids` are passed: number packed sequences in the input "
             f"pipeline. Received: mask={mask!r}.",
         )
     tokens = ops.not_equal(mask, ops.cast(0, mask.dtype))

@@ -18,7 +18,7 @@ def dask_executor(place: str) -> Iterator[Executor]:
         OSError: If nobody answers there.
     """
     if not place:
-        raise ValueError("`cluster` must be dask://HOST:PORT, where a scheduler runs. Received: no place.")
+        raise ValueError("`cluster` must be dask://HOST:PORT, the address of a scheduler. Received: no address.")
     try:
         from distributed import Client
     except ImportError as error:

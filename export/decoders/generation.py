@@ -39,7 +39,7 @@ def generate(
             T5, and `[2, 0]` for Bart. The prompt is then the text of the encoder.
         end: The token that ends a row. The row contains it. By default no token ends a row.
         top_k: The number of most likely tokens to draw from.
-        top_p: The probability that the most likely tokens to draw from reach together, above 0 and up to 1.
+        top_p: The least total probability of the most likely tokens to draw from, above 0 and up to 1.
         temperature: The divisor of the logits before a draw, above 0.
         seed: The seed of the draws. Equal seeds yield equal tokens.
 
@@ -62,7 +62,7 @@ def generate(
     artifact = artifact if isinstance(artifact, Artifact) else read_artifact(artifact)
     tokens, mask = _pad("prompt", prompt)
     if has_encoder(artifact) != (start is not None):
-        rule = "must be the first tokens of a decoder with an encoder, and left out for another one."
+        rule = "must be the first tokens of a decoder with an encoder, and left out for other decoders."
         raise ArgValueError("start", f"{rule} Received: start={start!r} for {artifact.path}.")
     text = None
     if start is not None:

@@ -107,8 +107,8 @@ def border_from_json(text: str) -> BorderRecord:
         raise ValueError(f"has a border that cannot be read ({type(error).__name__}: {error}).") from error
     if missing := [f"{title} of {name!r}" for title in _STEPS for name, step in steps[title].items() if step is None]:
         raise ValueError(
-            f"has a border of which the {' and the '.join(missing)} is not recorded. "
-            "Give the check the same `border` as the export."
+            f"has a border without a record of the {' and the '.join(missing)}. "
+            "Pass the check the same `border` as the export."
         )
     try:
         content |= {title: {name: _step(step) for name, step in steps[title].items()} for title in _STEPS}

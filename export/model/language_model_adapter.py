@@ -67,8 +67,8 @@ def with_cache_as_arguments(model: Any, *, is_shared: bool = False) -> Decoder:
     if not error <= tolerance * largest:
         raise ArgValueError(
             "model",
-            "must return the same logits with a cache as in whole calls. "
-            f"Received: {model.name!r}, whose logits differ by {error:.2g}; the largest is {largest:.2g}. One of its "
+            "must return the same logits with a cache as without. Received: "
+            f"{model.name!r}, whose logits differ by {error:.2g}; the largest logit is {largest:.2g}. One of its "
             "layers depends on positions in an unknown way. Write a model with `step` and `cache_shapes`.",
         )
     return decoder

@@ -55,20 +55,20 @@ def in_export_precision(
     try:
         layers = all_layers(with_dtype(model, wanted))
         if half_dtypes(layers) != as_wanted:
-            raise ValueError(f"some of its layers compute in {given} whatever their policy.")
+            raise ValueError(f"some of its layers ignore their policy, and compute in {given}.")
     except ValueError as error:
         raise UnsupportedError(
             format,
             model.name,
-            f"it computes in {given} and cannot be made again in {wanted}: {error} "
-            f"Build it under the policy {wanted!r}, load the weights, and export that.",
+            f"it computes in {given} and cannot be rebuilt in {wanted}: {error} "
+            f"Build it under the policy {wanted!r}, load the weights, and export the new model.",
         ) from error
     if isinstance(input_signature, Signature):
         input_signature = input_signature.with_dtype(wanted)
-    note = f"The model computes in {given}; exported is the same model with the same weights in {wanted}."
+    note = f"The model computes in {given}. The exported model has the same weights, and computes in {wanted}."
     if wanted == "float16":
         _check_range(model, layers[0], format)
-        note += " float16 ends at 65,504: what is larger inside the model becomes infinity."
+        note += " float16 ends at 65,504: larger values inside the model become infinite."
     return layers, input_signature, [note]
 
 

@@ -93,8 +93,8 @@ def why_not_loaded(error: BaseException | None, path: Path, for_unknown: str = _
     """
     if _holds_python_code(path) and not loads_python_code():
         return (
-            "it holds Python code, of a Lambda layer. If you trust who made it, allow it with --unsafe on the command "
-            "line, or with keras.config.enable_unsafe_deserialization()."
+            "it holds the Python code of a Lambda layer. If you trust its author, allow it with --unsafe on the "
+            "command line, or with keras.config.enable_unsafe_deserialization()."
         )
     said = first_line(error)
     version = saved_by(path)

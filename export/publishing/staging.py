@@ -243,7 +243,7 @@ def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
         raise ArgValueError(
             "filepath",
             f"must not end like a file of another format than {format.value!r}. Received: {str(path)!r}, "
-            f"which is how {named} files are called. Choose {right}, or export the other format.",
+            f"a name of {named} files. Choose {right}, or export the other format.",
         )
     for parent in path.parents:
         if parent.exists():
@@ -254,18 +254,18 @@ def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
             break
     if path.is_symlink():
         raise FileExistsError(
-            f"`filepath` must not be a link, which would be replaced by the artifact. Received: {str(path)!r}, which "
-            f"leads to {os.path.realpath(path)}. Give that path, or remove the link."
+            f"`filepath` must not be a link, because the artifact would replace the link. Received: {str(path)!r}, a "
+            f"link to {os.path.realpath(path)}. Pass this path, or remove the link."
         )
     if path.exists() and not _is_replaceable(path, format):
         raise FileExistsError(
-            f"`filepath` must be free or an artifact of the format {format.value!r}, which is replaced. Received: "
-            f"{str(path)!r}, which is something else. Move it away, or choose another name."
+            f"`filepath` must be unused, or an artifact of the format {format.value!r} to replace. Received: "
+            f"{str(path)!r}, which is neither. Move it away, or choose another name."
         )
     if path.is_dir() and (foreign := _foreign(path)):
         raise FileExistsError(
-            f"`filepath` must be free or the folder of a SavedModel alone, which is replaced as a whole. Received: "
-            f"{str(path)!r}, which also holds {', '.join(map(repr, foreign))}. Move that away, or choose another name."
+            f"`filepath` must be unused, or a folder with a SavedModel alone, which is replaced as a whole. Received: "
+            f"{str(path)!r}, which also has {', '.join(map(repr, foreign))}. Move these away, or choose another name."
         )
     return path
 

@@ -148,12 +148,12 @@ class OpenInferenceModel:
 def _tensor(name: str, array: Array) -> dict[str, Any]:
     dtype = "string" if array.dtype.kind in "OSU" else array.dtype.name
     if dtype not in _DATATYPES:
-        raise ValueError(f"The protocol knows no arrays of type {dtype}. Received: {name!r}.")
+        raise ValueError(f"The protocol has no type for arrays of {dtype}. Received: {name!r}.")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         place = np.argwhere(~np.isfinite(array))[0].tolist()
         value = array[tuple(place)]
         raise ValueError(
-            f"The Open Inference Protocol's JSON has no NaN and no infinity: {name!r} must be finite. "
+            f"The Open Inference Protocol's JSON has neither NaN nor infinity: {name!r} must be finite. "
             f"Received: {value} at {place}. Check the file itself for such values."
         )
     data = array.ravel().tolist()

@@ -47,7 +47,7 @@ def _nearest_of(tables: Mapping[str, Any]) -> str:
     from keras_pe.conventions.identification.nearest import nearest
 
     distances = [(name, near) for name, table in tables.items() if (near := nearest(table))]
-    said = "none of these conventions made this table" if "" in tables else "no table in this file is of a convention"
+    said = "no known convention made this table" if "" in tables else "no known convention made a table in this file"
     if not distances:
         return said
     name, near = min(distances, key=lambda each: each[1].relative)
@@ -56,7 +56,7 @@ def _nearest_of(tables: Mapping[str, Any]) -> str:
     order = " on, descending" if near.step < 0 else ""
     return (
         f"{said}\nthe nearest is {near.convention!r}{f' to {name}' if name else ''}, from position {near.start_index}"
-        f"{order}{scale}: off by {share} of the table's own size, and by {near.max_abs_diff:.2g} at most"
+        f"{order}{scale}: off by {share} of the table's magnitude, and by {near.max_abs_diff:.2g} at most"
     )
 
 

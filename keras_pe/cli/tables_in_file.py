@@ -29,7 +29,9 @@ def read_table(path: Path) -> Any:
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as file:
             names = ", ".join(name.removesuffix(".npy") for name in file.namelist())
-        raise CouldNotBeTriedError(f"{path} holds several arrays ({names}): save the one as an .npy file.")
+        raise CouldNotBeTriedError(
+            f"{path} holds several arrays ({names}): save the table of positions as an .npy file."
+        )
     try:
         check_array(path)
         return np.load(path, allow_pickle=False)
@@ -56,8 +58,8 @@ def tables_in(path: Path) -> dict[str, Any]:
     tables = {name: table for name, table in found.items() if table is not None}
     if not tables:
         raise CouldNotBeTriedError(
-            f"{path} holds no matrix of at least {_LEAST_ROWS} rows and {_LEAST_CHANNELS} columns, which a table of "
-            f"positions is. Found: {', '.join(found) or 'nothing'}."
+            f"{path} holds no matrix of at least {_LEAST_ROWS} rows and {_LEAST_CHANNELS} columns, as a table of "
+            f"positions has. Found: {', '.join(found) or 'nothing'}."
         )
     return tables
 
@@ -146,16 +148,16 @@ def _torch(path: Path) -> Named:
         import torch
     except ImportError as error:
         raise CouldNotBeTriedError(
-            f"{path} needs the package 'torch' to be read. Install it with: pip install torch; or, where it is "
-            "installed, save the weights in another format: safetensors.torch.save_file(model.state_dict(), "
+            f"{path} needs the package 'torch' to be read. Install it with: pip install torch. Or save the "
+            "weights in another format, where torch is installed: safetensors.torch.save_file(model.state_dict(), "
             '"weights.safetensors").'
         ) from error
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise CouldNotBeTriedError(
-            f"{path} holds other objects than tensors, which are not loaded since that would run their code. Save the "
-            'tensors alone, where the file comes from: torch.save(model.state_dict(), "weights.pt").'
+            f"{path} holds objects other than tensors, which are not loaded because loading can run code. Save the "
+            'tensors alone, in the program that wrote the file: torch.save(model.state_dict(), "weights.pt").'
         ) from error
     nested = [("", content)]
     for name, each in nested:

@@ -51,7 +51,7 @@ def by_name(names: Sequence[str], others: Sequence[Any], named: dict[str, Any], 
     """
     if len(others) > len(names):
         raise TypeError(
-            f"Layer '{layer}' takes at most {len(names) + 1} arguments by place: {', '.join(names)} after the first. "
+            f"Layer '{layer}' takes at most {len(names) + 1} positional arguments: the first, then {', '.join(names)}. "
             f"Received: {len(others) + 1}."
         )
     by_place = dict(zip(names, others, strict=False))
@@ -59,8 +59,7 @@ def by_name(names: Sequence[str], others: Sequence[Any], named: dict[str, Any], 
         if name in named:
             raise ArgTypeError(
                 name,
-                f"must be given by place or by name in layer '{layer}'. "
-                f"Received: multiple values for argument '{name}'.",
+                f"must be passed once to layer '{layer}'. Received: multiple values for argument '{name}'.",
             )
     return {**by_place, **named}
 
@@ -218,11 +217,11 @@ def check_range_reach(start: Any, length: int | None, low: int, high: int, name:
 
 
 def _out_of_reach(received: str, low: int, high: int, name: str) -> str:
-    way_out = " `max_length` bounds them."
+    way_out = " `max_length` sets this range."
     if low < 0:
         way_out = " A position out of reach, such as a Unix time, needs another origin or unit: `start_index=-first`."
     if high - low == 2 * LIMIT and high != LIMIT:
-        way_out = " They are counted from `start_index`."
+        way_out = " Positions are counted from `start_index`."
     return f"Positions must be from {low:,} to {high - 1:,} in layer '{name}'. Received: {received}.{way_out}"
 
 

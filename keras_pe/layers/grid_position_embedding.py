@@ -140,8 +140,8 @@ class GridPositionEmbedding(CombiningLayer):
         if rank != 3 and (rank != 2 + axes or self.class_tokens or grid is not None):
             raise ArgValueError(
                 "inputs",
-                f"must be tokens, (batch, tokens, channels), in layer '{self.name}', or without class tokens "
-                f"and `grid` a grid of {axes} axes. Received: inputs.shape={tuple(inputs.shape)}.",
+                f"must be tokens, (batch, tokens, channels), in layer '{self.name}'. Without class tokens and `grid` "
+                f"they may be a grid of {axes} axes. Received: inputs.shape={tuple(inputs.shape)}.",
             )
         if grid is not None and (not hasattr(grid, "shape") or len(grid.shape) < 1 + axes):
             received = f"grid.shape={tuple(grid.shape)}" if hasattr(grid, "shape") else f"a {type(grid).__name__}"

@@ -27,7 +27,7 @@ class Sections(NamedTuple):
             if self.interleaved or given not in (None, counts):
                 raise ArgValueError(
                     "sections",
-                    f"must be None with `axis_of_pair`, or {list(counts)}, and `interleave_sections` False. "
+                    f"must be None or {list(counts)} with `axis_of_pair`, and `interleave_sections` must be False. "
                     f"Received: sections={given}, interleave_sections={self.interleaved}.",
                 )
         if self.split and (self.interleaved or axis_of_pair is not None):
@@ -38,7 +38,7 @@ class Sections(NamedTuple):
         if counts and len(sequence_axis) not in (1, len(counts)):
             raise ArgValueError(
                 "sections",
-                "must be one for each axis of `sequence_axis`. "
+                "must have one number for each axis of `sequence_axis`. "
                 f"Received: sections={counts}, sequence_axis={sequence_axis}.",
             )
         return Sections(counts, axis_of_pair, self.interleaved, self.split)
@@ -48,7 +48,7 @@ class Sections(NamedTuple):
         counts = self.counts or (rotated // (2 * axes),) * axes
         if 2 * sum(counts) != rotated:
             raise ArgValueError(
-                "sections", f"must be as many pairs as are rotated, {rotated // 2}. Received: {list(counts)}."
+                "sections", f"must have the sum {rotated // 2}, the number of rotated pairs. Received: {list(counts)}."
             )
         if self.axis_of_pair is not None:
             pairs = pairs_of_axes(self.axis_of_pair)
@@ -98,7 +98,7 @@ def pairs_of_sections(sections: Sequence[int], *, interleaved: bool) -> list[npt
     if [len(each) for each in found] != list(sections):
         raise ArgValueError(
             "sections",
-            "must leave the first axis the most pairs where they are interleaved. "
+            "must give the first axis the most pairs if sections are interleaved. "
             f"Received: sections={list(sections)}.",
         )
     return found

@@ -15,7 +15,7 @@ def section_arguments(parameters: Mapping[str, Any], family: Family) -> dict[str
         raise ArgValueError(
             "config",
             f"must be of a model that rotates pairs of channels. Received: {name}={parameters[name]}. "
-            "These sections, of HunYuan-VL, rotate the two channels of a pair by different positions.",
+            "The sections of HunYuan-VL rotate the two channels of a pair by different positions.",
         )
     sections = sections or family.sections
     if not sections:
@@ -26,7 +26,7 @@ def section_arguments(parameters: Mapping[str, Any], family: Family) -> dict[str
         if rows != columns:
             raise ArgValueError(
                 "mrope_section",
-                "must have as many pairs of rows as of columns, which alternate. "
+                "must have as many pairs for rows as for columns, because these pairs alternate. "
                 f"Received: mrope_section={list(sections)}.",
             )
         return {"axis_of_pair": (1, 2) * rows + (0,) * time, "shared_rates": True}

@@ -115,13 +115,13 @@ def _check_rotary(config: Config, family: Family) -> None:
     if not (is_alone or has_rotary_names(config) or family.is_silent):
         raise ArgValueError(
             "config",
-            "must have a rotary encoding: no name in it says that it has one. "
+            "must have a rotary encoding, and none of its entries defines one. "
             f"Received: {', '.join(map(repr, config)) or 'an empty dictionary'}.",
         )
     if family.refusal:
         raise ArgValueError(
             "config",
-            f"must be of a model that turns pairs of channels by its positions: {family.refusal}. "
+            f"must be of a model that rotates pairs of channels by positions: {family.refusal}. "
             f"Received: model_type={config['model_type']!r}.",
         )
 
@@ -144,8 +144,8 @@ def _check_parameters(parameters: Config) -> None:
         if value is not None and name not in _KNOWN | _WITHOUT_EFFECT:
             raise ArgValueError(
                 "config",
-                f"must have no rotary parameter that is unknown here. Received: {name}={value!r}. "
-                "Leave it out if rates do not depend on it.",
+                f"must have known rotary parameters alone. Received: {name}={value!r}. "
+                "Leave this parameter out if the rates do not depend on it.",
             )
     ignored = sorted(set(parameters) & _WITHOUT_EFFECT)
     if ignored:
@@ -159,9 +159,9 @@ def _check_plain(arguments: Mapping[str, Any], base: float) -> None:
     if further:
         raise ArgValueError(
             "config",
-            "must rotate all channels at plain rates where pairs belong to several position axes. Received: "
+            "must rotate all channels at unscaled rates if pairs belong to several position axes. Received: "
             f"{', '.join(f'{name}={each!r}' for name, each in further.items())}. "
-            "Give `timescales` to RotaryPositionEncoding.",
+            "Pass `timescales` to RotaryPositionEncoding.",
         )
 
 

@@ -275,7 +275,7 @@ def test_layers_of_ones_own_are_known_where_their_module_is_imported(special: Pa
 def test_a_lambda_is_loaded_only_where_that_is_allowed(special: Path) -> None:
     refused = run(special / "lambda.keras", special / "lambda.onnx")
     assert refused.exit_code == 2
-    assert "lambda.keras could not be loaded: it holds Python code, of a Lambda layer." in refused.output
+    assert "lambda.keras could not be loaded: it holds the Python code of a Lambda layer." in refused.output
     assert "allow it with --unsafe" in refused.output
     done = run(special / "lambda.keras", special / "lambda.onnx", "--unsafe")
     assert done.exit_code == 0, done.output

@@ -47,7 +47,7 @@ def test_none_of_them_is_exit_code_1(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["identify", path])
     assert result.exit_code == 1
     first, second = result.output.splitlines()
-    assert first == "none of these conventions made this table"
+    assert first == "no known convention made this table"
     assert second.startswith("the nearest is ")
     assert CliRunner().invoke(main, ["identify", path, "--json"]).output == "[]\n"
 
@@ -115,7 +115,7 @@ def test_the_tables_in_a_file_are_found_among_its_weights(name: str, tmp_path: P
     WRITERS[name](tmp_path / name, arrays)
     without = CliRunner().invoke(main, ["identify", str(tmp_path / name)])
     assert without.exit_code == 1
-    assert "no table in this file is of a convention" in without.output
+    assert "no known convention made a table in this file" in without.output
     assert " to kernel, from position " in without.output
 
 
@@ -237,6 +237,6 @@ def test_a_table_too_small_to_tell_is_described_without_a_name_and_is_exit_code_
     result = CliRunner().invoke(main, ["identify", save_table(tmp_path, months)])
     lines = {line[:18].strip(): line[20:] for line in result.output.splitlines()}
     assert result.exit_code == 1
-    assert lines["convention"] == "undetermined: so few columns fit several conventions"
+    assert lines["convention"] == "undetermined: the table has too few columns to distinguish conventions"
     assert lines["first position"] == "1, 13, 25, 37, 49, 61 or one of 26 more"
     assert (lines["layout"], lines["timescales"]) == ("either", "1, from 1.90986 to 1.90986 positions")

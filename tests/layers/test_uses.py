@@ -65,9 +65,9 @@ def test_a_configured_start_ends_where_the_reach_does(rows: int) -> None:
     signal = run(layer, zeros(1, rows, 8))
     assert np.abs(signal - timing_signal(LIMIT - rows + np.arange(rows), 8)).max() <= EXACT
     for longer in (rows + 1, 2000, 9000):
-        with pytest.raises(ValueError, match="They are counted from `start_index`"):
+        with pytest.raises(ValueError, match="counted from `start_index`"):
             layer(zeros(1, longer, 8))
-        with pytest.raises(ValueError, match="They are counted from `start_index`"):
+        with pytest.raises(ValueError, match="counted from `start_index`"):
             SinusoidalPositionEncoding(start_index=LIMIT - rows)(keras.Input((longer, 8)))
         with pytest.raises(ValueError, match="`start_index \\+ length` must be at most 16,777,216"):
             tensor2tensor.get_timing_signal_1d(longer, 8, start_index=LIMIT - rows)

@@ -167,7 +167,7 @@ def fixed_sizes_from_json(text: str) -> FixedSizes:
         )
         shapes = tuple((str(name), tuple(shape)) for name, shape in content["inputs"].items())
         if not all(isinstance(dim, int | str) for _, shape in shapes for dim in shape):
-            raise TypeError("a shape holds something else than numbers and names")
+            raise TypeError("a shape has an entry that is neither a number nor a name")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"has fixed sizes that cannot be read ({type(error).__name__}: {error}).") from error
     return FixedSizes(sizes, shapes, str(content.get("cause", "")))

@@ -93,7 +93,7 @@ def find_signature(
         )
     if isinstance(input_signature, Signature):
         if (asked.sizes if fixed is None else fixed.without_fixed(asked.sizes)) or inputs or ranges:
-            raise ValueError("`sizes`, `inputs` and `ranges` must be given where the `Signature` is made.")
+            raise ValueError("`sizes`, `inputs` and `ranges` must be passed to the call that made the `Signature`.")
         return (
             input_signature if fixed is None else replace(input_signature.fix_sizes(fixed.by_name), fixed_sizes=fixed)
         )

@@ -112,8 +112,8 @@ def as_input(spec: TensorInfo, values: Array, column: str, start: int) -> Array:
     lost = np.flatnonzero((turned != values).reshape(len(values), -1).any(axis=1))
     if lost.size:
         raise DataError(
-            f"Column {column!r} must hold values that {spec.dtype} can hold, which is what the model's input "
-            f"{spec.name!r} takes. Received: {values.dtype} in row {start + int(lost[0]):,} that it cannot."
+            f"Column {column!r} must hold values that {spec.dtype}, the dtype of the model's input {spec.name!r}, can "
+            f"represent. Received: a {values.dtype} in row {start + int(lost[0]):,} that it cannot represent."
         )
     return turned
 
@@ -145,6 +145,6 @@ def arrange_rows(spec: TensorInfo, values: Array, column: str, *, pads: bool) ->
             return list(values)
     wanted = ", ".join("any" if isinstance(dim, str) else str(dim) for dim in shape)
     raise DataError(
-        f"Column {column!r} must have rows of shape ({wanted}), which is what the model's input {spec.name!r} takes. "
+        f"Column {column!r} must have rows of shape ({wanted}), the shape of the model's input {spec.name!r}. "
         f"Received: rows of shape {own}.{'' if pads else WAY_OUT}"
     )

@@ -119,5 +119,5 @@ class Match(Shown):
 
     def _names(self) -> str:
         if "conventions" in self.undecided:
-            return "undetermined: so few columns fit several conventions"
+            return "undetermined: the table has too few columns to distinguish conventions"
         return ", ".join(self.conventions) or f"none: the timescales are of {', '.join(self.timescales_of)}"

@@ -79,7 +79,7 @@ def test_a_step_that_keras_cannot_save_is_named_and_asked_for(model: Any) -> Non
     text, lost = record_border(Border(preprocessing={"image": Nameless(object())}), model)
     assert len(lost) == 1
     assert "preprocessing of 'image' is not recorded" in lost[0]
-    with pytest.raises(ValueError, match=r"is not recorded\. Give the check the same `border`"):
+    with pytest.raises(ValueError, match=r"Pass the check the same `border`"):
         border_from_json(text)
 
 

@@ -226,7 +226,7 @@ def test_an_opset_that_is_not_offered_is_refused(tmp_path: Path, opset: int) -> 
 
 def test_a_foreign_file_in_the_way_stays(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_text("my notes")
-    with pytest.raises(FileExistsError, match="must be free or an artifact of the format 'onnx'"):
+    with pytest.raises(FileExistsError, match="must be unused, or an artifact of the format 'onnx'"):
         export_onnx(sequential(keras.layers.Dense(1)), tmp_path / "m.onnx")
     assert (tmp_path / "m.onnx").read_text() == "my notes"
 

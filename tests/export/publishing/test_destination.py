@@ -34,7 +34,7 @@ def test_a_file_of_another_format_is_not(tmp_path: Path) -> None:
         (tmp_path / "m", Format.SAVED_MODEL),
         (tmp_path, Format.SAVED_MODEL),
     ):
-        with pytest.raises(FileExistsError, match="which is something else"):
+        with pytest.raises(FileExistsError, match="which is neither"):
             check_destination(path, format)
 
 
@@ -64,7 +64,7 @@ def test_another_file_is_never_overwritten(tmp_path: Path, format: Format, conte
         (place / "thesis.txt").write_text("years")
     else:
         place.write_bytes(content)
-    with pytest.raises(FileExistsError, match="which is something else"):
+    with pytest.raises(FileExistsError, match="which is neither"):
         check_destination(place, format)
 
 
@@ -78,9 +78,7 @@ def test_another_file_is_never_overwritten(tmp_path: Path, format: Format, conte
     ],
 )
 def test_a_name_that_says_another_format_is_refused(tmp_path: Path, name: str, format: Format, named: str) -> None:
-    with pytest.raises(
-        ValueError, match=rf"than '{format}'. Received: .*{name}', which is how {named} files are called"
-    ):
+    with pytest.raises(ValueError, match=rf"than '{format}'. Received: .*{name}', a name of {named} files"):
         check_destination(tmp_path / name, format)
 
 

@@ -292,6 +292,6 @@ def _shown(tensor: str) -> str:
 def _finding(cause: Cause, text: str, cost: RoundingCost, **numbers: float) -> Finding:
     """Returns a finding about a tensor, with its share of the change of the outputs."""
     where = f"Tensor {cost.tensor.name!r}: " if cost.tensor.name != cost.name else ""
-    share = f" Rounding it alone is {cost.share:.0%} of the change of the outputs."
+    share = f" Rounding this tensor alone causes {cost.share:.0%} of the change of the outputs."
     values = tuple(OtherValue(name, None, value) for name, value in numbers.items())
     return Finding(cause, f"{where}{text}{share}", cost.name, parameters=values)
