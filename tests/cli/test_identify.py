@@ -61,7 +61,7 @@ def test_an_unknown_table_gets_the_nearest_convention_with_its_distance(tmp_path
         "the nearest is 'tensor2tensor', from position 1, multiplied by 3.1" in result.output
     )
     # The best of two factors 1 and 1.1 is between them, and each row is off by a twentieth.
-    assert "off by 5% of the table's own size" in result.output
+    assert "off by 5% of the table's magnitude" in result.output
 
 
 def onnx_file(path: Path, arrays: dict[str, np.ndarray]) -> None:
@@ -164,7 +164,7 @@ def test_the_convention_of_a_noisy_table_is_near_and_not_named(tmp_path: Path) -
     table = timing_signal(np.arange(5, 105), 64) + np.random.default_rng(0).normal(scale=1e-3, size=(100, 64))
     result = CliRunner().invoke(main, ["identify", save_table(tmp_path, table.astype("float32"))])
     assert result.exit_code == 1
-    assert "from position 5: off by 0.001 of the table's own size" in result.output
+    assert "from position 5: off by 0.001 of the table's magnitude" in result.output
     result = CliRunner().invoke(main, ["identify", save_table(tmp_path, table[::-1].astype("float32"))])
     assert "'gemma-audio', from position 104 on, descending: off by 0.001" in result.output
 
