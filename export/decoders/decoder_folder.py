@@ -8,16 +8,19 @@ from typing import Literal
 
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import Artifact, Format
+from keras_pe.export.artifacts.read_artifact import artifact_files
 from keras_pe.export.decoders.genai_config import GENAI_CONFIG, checked_tokens, genai_config
 from keras_pe.export.decoders.running_decoder import DECODER, ENCODER
 from keras_pe.export.decoders.tokenizer_files import TOKENIZER_FILES, tokenizer_files
 from keras_pe.export.exporters import export_onnx
+from keras_pe.export.onnx.file_writer import share_weights
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.pipeline.request import Request
 from keras_pe.export.publishing.staging import check_destination, keep_other_files, publish_folder, staging
 from keras_pe.protocols import Model
 
 _DECODER_ALONE = "model.onnx"
+_SHARED_WEIGHTS = "shared_weights"
 _State = Literal["cache", "shared_cache", "encoder"]
 _CACHE_FORMS: dict[str, tuple[_State, int]] = {
     "growing": ("cache", opsets.DEFAULT),
@@ -54,8 +57,8 @@ def export_decoder(
     `encoder.onnx` takes the `input_ids` and `attention_mask` of a text, and returns its keys and values in each layer
     of the decoder, as `present.N.encoder.key` and `present.N.encoder.value`. `decoder.onnx` takes them in each call, as
     `past_key_values.N.encoder.key` and `.value`, beside `encoder_attention_mask`. Its own cache is called
-    `past_key_values.N.decoder.key` and `.value`. onnxruntime-genai has no type for such a model, so the folder has no
-    configuration.
+    `past_key_values.N.decoder.key` and `.value`. Both graphs read one file of shared weights, such as the table of
+    tokens. The folder has no configuration, because onnxruntime-genai has no type for such a model.
 
     Beside `model.onnx` the folder has `genai_config.json` and the files of keras-hub's tokenizer: `tokenizer.json` and
     `tokenizer_config.json`, and `tokenizer.model` for SentencePiece. The files of a tokenizer without such a form are
@@ -120,6 +123,9 @@ def export_decoder(
                 half_precision=half_precision,
                 progress=progress,
             )
+        if tokens is None:
+            share_weights([staged / name for name in parts], _SHARED_WEIGHTS)
+            artifact = replace(artifact, nbytes=sum(file.stat().st_size for file in artifact_files(artifact.path)))
         preprocessor = getattr(opened, "preprocessor", None)
         files = tokenizer_files(preprocessor)
         if tokens is not None:
@@ -127,6 +133,7 @@ def export_decoder(
         for name, content in files.items():
             (staged / name).write_bytes(content)
         has_tokenizer = getattr(preprocessor, "tokenizer", None) is not None
-        keep_other_files(place, staged, (*parts, *(TOKENIZER_FILES if has_tokenizer else ())))
+        replaced = (*parts, *(() if tokens else (_SHARED_WEIGHTS,)), *(TOKENIZER_FILES if has_tokenizer else ()))
+        keep_other_files(place, staged, replaced)
         publish_folder(staged, place)
     return replace(artifact, path=destination.with_name(artifact.path.name))

@@ -55,6 +55,66 @@ def write_model(model: Any, weights: Sequence[Weight], path: Path, external: boo
     return [*files, path]
 
 
+def share_weights(files: Sequence[Path], name: str) -> None:
+    """Moves the weights that all of the files store to one more file, so that the folder has these weights once.
+
+    A runtime that loads one of the files reads its own weights and the shared weights.
+
+    Args:
+        files: ONNX files in one folder, each with its large weights in a second file.
+        name: The name of the file of shared weights, before the digest of its content.
+    """
+    for data in _move_shared(files, name):  # Windows does not remove a mapped file, so the maps are closed by now.
+        data.unlink()
+
+
+def _move_shared(files: Sequence[Path], name: str) -> set[Path]:
+    """Returns the files of weights that the files no longer refer to."""
+    from onnx import load_model
+
+    models = [load_model(file, load_external_data=False) for file in files]
+    stored = [_external_weights(model, file) for model, file in zip(models, files, strict=True)]
+    shared = set.intersection(*({weight.name for weight in weights.values()} for weights in stored))
+    if not shared:
+        return set()
+    common = {weight.name: weight for weight in stored[0].values() if weight.name in shared}
+    _, references = _write_data(list(common.values()), files[0].with_name(name))
+    unused = set()
+    for file, model, weights in zip(files, models, stored, strict=True):
+        own = {weight.name: weight for weight in weights.values() if weight.name not in shared}
+        places = references | _write_data(list(own.values()), file)[1]
+        for tensor in model.graph.initializer:
+            if tensor.name in weights:
+                unused.add(file.with_name(_reference(tensor)["location"]))
+                _refer(tensor, places[weights[tensor.name].name])
+        file.write_bytes(model.SerializeToString(deterministic=True))
+    return unused
+
+
+def _external_weights(model: Any, file: Path) -> dict[str, Weight]:
+    """Returns the weights of a model in a second file by their names. Each is called after its content."""
+    weights = {}
+    for tensor in model.graph.initializer:
+        if tensor.data_location == tensor.EXTERNAL:
+            place = _reference(tensor)
+            data = file.with_name(place["location"])
+            array = np.memmap(data, np.uint8, "r", int(place["offset"]), (int(place["length"]),))
+            weights[tensor.name] = Weight(hashlib.blake2b(array.data, digest_size=16).hexdigest(), tensor.name, array)
+    return weights
+
+
+def _reference(tensor: Any) -> dict[str, str]:
+    return {entry.key: entry.value for entry in tensor.external_data}
+
+
+def _refer(tensor: Any, reference: tuple[str, int, int]) -> None:
+    """Refers a tensor to a part of a file, in place of its former reference."""
+    tensor.data_location = tensor.EXTERNAL
+    del tensor.external_data[:]
+    for key, value in zip(("location", "offset", "length"), reference, strict=True):
+        tensor.external_data.add(key=key, value=str(value))
+
+
 def _write_data(weights: Sequence[Weight], model: Path) -> tuple[Path, dict[str, tuple[str, int, int]]]:
     places = list(_places(weights))
     unnamed = model.with_name(f"{model.name}.data")
@@ -93,8 +153,6 @@ def _tensor(weight: Weight, reference: tuple[str, int, int] | None) -> bytes:
         data_type=helper.np_dtype_to_tensor_dtype(weight.dtype),
     )
     if reference:
-        tensor.data_location = TensorProto.EXTERNAL
-        for key, value in zip(("location", "offset", "length"), reference, strict=True):
-            tensor.external_data.add(key=key, value=str(value))
+        _refer(tensor, reference)
     content: bytes = tensor.SerializeToString(deterministic=True)
     return content

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_pe.argument_errors import ArgValueError
-from keras_pe.export import check_parity, export_decoder, export_litert, export_onnx, generate
+from keras_pe.export import check_parity, export_decoder, export_litert, export_onnx, generate, read_artifact
 from keras_pe.export.decoders.generation import _draw
 from keras_pe.export.decoders.running_decoder import OnnxDecoder, open_decoder
 from tests.export.decoders.small_decoders import FAMILIES, VOCABULARY, language_model, own_decoder, whole_logits
@@ -39,8 +39,15 @@ def test_200_greedy_tokens_are_those_of_the_uncached_model(family: str, tmp_path
 @pytest.mark.parametrize(("family", "cache"), [("Bart", "shared"), ("T5", "growing")])
 def test_a_decoder_attends_to_the_text_of_its_encoder(family: str, cache: Any, tmp_path: Path) -> None:
     model, start = language_model(family), [2, 0]
+    earlier = tmp_path / f"shared_weights.{'0' * 16}.data"
+    earlier.write_text("weights of an earlier export")
     artifact = export_decoder(model, tmp_path, cache=cache)
+    assert artifact.nbytes == read_artifact(artifact.path).nbytes
     assert {path.suffix: path.name for path in tmp_path.iterdir()}.keys() == {".onnx", ".data"}
+    assert not earlier.exists()
+    table = model.backbone.token_embedding.embeddings.numpy().tobytes()
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert stored.count(table) == 1
     texts = [_RNG.integers(1, VOCABULARY, 12), _RNG.integers(1, VOCABULARY, 7)]
     rows = generate(artifact, texts, count=200, start=start)
     assert (rows[0] != rows[1]).any()
