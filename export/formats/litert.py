@@ -102,12 +102,12 @@ def _convert(endpoint: Endpoint, name: str, target: str | None, file: Path, proc
         notes = device_notes(read_operators(content), endpoint.view)
         return Converted(partial(_write, content), notes, unfused_texts(unfused), tuple(unfused))
     device = TARGETS[target]
-    converted, content = content, rewritten(content, device.operators, endpoint.paths)
+    converted, content = content, rewritten(content, device, endpoint.paths)
     operators = read_operators(content)
     rewrites = rewritten_operators(read_operators(converted), operators, endpoint.view)
     refuse_operators(operators, device, endpoint.view, name)
     layers = target_layers(operators, device, endpoint.view)
-    note = f"Every operator is in the lists for the {device.device} of {DATE}."
+    note = f"Every operator is in the lists of {DATE} for the {device.device}."
     texts = {TARGET_KEY: target_to_json(target, layers), **unfused_texts(unfused)}
     return Converted(partial(_write, content), (note,), texts, (*rewrites, *unfused))
 

@@ -1,6 +1,6 @@
 """Operators of a LiteRT file in forms that GPUs, NPUs and microcontrollers take. All sizes must be known."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,24 +12,25 @@ from keras_pe.export.formats.litert_axes import with_few_axes
 from keras_pe.export.formats.litert_gathers import write_gather, write_gather_nd
 from keras_pe.export.formats.litert_lstm import write_lstm
 from keras_pe.export.formats.litert_numbers import limit_masks, narrow_indices, widen_outputs
-from keras_pe.export.formats.litert_synonyms import SYNONYMS, write_split
-from keras_pe.export.formats.litert_targets import MOST_AXES
+from keras_pe.export.formats.litert_synonyms import SYNONYMS, write_integer_choice, write_running_sum, write_split
+from keras_pe.export.formats.litert_targets import MOST_AXES, Target
 from keras_pe.export.graph.litert_recurrences import LSTM_CALL
 
 _MASKS = ("beginMask", "endMask", "ellipsisMask", "newAxisMask", "shrinkAxisMask")
 
 
-def rewritten(content: bytes, operators: Collection[str], paths: Mapping[str, str]) -> bytes:
+def rewritten(content: bytes, device: Target, paths: Mapping[str, str]) -> bytes:
     """Returns a file with the same results, in which operators have the forms of this module.
 
     Args:
         content: The file.
-        operators: The types of operators that the device takes.
+        device: The device.
         paths: The path of the operator behind each output of the signature. The converter drops these paths.
     """
     from ai_edge_litert import schema_py_generated as schema
 
     model = schema.ModelT.InitFromPackedBuf(content, 0)
+    rules = _RULES if device.has_integer_choices else {**_RULES, **_INTEGER_CHOICES}
     for signature in model.signatureDefs or ():
         for output in signature.outputs:
             tensor = model.subgraphs[signature.subgraphIndex].tensors[output.tensorIndex]
@@ -41,7 +42,7 @@ def rewritten(content: bytes, operators: Collection[str], paths: Mapping[str, st
             widen_outputs(editor, model, graph)
         for operator in graph.operators:
             kind = editor.kind(operator)
-            rule = _RULES.get(kind) or (None if kind in operators else SYNONYMS.get(kind))
+            rule = rules.get(kind) or (None if kind in device.operators else SYNONYMS.get(kind))
             outputs = [int(number) for number in operator.outputs]
             if rule is None or not _is_sized(editor, operator) or not rule(editor, operator, *outputs[:1]):
                 editor.operators.append(operator)
@@ -173,30 +174,6 @@ def _cut(
     return cut + [range(size) for size in shape[len(cut) :]]
 
 
-def _running_sum(editor: Editor, operator: Any, output: int) -> bool:
-    """Writes a running sum of integers as sums with shifted copies, whose reach doubles.
-
-    The copies begin with zeros by CONCATENATION: LiteRT.js does not compute a PAD of int32 on WebGPU.
-    """
-    found, places = int(operator.inputs[0]), editor.values(int(operator.inputs[1]))
-    shape, options = editor.shape(output), operator.builtinOptions
-    if editor.dtype(output) != "int32" or places is None or options.exclusive or options.reverse:
-        return False
-    axis, rank, reach = int(places.ravel()[0]) % len(shape), len(shape), 1
-    while reach < shape[axis]:
-        size = [shape[each] - reach if each == axis else shape[each] for each in range(rank)]
-        cut, moved = editor.tensor(size, output), editor.tensor(shape, output)
-        editor.add("SLICE", [found, *(editor.integers(each, output) for each in ([0] * rank, size))], [cut])
-        begin = [reach if each == axis else shape[each] for each in range(rank)]
-        inputs = [editor.constant(np.zeros(begin, np.int32), output), cut]
-        editor.add("CONCATENATION", inputs, [moved], "ConcatenationOptions", axis=axis)
-        reach *= 2
-        total = output if reach >= shape[axis] else editor.tensor(shape, output)
-        editor.add("ADD", [found, moved], [total], "AddOptions")
-        found = total
-    return found == output
-
-
 def _log_softmax(editor: Editor, operator: Any, output: int) -> bool:
     """Writes `x - max - log(sum(exp(x - max)))`."""
     source, shape = int(operator.inputs[0]), editor.shape(output)
@@ -247,6 +224,10 @@ def _choice(editor: Editor, operator: Any, output: int) -> bool:
     return True
 
 
+def _choice_of_products(editor: Editor, operator: Any, output: int) -> bool:
+    return write_integer_choice(editor, operator, output) or _choice(editor, operator, output)
+
+
 def _least_place(editor: Editor, operator: Any, output: int) -> bool:
     source, axis = map(int, operator.inputs)
     if editor.dtype(source) != "float32":
@@ -280,7 +261,7 @@ _RULES: dict[str, Callable[[Editor, Any, int], bool]] = {
     "ADD_N": _add_all,
     "ARG_MIN": _least_place,
     "BROADCAST_TO": _broadcast,
-    "CUMSUM": _running_sum,
+    "CUMSUM": write_running_sum,
     "CUSTOM": write_lstm,
     "EXPAND_DIMS": _reshape,
     "GATHER": write_gather,
@@ -294,3 +275,5 @@ _RULES: dict[str, Callable[[Editor, Any, int], bool]] = {
     "STRIDED_SLICE": _slice,
 }
 """Functions that write an operator anew, and return False to leave the operator."""
+_INTEGER_CHOICES = dict.fromkeys(("SELECT", "SELECT_V2"), _choice_of_products)
+"""The functions for a device that chooses no int32."""

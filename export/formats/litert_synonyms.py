@@ -62,6 +62,47 @@ def _tile(editor: Editor, operator: Any, output: int) -> bool:
     return True
 
 
+def write_running_sum(editor: Editor, operator: Any, output: int) -> bool:
+    """Writes a running sum of integers as sums with shifted copies, whose reach doubles.
+
+    The copies begin with zeros by CONCATENATION: LiteRT.js does not compute a PAD of int32 on WebGPU.
+    """
+    found, places = int(operator.inputs[0]), editor.values(int(operator.inputs[1]))
+    shape, options = editor.shape(output), operator.builtinOptions
+    if editor.dtype(output) != "int32" or places is None or options.exclusive or options.reverse:
+        return False
+    axis, rank, reach = int(places.ravel()[0]) % len(shape), len(shape), 1
+    while reach < shape[axis]:
+        size = [shape[each] - reach if each == axis else shape[each] for each in range(rank)]
+        cut, moved = editor.tensor(size, output), editor.tensor(shape, output)
+        editor.add("SLICE", [found, *(editor.integers(each, output) for each in ([0] * rank, size))], [cut])
+        begin = [reach if each == axis else shape[each] for each in range(rank)]
+        inputs = [editor.constant(np.zeros(begin, np.int32), output), cut]
+        editor.add("CONCATENATION", inputs, [moved], "ConcatenationOptions", axis=axis)
+        reach *= 2
+        total = output if reach >= shape[axis] else editor.tensor(shape, output)
+        editor.add("ADD", [found, moved], [total], "AddOptions")
+        found = total
+    return found == output
+
+
+def write_integer_choice(editor: Editor, operator: Any, output: int) -> bool:
+    """Writes a choice of int32 as the sum of two products, one with the condition and one with its opposite."""
+    condition, *choices = map(int, operator.inputs)
+    shape = editor.shape(condition)
+    if editor.dtype(output) != "int32" or (editor.kind(operator) == "SELECT" and shape != editor.shape(output)):
+        return False
+    opposite, parts = editor.tensor(shape, condition), list[int]()
+    editor.add("LOGICAL_NOT", [condition], [opposite], "LogicalNotOptions")
+    for flag, choice in zip((condition, opposite), choices, strict=True):
+        number = editor.tensor(shape, output)
+        editor.add("CAST", [flag], [number])
+        parts.append(editor.tensor(np.broadcast_shapes(shape, editor.shape(choice)), output))
+        editor.add("MUL", [number, choice], [parts[-1]], "MulOptions")
+    editor.add("ADD", parts, [output], "AddOptions")
+    return True
+
+
 def write_split(editor: Editor, operator: Any, output: int) -> bool:
     """Writes slices: on WebGPU, LiteRT.js adds two outputs of a SPLIT wrongly, or does not load the file."""
     outputs = [int(number) for number in operator.outputs]

@@ -38,6 +38,7 @@ class Target:
             unknown, and does not apply.
         outside: Consequence of an operator outside the lists.
         recurrences: The form of recurrent layers, see `litert_forms`.
+        has_integer_choices: Whether SELECT_V2 takes int32.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Target:
     sources: Mapping[str, str]
     outside: str
     recurrences: str = "unrolled"
+    has_integer_choices: bool = True
 
     @property
     def operators(self) -> frozenset[str]:
@@ -171,6 +173,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             {"sizes": "https://github.com/tensorflow/tflite-micro/issues/3674"},
             "does not load",
             recurrences="fused",
+            has_integer_choices=False,
         ),
     }
 )

@@ -111,9 +111,9 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
 def test_a_rewritten_file_computes_the_same_in_operators_of_a_gpu(name: str) -> None:
     function, kind = CASES[name]
     content = convert(function, 8, 6, 5)
-    found = rewritten(content, TARGETS["gpu"].operators, {})
+    found = rewritten(content, TARGETS["gpu"], {})
     assert not kind or kind in kinds(content) - kinds(found)
-    assert not {"SPLIT", "SPLIT_V"} & (kinds(found) | kinds(rewritten(content, TARGETS["npu"].operators, {})))
+    assert not {"SPLIT", "SPLIT_V"} & (kinds(found) | kinds(rewritten(content, TARGETS["npu"], {})))
     assert not list(find_refusals(read_operators(found), TARGETS["gpu"]))
     assert not wide_operators(found)
     x = np.random.default_rng(0).standard_normal((8, 6, 5)).astype("float32")
@@ -122,23 +122,31 @@ def test_a_rewritten_file_computes_the_same_in_operators_of_a_gpu(name: str) -> 
 
 def test_a_device_without_a_square_gets_a_product() -> None:
     content = convert(lambda x: -ops.square(x), 2, 3)
-    found = rewritten(content, TARGETS["npu"].operators, {})
+    found = rewritten(content, TARGETS["npu"], {})
     assert kinds(found) == {"MUL"}
-    assert kinds(rewritten(content, TARGETS["gpu"].operators, {})) == {"NEG", "SQUARE"}
+    assert kinds(rewritten(content, TARGETS["gpu"], {})) == {"NEG", "SQUARE"}
 
 
 def test_a_device_without_any_gets_the_negation_of_all() -> None:
     content = convert(lambda x: ops.cast(ops.any(x > 0, axis=-1, keepdims=True), "float32"), 4, 2)
-    found = rewritten(content, TARGETS["micro"].operators, {})
+    found = rewritten(content, TARGETS["micro"], {})
     assert kinds(content) - kinds(found) == {"REDUCE_ANY"}
     x = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], np.float32)
     np.testing.assert_array_equal(run(found, x), [[1], [1], [1], [0]])
 
 
+def test_a_microcontroller_chooses_integers_by_products() -> None:
+    content = convert(lambda x: ops.where(x > 0, ops.cast(x[:1] * 9, "int32"), -7), 4, 3)
+    found = rewritten(content, TARGETS["micro"], {})
+    assert kinds(content) - kinds(found) == {"SELECT_V2"}
+    x = np.random.default_rng(0).standard_normal((4, 3)).astype("float32")
+    np.testing.assert_array_equal(run(found, x), run(content, x))
+
+
 def test_a_mask_of_a_softmax_is_in_the_range_of_float16() -> None:
     content = convert(lambda x: ops.softmax(ops.where(x > 0, x, -2e38)) + ops.where(x > 9, x, -1e9), 4, 6)
     x = np.random.default_rng(0).standard_normal((4, 6)).astype("float32")
-    found = rewritten(content, TARGETS["gpu"].operators, {})
+    found = rewritten(content, TARGETS["gpu"], {})
     np.testing.assert_array_equal(run(found, x), run(content, x))
     assert {np.float32(-2e38)} <= stored_values(content) - stored_values(found)
     assert {np.float32(-3e4), np.float32(-1e9)} <= stored_values(found)
@@ -147,7 +155,7 @@ def test_a_mask_of_a_softmax_is_in_the_range_of_float16() -> None:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_an_output_of_16_bits_is_float32_without_a_cast(dtype: str) -> None:
     content = convert(lambda x: ops.reshape(ops.cast(ops.tanh(x), dtype), (3, 2)), 2, 3)
-    found = rewritten(content, TARGETS["gpu"].operators, {})
+    found = rewritten(content, TARGETS["gpu"], {})
     x = np.random.default_rng(0).standard_normal((2, 3)).astype("float32")
     assert kinds(found) == {"TANH", "RESHAPE"}
     assert run(found, x).dtype == np.float32
