@@ -169,7 +169,7 @@ def _all_sizes(model: Any, signature: Signature) -> list[FixedSize]:
         raise ArgValueError(
             "sizes",
             f"must have one size for each dimension with a `target`. Received: no size, or several, for "
-            f"{received}. The model takes {example}.",
+            f"{received}. For example, the model takes {example}.",
         )
     return [known[name] for name in signature.dimensions]
 

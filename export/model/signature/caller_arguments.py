@@ -31,7 +31,7 @@ def by_name(argument: str, values: Any) -> Mapping[str, Any]:
     if values is None:
         return {}
     if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
-        raise ArgTypeError(argument, f"must be a mapping from names. Received: {argument}={values!r:.80}")
+        raise ArgTypeError(argument, f"must be a mapping from names. Received: {argument}={values!r:.80}.")
     return values
 
 
