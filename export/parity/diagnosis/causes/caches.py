@@ -1,6 +1,7 @@
 """Detects a decoder whose positions, rotations or mask do not fit the rows of its cache."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -95,6 +96,10 @@ def faulty_columns() -> Mapping[tuple[Cause, str], Any]:
         def visible(self, window: int | None = None) -> Any:
             return _by_column(self, window)
 
+    class _UnmaskedPadding(Columns):
+        def visible(self, window: int | None = None) -> Any:
+            return Columns.visible(replace(self, is_token=ops.ones_like(self.is_token)), window)
+
     class _Ignored(_WithPadding, _Unmasked):
         pass
 
@@ -122,6 +127,7 @@ def faulty_columns() -> Mapping[tuple[Cause, str], Any]:
         (Cause.START_INDEX_OFF, "Each token has the position of the one before."): _Earlier,
         (Cause.START_INDEX_OFF, "Padding is counted as positions."): _WithPadding,
         (Cause.DROPPED_MASK, "Tokens attend to padding in the cache."): _Unmasked,
+        (Cause.DROPPED_MASK, "Tokens attend to padding up to their own positions."): _UnmaskedPadding,
         (Cause.DROPPED_MASK, "Nothing depends on `attention_mask`: padding counts as tokens."): _Ignored,
         (Cause.DROPPED_INPUT, "Tokens do not attend to the newest row of the cache."): _WithoutNewest,
         (window, "A token attends to one position more than the window has."): _Wider,
