@@ -83,17 +83,25 @@ def nodes_of_layers(nodes: Iterable[Node], layers: Mapping[str, str]) -> tuple[l
     nodes = list(nodes)
     places = {node.layer for node in nodes}
     present = {layers[own] for own in layers if any(is_within(place, own) for place in places)}
-    around = {  # the layer around a layer without nodes of its own, such as the one within TimeDistributed
-        own.rpartition("/")[0]: own for own in layers if layers[own] not in present and "/" in own
-    }
+    nearest = dict[str, tuple[int, str]]()  # the layer around a layer without nodes, such as one in TimeDistributed
+    for own, path in layers.items():
+        found = next(((depth, scope) for depth, scope in enumerate(_around(own)) if scope in places), None)
+        if found is not None and path not in present:
+            nearest[path] = min(found, nearest.get(path, found))
     taken, left = list[Node](), list[Node]()
     for node in nodes:
-        path = next((own for own in layers if is_within(node.layer, own)), None) or around.get(node.layer)
-        if path is None:
-            left.append(node)
-        else:
-            taken.append(replace(node, name=layers[path], layer=layers[path]))
+        whole = next((layers[own] for own in layers if is_within(node.layer, own)), None)
+        inner = [path for path, (_, scope) in nearest.items() if scope == node.layer]
+        paths = inner if whole is None else [whole]
+        taken += [replace(node, name=path, layer=path) for path in paths]
+        left += [] if paths else [node]
     return taken, left
+
+
+def _around(path: str) -> Iterator[str]:
+    """Yields the paths that lead to a path, the longest first."""
+    while path := path.rpartition("/")[0]:
+        yield path
 
 
 def quantizable_layers(nodes: Iterable[Node]) -> tuple[QuantizableLayer, ...]:

@@ -154,7 +154,11 @@ def quantize(
         )
         calibration = Schedule(Here(), job, source, Checkpoint(home), 1, tell).calibrate()
         if calibration.calls is not None:
-            raise ArgValueError("artifact", f"must have no state. Received: {described.path}, a file with a state.")
+            raise ArgValueError(
+                "artifact",
+                f"must have no state, since each row is run alone. Received: {described.path}, a file with a state. "
+                "Export the model without its cache or state, or call the quantizer itself and check its file.",
+            )
         copied = KerasModel.prepare(model, described, input_signature, border) if takes_model else None
         given = (described, method, copied, calibration_share)
         bench = stack.enter_context(opened_workbench(job, calibration, source, *given, home, checkpoint, tell))
@@ -239,14 +243,14 @@ def _float_file(artifact: Source) -> Artifact:
     path = Path(artifact.path if isinstance(artifact, Artifact) else artifact)
     if not path.exists():
         raise FileNotFoundError(f"No such file: {path}.")
-    described = read_artifact(path)
-    if described.format not in QUANTIZERS:
+    if path.is_dir():
+        found = "a folder" if Format.detect(path) is None else "a SavedModel"
         raise ArgValueError(
             "artifact",
-            f"must be an ONNX or LiteRT file. Received: {path}, a {described.format.label} artifact. Export the model "
-            "with export_onnx or export_litert.",
+            f"must be an ONNX or LiteRT file. Received: {path}, {found}. Export the model with export_onnx or "
+            "export_litert. A decoder of export_decoder has a state, which quantize does not take.",
         )
-    return described
+    return read_artifact(path)
 
 
 def _keras_model(model: Any, method: str) -> Any:

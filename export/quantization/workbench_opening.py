@@ -118,7 +118,8 @@ def check_rows(goal: Goal, bench: Workbench, data: str) -> None:
         raise ArgValueError(
             "decisions",
             "must be a goal of a model with an output that decides. Received: outputs that do not look like "
-            "probabilities. State how an output decides with `acceptance`, or choose `error`.",
+            "probabilities. State how an output decides with `acceptance`, or choose `error`. If an adapter returns "
+            "the decision alone, export the model without it.",
         )
     needed = least_rows(goal.value) if goal.kind == "decisions" else 1
     rows = bench.rows

@@ -86,8 +86,14 @@ def test_keras_quantizes_a_litert_file_in_8_bits_alone(tmp_path: Path) -> None:
         quantize(model, source, target, {"words": WORDS}, size=0.9, method="keras-int4")
 
 
-def test_a_quantized_layer_without_nodes_has_those_of_the_layer_around_it() -> None:
-    nodes = [Node(f"{layer}/MatMul", layer, "MatMul") for layer in ("td", "head", "model")]
-    taken, left = nodes_of_layers(nodes, {"td/inner": "td/inner", "head": "head", "model/head": "head"})
-    assert [node.layer for node in taken] == ["td/inner", "head"]
+def nodes_at(*layers: str) -> list[Node]:
+    return [Node(f"{layer}/MatMul", layer, "MatMul") for layer in layers]
+
+
+def test_quantized_layers_without_nodes_have_those_of_the_nearest_layer_around_them() -> None:
+    nodes = nodes_at("td", "head", "model")
+    inner = ("td/inner", "td/block/deep")
+    paths = {**{path: path for path in inner}, **{f"model/{path}": path for path in inner}}
+    taken, left = nodes_of_layers(nodes, {**paths, "head": "head", "model/head": "head"})
+    assert [node.layer for node in taken] == [*inner, "head"]
     assert left == [nodes[2]]

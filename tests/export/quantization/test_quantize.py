@@ -132,8 +132,10 @@ def test_a_tolerance_is_refused_since_the_goal_says_what_is_accepted(source: Pat
         quantize(source, source, tmp_path / "out.onnx", {"x": ROWS}, error=0.1, acceptance=Acceptance(rtol=0.1))
 
 
-def test_the_float_file_stays_another_file(source: Path, tmp_path: Path) -> None:
+def test_the_float_file_is_an_existing_file_other_than_the_result(source: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, check=about("filepath")):
         quantize(source, source, source, {"x": ROWS}, error=0.1)
+    with pytest.raises(ValueError, check=about("artifact")):
+        quantize(source, source.parent, tmp_path / "out.onnx", {"x": ROWS}, error=0.1)
     with pytest.raises(FileNotFoundError, match=r"no\.onnx"):
         quantize(source, tmp_path / "no.onnx", tmp_path / "out.onnx", {"x": ROWS}, error=0.1)
