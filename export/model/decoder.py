@@ -19,12 +19,11 @@ from keras_pe.export.model.language_model import (
 )
 from keras_pe.export.model.rebuild import half_dtypes
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange
+from keras_pe.export.model.sizes.dimensions import BUFFER, SPARE, Dimension, Kind, SizeRange
 from keras_pe.export.model.watch.keras_internals import all_layers, compute_output_spec
 from keras_pe.export.model.watch.known_values import KnownValues
 
 LENGTH, PAST, TOTAL = "sequence_length", "past_sequence_length", "total_sequence_length"
-BUFFER, SPARE = "max_sequence_length", "spare_sequence_length"
 _ENCODER_MASK = "encoder_attention_mask"
 
 

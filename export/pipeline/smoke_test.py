@@ -121,6 +121,7 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
     rounds: list[tuple[Mapping[str, int], list[Draw]]] = [(first, [lambda *_, c=case: [c]]) for case in examples]
     rounds = rounds or [(first, kinds)]
     rounds += [(other, kinds)] if other != first else []
+    rounds += [(step, kinds)] if (step := signature.step_sizes()) else []
     notes: list[str] = []
     runs: list[tuple[Arrays, Arrays]] = []
 

@@ -10,7 +10,15 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.decision_points import dealt, wide_integers
 from keras_pe.export.comparison.inputs.role import Role
-from keras_pe.export.model.sizes.dimensions import Dimension, Kind, all_dimensions, sizes_from_counts, sizes_in_words
+from keras_pe.export.model.sizes.dimensions import (
+    BUFFER,
+    SPARE,
+    Dimension,
+    Kind,
+    all_dimensions,
+    sizes_from_counts,
+    sizes_in_words,
+)
 from keras_pe.export.model.watch.known_values import draw_numbers, draw_texts, is_integer
 from keras_pe.export.results import HALF, Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
@@ -139,7 +147,10 @@ def _draw(
     for spec in inputs:
         shape = tuple(sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape)
         drawn = values(spec, _with_bounds(spec, _role(spec, roles), sizes), shape, rng)
-        arrays[spec.name] = np.asarray(drawn).astype(as_dtype(spec.dtype))
+        array = np.asarray(drawn).astype(as_dtype(spec.dtype))
+        if BUFFER in spec.shape:  # a runtime may clear the rows after the call, or leave them
+            array[(slice(None),) * spec.shape.index(BUFFER) + (slice(-sizes[SPARE], None),)] = 0
+        arrays[spec.name] = array
     return arrays
 
 

@@ -112,6 +112,11 @@ class Signature(Shown):
         }
         return add_parts(self.dimensions, found | {name: size for name, size in alike.items() if size is not None})
 
+    def step_sizes(self) -> dict[str, int] | None:
+        """Returns the sizes of a call with one token after others; None without a cache."""
+        token = next((each.parts[-1] for each in self.dimensions.values() if each.parts), None)
+        return None if token is None else add_parts(self.dimensions, {**self.sizes, token: 1})
+
     def call(self, model: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """Calls a model in inference mode with arrays by name, and returns its outputs by name.
 

@@ -10,6 +10,8 @@ from numbers import Integral
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.model.watch.nested_arguments import Shape, StaticShape
 
+BUFFER, SPARE = "max_sequence_length", "spare_sequence_length"
+"""The length of a shared cache, and the number of its rows after the rows of a call, which hold no numbers."""
 LARGE_SIDE = 1024  # two sides of this size are a large image; memory may not hold the activations of a larger image
 
 

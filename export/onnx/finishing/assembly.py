@@ -129,14 +129,15 @@ def _to_proto(model: ir.Model) -> Any:
             if not value.is_graph_output():
                 value.type = value.shape = None
     domains = {node.domain for node in model.graph.all_nodes()}
-    opset = helper.make_opsetid("", model.graph.opset_imports[""])
-    imported = [
-        opset,
-        *([helper.make_opsetid(opsets.ML_DOMAIN, opsets.ML_VERSION)] if opsets.ML_DOMAIN in domains else []),
-    ]
+    others = {domain: version for domain, version in opsets.OTHER_VERSIONS.items() if domain in domains}
+    imported = [helper.make_opsetid(*each) for each in {"": model.graph.opset_imports[""], **others}.items()]
     model.graph.name = "model"
-    return helper.make_model_gen_version(
-        ir.to_proto(model.graph), opset_imports=imported, producer_name="keras_pe", producer_version=__version__
+    return helper.make_model(
+        ir.to_proto(model.graph),
+        opset_imports=imported,
+        ir_version=helper.find_min_ir_version_for(imported, ignore_unknown=True),
+        producer_name="keras_pe",
+        producer_version=__version__,
     )
 
 

@@ -23,6 +23,7 @@ from keras_pe.export.onnx.finishing.normalizations import fold_normalizations, s
 from keras_pe.export.onnx.finishing.reshapes import merge_reshapes, remove_needless_reshapes, write_shapes
 from keras_pe.export.onnx.finishing.rules import Outcome, Rule
 from keras_pe.export.onnx.finishing.shape_sources import allow_empty_reshapes, read_single_sizes, share_sizes
+from keras_pe.export.onnx.finishing.shared_cache import attend_in_place
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.weight_layouts import multiply_unsigned, name_weights, store_as_read
 
@@ -133,6 +134,10 @@ PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
     _store_normalizations,
     # A constant that equals a weight of its layer is that weight.
     lambda each: name_weights(each.graph, each.layers),
+    # No node is computed twice, so keys and values are written to the rows of one node.
+    lambda each: merge_equal(each.graph),
+    # One token attends to a shared cache in place.
+    attend_in_place,
     # A number has the axes of a tensor whose last axis has one entry, which ONNX Runtime computes faster.
     operator_rewrites.add_axes_of_numbers,
     # No constant is stored twice, and no node is computed twice.

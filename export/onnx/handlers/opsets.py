@@ -5,7 +5,11 @@ EXPORTED = range(15, 26)  # onnx's version converter reaches the versions after 
 WRITTEN = range(15, 19)  # the versions that tf2onnx 1.17 writes
 
 ML_DOMAIN = "ai.onnx.ml"
-ML_VERSION = 2  # the first version of this domain whose LabelEncoder maps both texts and numbers to either
+RUNTIME_DOMAIN = "com.microsoft"  # ONNX Runtime's own operators
+OTHER_VERSIONS = {
+    ML_DOMAIN: 2,  # the first version whose LabelEncoder maps both texts and numbers to either
+    RUNTIME_DOMAIN: 1,
+}
 
 # Operators that tf2onnx cannot write have this temporary domain until the model is converted to its final opset.
 LATER_DOMAIN = "later"

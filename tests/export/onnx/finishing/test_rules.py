@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
+import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
 
@@ -16,6 +17,7 @@ from keras_pe.export.onnx.finishing import (
     image_rows,
     operator_rewrites,
     reshapes,
+    shared_cache,
     weight_layouts,
 )
 from keras_pe.export.onnx.finishing.attention import attend
@@ -396,3 +398,52 @@ def test_nodes_stand_in_the_order_in_which_the_outputs_need_them() -> None:
         { b = Neg(x)  a = Abs(x)  lost = Exp(x)  y = Sub(a, b) }""")
     order_needed(model.graph)
     assert operators(model) == ["Abs", "Neg", "Sub"]
+
+
+@pytest.mark.parametrize("heads", [2, 4], ids=["as many heads of keys", "half as many heads of keys"])
+@pytest.mark.parametrize("tokens", [1, 3], ids=["one token", "several tokens"])
+def test_a_step_reads_a_shared_cache_in_place_and_returns_the_same_numbers(heads: int, tokens: int) -> None:
+    groups = heads // 2
+    text = f"""(float[batch,count,{heads * 8}] x, float[batch,2,new,8] k, float[batch,2,new,8] v, int64[batch] at,
+        bool[batch,1,rows,total] seen, float[batch,2,16,8] past_k, float[batch,2,16,8] past_v)
+        => (float[batch,2,rows,8] y, float[batch,2,16,8] new_k, float[batch,2,16,8] new_v)
+        <int64[4] split = {{0, -1, 2, 8}}, int64[1] zero = {{0}}, int64[1] end = {{7}}, int64[1] two = {{2}},
+         float half = {{0.5}}, float none = {{0}}, float hidden = {{-1e30}}> {{
+        q = Reshape(x, split)  heads = Transpose<perm = [0, 2, 1, 3]>(q)
+        new_k = TensorScatter<axis = 2>(past_k, k, at)  new_v = TensorScatter<axis = 2>(past_v, v, at)
+        keys = Slice(new_k, zero, end, two)  values = Slice(new_v, zero, end, two)
+        turned = Transpose<perm = [0, 1, 3, 2]>(keys)  products = MatMul(heads, turned)
+        scaled = Mul(products, half)  mask = Where(seen, none, hidden)  scores = Add(scaled, mask)
+        weights = Softmax(scores)  y = MatMul(weights, values) }}"""
+    model = read(text, opset=24)
+    inputs = dict(
+        zip(["x", "k", "v", "at", "seen", "past_k", "past_v"], draw_cached_inputs(heads, groups, tokens), strict=True)
+    )
+    expected = run(model, inputs)
+    shared_cache.attend_in_place.apply(model.graph, KnownSizes(model.graph))
+    assert "If" in operators(model)
+    model.graph.opset_imports["com.microsoft"] = 1
+    for number, value in enumerate(value for node in model.graph.all_nodes() for value in node.outputs):
+        value.name = value.name if value in model.graph.outputs else f"result_{number}"
+    for found, wanted in zip(run(model, inputs), expected, strict=True):
+        # Sums of at most 8 products of numbers below 4, and of 7 weights, in another order.
+        np.testing.assert_allclose(found, wanted, atol=16 * 2.0**-21)
+
+
+def draw_cached_inputs(heads: int, groups: int, tokens: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    past = [rng.normal(size=(2, 2, 16, 8)).astype("float32") for _ in range(2)]
+    for each in past:
+        each[:, :, 7:] = 0  # the operator clears the rows after the call
+    new = [rng.normal(size=(2, 2, tokens, 8)).astype("float32") for _ in range(2)]
+    x = rng.normal(size=(2, tokens, heads * 8)).astype("float32")
+    rows = np.arange(7 - tokens, 7).repeat(groups)
+    seen = np.broadcast_to(np.arange(7) <= rows[:, None], (2, 1, tokens * groups, 7)) | False
+    seen[1, :, :, 0] = False  # padding
+    return [x, *new, np.full(2, 7 - tokens), seen, *past]
+
+
+def run(model: ir.Model, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Returns the outputs of a graph in ONNX Runtime."""
+    session = onnxruntime.InferenceSession(ir.to_proto(model).SerializeToString())
+    return list(session.run(None, inputs))
