@@ -68,8 +68,8 @@ def _measure(model: Any, file: Path, signature: Any, sizes: Mapping[str, tuple[i
         artifact = export_litert(model, file, input_signature=signature, sizes=sizes, target="gpu")
     except (ExportError, ValueError) as error:
         broken = {kind: why for layer in getattr(error, "layers", ()) for kind, why in layer.reasons.items()}
-        said = getattr(error, "reason", str(error))
-        return {"verdict": "refused", "reasons": broken or {"": said[:_SHOWN]}}
+        reason = getattr(error, "reason", str(error))
+        return {"verdict": "refused", "reasons": broken or {"": reason[:_SHOWN]}}
     operators = read_operators(artifact.path.read_bytes())
     verdict = "unknown sizes" if has_unknown_sizes(operators) else "written"
     return {"verdict": verdict, "operators": len(operators), "runtimes": _run(model, artifact, signature, sizes)}
@@ -118,8 +118,8 @@ def render(results: Mapping[str, Mapping[str, Any]]) -> str:
         own = [each for name, each in results.items() if name.startswith(f"{group} / ")]
         cells = [group, str(len(own)), str(sum(each["verdict"] == "written" for each in own))]
         for name in RUNTIMES:
-            said = [each["runtimes"][name] for each in own if "runtimes" in each]
-            cells.append(f"{said.count(_EQUAL)} of {len(said)}")
+            verdict = [each["runtimes"][name] for each in own if "runtimes" in each]
+            cells.append(f"{verdict.count(_EQUAL)} of {len(verdict)}")
         lines.append(f"| {' | '.join(cells)} |")
     refused = {name: each for name, each in results.items() if each["verdict"] != "written"}
     lines += ["", "| not written | reasons |", "| --- | --- |"] * bool(refused)
@@ -131,11 +131,11 @@ def render(results: Mapping[str, Mapping[str, Any]]) -> str:
         lines.append(_row(name, " ".join(reasons)))
     others: dict[str, list[str]] = {}
     for name, each in results.items():
-        for runtime, said in each.get("runtimes", {}).items():
-            if said != _EQUAL:
-                others.setdefault(f"{RUNTIMES[runtime]}: {said}", []).append(name.partition(" / ")[2])
+        for runtime, verdict in each.get("runtimes", {}).items():
+            if verdict != _EQUAL:
+                others.setdefault(f"{RUNTIMES[runtime]}: {verdict}", []).append(name.partition(" / ")[2])
     lines += ["", "| in LiteRT.js | models |", "| --- | --- |"] * bool(others)
-    return "\n".join([*lines, *(_row(said, ", ".join(names)) for said, names in others.items())])
+    return "\n".join([*lines, *(_row(verdict, ", ".join(names)) for verdict, names in others.items())])
 
 
 def _row(name: str, text: str) -> str:

@@ -187,11 +187,16 @@ def measure(row: Row) -> dict[str, Any]:
         begin = time.perf_counter()
         found = find()
     seconds = round(time.perf_counter() - begin, 1)
-    said = [
+    findings = [
         {"cause": str(each.cause), "layer": each.layer, "file": each.file and Path(each.file).name, "line": each.line}
         for each in found
     ]
-    return {"expected": list(row.expected), "found": said, "verdict": judge(row.expected, said), "seconds": seconds}
+    return {
+        "expected": list(row.expected),
+        "found": findings,
+        "verdict": judge(row.expected, findings),
+        "seconds": seconds,
+    }
 
 
 def render(results: Mapping[str, Mapping[str, Any]]) -> str:

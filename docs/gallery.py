@@ -79,9 +79,9 @@ def report(cause: Cause) -> Part:
 def section(cause: Cause, part: Part) -> str:
     """Returns a cause with its fault, words and picture."""
     lines = [f"\n## {cause}\n", f"{SHOWN[cause].story}\n"]
-    said = [f"- **{each.label}**: {_escape(each.text)}" for each in part.statements]
+    statements = [f"- **{each.label}**: {_escape(each.text)}" for each in part.statements]
     picture = [f"\n```{{raw}} html\n:file: gallery/{_file(cause)}\n```"] if _drawn(part) else []
-    return "\n".join([*lines, *said, *picture]) + "\n"
+    return "\n".join([*lines, *statements, *picture]) + "\n"
 
 
 def _file(cause: Cause) -> str:

@@ -212,9 +212,9 @@ def join_sentences(sentences: Iterable[str]) -> str:
     return " ".join([first, *(sentence[0].upper() + sentence[1:] for sentence in others)])
 
 
-def sentence(said: object) -> str:
+def sentence(message: object) -> str:
     """Returns the message of another error as one line that ends with one full stop."""
-    return f"{' '.join(str(said).split()).rstrip(' .')}."
+    return f"{' '.join(str(message).split()).rstrip(' .')}."
 
 
 def first_line(error: BaseException | None) -> str:
@@ -223,8 +223,8 @@ def first_line(error: BaseException | None) -> str:
     Keras puts the names of the outer layers before the message of an error in a layer. They are skipped, except for the
     innermost layer.
     """
-    said = re.sub(r"\x1b\[\d+m", "", _text(error)).rpartition("Exception encountered: ")[2]
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    message = re.sub(r"\x1b\[\d+m", "", _text(error)).rpartition("Exception encountered: ")[2]
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     place = ""
     while len(lines) > 1:
         if around := _IN_A_LAYER.fullmatch(lines[0]):
@@ -238,8 +238,8 @@ def first_line(error: BaseException | None) -> str:
 
 def describe(error: BaseException) -> str:
     """Returns the type and the message of an error, like the last line of a traceback."""
-    said = _text(error)
-    named = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    message = _text(error)
+    named = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return f"memory ran out ({named})" if is_out_of_memory(error) else named
 
 

@@ -174,10 +174,10 @@ def main() -> None:
 def _tell(label: str, seconds: dict[str, list[float]]) -> None:
     ours = seconds.pop(OURS)
     quotients = {route: quotient(ours, other) for route, other in seconds.items()}
-    told = ", ".join(
+    ratios = ", ".join(
         f"{route} {middle:.3f} ({least:.3f} to {most:.3f})" for route, (middle, least, most) in quotients.items()
     )
-    print(f"{label:28} {median(ours) * 1e3:8.2f} ms; over that of {told}")
+    print(f"{label:28} {median(ours) * 1e3:8.2f} ms; over that of {ratios}")
 
 
 if __name__ == "__main__":

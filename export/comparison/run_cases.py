@@ -181,8 +181,8 @@ def _compare(reference: Reference, expectation: Expectation, answer: Arrays, ref
         if not expectation.is_fair or refusal is not None or not any(array.size for array in answer.values()):
             return CaseResult(name, CaseStatus.SKIPPED)
         if _answers_compiled(reference, expectation.case):
-            said = f"the eager model refuses it ({expectation.error}), but the compiled model accepts it"
-            return CaseResult(name, CaseStatus.SKIPPED, said)
+            message = f"the eager model refuses it ({expectation.error}), but the compiled model accepts it"
+            return CaseResult(name, CaseStatus.SKIPPED, message)
         return CaseResult(
             name, CaseStatus.FAILED, f"it answers inputs that the reference refuses ({expectation.error})"
         )

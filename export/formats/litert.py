@@ -129,12 +129,12 @@ def _check(file: Path, process: Worker, reference: KerasReference) -> Checked:
     return check_artifact(file, process, reference, Format.LITERT, spec=find_runtimes("litert")[0])
 
 
-def _name_culprits(view: GraphView, name: str, said: str) -> UnsupportedError:
+def _name_culprits(view: GraphView, name: str, message: str) -> UnsupportedError:
     """Returns an error that names the operators on which the converter stopped."""
-    found = list(dict.fromkeys(_CULPRIT.findall(said)))
+    found = list(dict.fromkeys(_CULPRIT.findall(message)))
     sentences = [f"operator {kind!r} of {view.place(path)} has no LiteRT form." for kind, path in found]
     sentences += dict.fromkeys(map(_way_around, (kind for kind, _ in found)))
-    reason = join_sentences(sentences or [f"the conversion failed: {said.strip().splitlines()[0]}."])
+    reason = join_sentences(sentences or [f"the conversion failed: {message.strip().splitlines()[0]}."])
     kind, path = found[0] if found else (None, "")
     return UnsupportedError(Format.LITERT, name, reason, operator=kind, **view.location(path))
 

@@ -87,9 +87,9 @@ def _signature_keys(sizes: Sequence[Mapping[str, Sequence[int]]]) -> Iterator[st
 def _describe(keys: Mapping[str, Artifact], sizes: Sequence[Mapping[str, Sequence[int]]]) -> Artifact:
     """Returns the description of the file: that of the first signature, with a note on all of them."""
     shown = (sizes_in_words({name: size for name, (size,) in each.items()}) for each in sizes)
-    said = [f"{key!r} ({words})" for key, words in zip(keys, shown, strict=True)]
+    texts = [f"{key!r} ({words})" for key, words in zip(keys, shown, strict=True)]
     first = next(iter(keys.values()))
-    notes = (*first.notes, f"The file has the signatures {', '.join(said)}. {SIGNATURE!r} is the first of them.")
+    notes = (*first.notes, f"The file has the signatures {', '.join(texts)}. {SIGNATURE!r} is the first of them.")
     return replace(first, notes=notes, metadata={**first.metadata, NOTES_KEY: json.dumps(list(notes))})
 
 

@@ -197,7 +197,7 @@ def _step(step: str | Mapping[str, str]) -> Any:
         try:
             model = load_model(path)
         except ValueError as error:
-            said = str(error).removeprefix(f"{path} could not be loaded: ")
-            raise ValueError(f"a step cannot be loaded: {said} Or give the check the export's `border`.") from error
+            message = str(error).removeprefix(f"{path} could not be loaded: ")
+            raise ValueError(f"a step cannot be loaded: {message} Or give the check the export's `border`.") from error
     own = [each for each in model.operations if not isinstance(each, keras.layers.InputLayer)]
     return own[0] if len(own) == 1 and isinstance(own[0], keras.Layer) else model

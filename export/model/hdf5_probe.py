@@ -54,9 +54,9 @@ def probe_hdf5(path: Path) -> Hdf5Content:
         OSError: If the file does not exist.
     """
     status = path.stat()
-    said, names, claimed = _run_probe(str(path.absolute()), status.st_size, status.st_mtime_ns)
+    settings, names, claimed = _run_probe(str(path.absolute()), status.st_size, status.st_mtime_ns)
     check_ratio(claimed, status.st_size)
-    return Hdf5Content(said.get("model_config"), said.get("keras_version", ""), frozenset(names))
+    return Hdf5Content(settings.get("model_config"), settings.get("keras_version", ""), frozenset(names))
 
 
 @functools.lru_cache(maxsize=4)

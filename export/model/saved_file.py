@@ -96,21 +96,21 @@ def why_not_loaded(error: BaseException | None, path: Path, for_unknown: str = _
             "it holds the Python code of a Lambda layer. If you trust its author, allow it with --unsafe on the "
             "command line, or with keras.config.enable_unsafe_deserialization()."
         )
-    said = first_line(error)
+    text = first_line(error)
     version = saved_by(path)
     is_older = bool(version) and int(version.partition(".")[0]) < 3
-    if unknown := _UNKNOWN.match(said):  # drop the rest of the message, a page of configuration
+    if unknown := _UNKNOWN.match(text):  # drop the rest of the text, a page of configuration
         return " ".join([f"{unknown[0]}. {for_unknown}".strip(), *([_OLDER.format(version)] if is_older else [])])
-    if unread := _LAMBDA.match(said):
+    if unread := _LAMBDA.match(text):
         return f"{unread[0]}: Keras saves a lambda there, which it cannot load. Give the function a name. {for_unknown}"
     if is_older:
-        return f"{said}. {_OLDER.format(version)}"
+        return f"{text}. {_OLDER.format(version)}"
     if is_in_old_format(path) and not isinstance(error, OSError):  # an OSError means that the file is damaged
         return (
-            f"{said}. Keras cannot load all that it saves in the format .h5, such as a sum 'x + y' of two layers. Save "
+            f"{text}. Keras cannot load all that it saves in the format .h5, such as a sum 'x + y' of two layers. Save "
             "the model as .keras where it was made."
         )
-    return f"{said}."
+    return f"{text}."
 
 
 def _holds_python_code(path: Path) -> bool:

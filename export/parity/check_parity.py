@@ -214,8 +214,8 @@ def check_parity(
     found = [with_enough_compared(each, least_compared, examples) for each in found]
     if require_coverage:
         found = [*map(with_coverage_required, found), *unfit]
-    said = (reference.name, basis, policy.allowance)
-    return make_report(*said, expectations, found, jobs, watch, seed, reference.version, exercised)
+    measure = (reference.name, basis, policy.allowance)
+    return make_report(*measure, expectations, found, jobs, watch, seed, reference.version, exercised)
 
 
 def _plan(

@@ -110,8 +110,8 @@ def ask_references(
 def measured_against(asked: Mapping[Path | None, Asked]) -> str:
     """Returns one sentence that names the reference and the sizes that each artifact fixes."""
     fixed = {path.name: each.reference.fixed for path, each in asked.items() if path and each.reference.fixed}
-    said = [f"{name} at {sizes_in_words(sizes)} only" for name, sizes in fixed.items()]
-    remark = f"; {', '.join(said)}: the artifact fixes the size" if said else ""
+    limits = [f"{name} at {sizes_in_words(sizes)} only" for name, sizes in fixed.items()]
+    remark = f"; {', '.join(limits)}: the artifact fixes the size" if limits else ""
     return f"{asked[None].reference.basis}{remark}"
 
 

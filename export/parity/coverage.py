@@ -153,8 +153,8 @@ def compare_weights(
         weights, faults = rounded_weights(reference.model, constants, runner.dequantize(), foldings)
     else:
         weights, faults = stored_weights(reference.model, constants, foldings, may_be_cut=not _takes_any_row(reference))
-    said = _UNROUNDED if may_be_rounded else _UNSEEN
-    return weights, tuple(replace(each.finding, evidence=f"{each.finding.evidence} {said}") for each in faults)
+    message = _UNROUNDED if may_be_rounded else _UNSEEN
+    return weights, tuple(replace(each.finding, evidence=f"{each.finding.evidence} {message}") for each in faults)
 
 
 def _with_weights(result: RuntimeResult, runner: Runner, reference: Reference) -> RuntimeResult:
@@ -189,10 +189,10 @@ def with_enough_compared(result: RuntimeResult, least: float, examples: int = 0)
     total, share = len(result.cases), counted.compared_share
     if result.compared_cases and share >= least:
         return result
-    said = _TOO_LITTLE.format(cases=result.compared_cases, total=total, share=share, least=least)
+    message = _TOO_LITTLE.format(cases=result.compared_cases, total=total, share=share, least=least)
     if not result.compared_cases:
-        said = _NOTHING
-    return replace(result, passed=False, is_accepted=False, error=said)
+        message = _NOTHING
+    return replace(result, passed=False, is_accepted=False, error=message)
 
 
 def with_coverage_required(result: RuntimeResult) -> RuntimeResult:
@@ -206,10 +206,10 @@ def with_coverage_required(result: RuntimeResult) -> RuntimeResult:
     if weights is None:
         return replace(result, passed=False, error=_UNKNOWN)
     if weights.compared < weights.count:
-        said = _UNCOVERED.format(compared=weights.compared, count=weights.count)
-        return replace(result, passed=False, error=said)
+        message = _UNCOVERED.format(compared=weights.compared, count=weights.count)
+        return replace(result, passed=False, error=message)
     if branches is not None and branches.missed:
         missed = ", ".join(f"{name!r} was never {value}" for name, value in branches.missed.items())
-        said = _UNTAKEN.format(taken=branches.taken, count=branches.count, missed=missed)
-        return replace(result, passed=False, error=said)
+        message = _UNTAKEN.format(taken=branches.taken, count=branches.count, missed=missed)
+        return replace(result, passed=False, error=message)
     return result

@@ -57,7 +57,7 @@ class ParityReport(Report, CheckResults):
     published = Published("parity-report", "A parity check", CheckResults)
 
     def document(self) -> Document:
-        said = Document(
+        page = Document(
             title=f"Parity of {self.model}",
             passed=self.passed,
             summary=(
@@ -72,7 +72,7 @@ class ParityReport(Report, CheckResults):
         )
         subjects = [subject(self.model, group) for group in group_results(self.results)]
         seed = (("seed of the inputs", str(self.seed)),)
-        return fill(self, said, subjects, columns=_COLUMNS, compared=self.compared, versions=seed)
+        return fill(self, page, subjects, columns=_COLUMNS, compared=self.compared, versions=seed)
 
 
 def _share(found: CheckResults) -> str:
@@ -200,18 +200,18 @@ def _verdict(model: str, result: RuntimeResult, case: CaseResult) -> CaseVerdict
         return CaseVerdict(case.name, outcome)
     if outcome is Outcome.SKIPPED:
         return CaseVerdict(case.name, outcome, message=case.error or REFUSED_BY_BOTH)
-    said = [describe(model, result.runtime, case.name, each) for each in case.comparisons if not each.passed]
-    said += [case.error] if case.error else []
+    texts = [describe(model, result.runtime, case.name, each) for each in case.comparisons if not each.passed]
+    texts += [case.error] if case.error else []
     causes = [f"{each.label}: {each.text}" for each in statements(model, Group((result,))) if each.label != "worst"]
     names = [_names(result)] if result.names else []  # listed, since a wrong match of names looks like this failure
     kind = str(result.findings[0].cause) if result.findings else "difference"
-    return CaseVerdict(case.name, Outcome.FAILED, kind, said[0], (*causes, *said, *names))
+    return CaseVerdict(case.name, Outcome.FAILED, kind, texts[0], (*causes, *texts, *names))
 
 
 def _weight_verdict(result: RuntimeResult) -> CaseVerdict:
     """Returns the verdict on the stored weights, for a result whose cases all passed."""
-    said = tuple(each.evidence for each in result.findings)
-    return CaseVerdict("weights", Outcome.FAILED, result.findings[0].cause, said[0], said[1:])
+    texts = tuple(each.evidence for each in result.findings)
+    return CaseVerdict("weights", Outcome.FAILED, result.findings[0].cause, texts[0], texts[1:])
 
 
 def _names(result: RuntimeResult) -> str:

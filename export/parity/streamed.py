@@ -60,10 +60,10 @@ def with_streams(
                 known = stream, case.comparisons, answer
                 found = stream_at_fault(*known, reference.expect, reference.states, own, kept)
                 found = found or cache_at_fault_in_stream(*known, reference)
-            said = f"Single calls agree. With the state from call to call ({case.name}), the artifact differs."
-            finding = found or Finding(Cause.UNKNOWN, case.error or said)
+            message = f"Single calls agree. With the state from call to call ({case.name}), the artifact differs."
+            finding = found or Finding(Cause.UNKNOWN, case.error or message)
             if found is not None:
-                finding = replace(found, evidence=f"{said} {found.evidence}")
+                finding = replace(found, evidence=f"{message} {found.evidence}")
             recording = _record(stream, own, answer, before)
             result = replace(result, passed=False, findings=(*result.findings, finding), recording=recording)
     return result

@@ -185,11 +185,11 @@ def _find_fault(
             faults = find_faults(reference, policy, case, expected, actual)
             if not faults:
                 return None
-            said = describe_faults(faults, policy, expected, actual)
+            message = describe_faults(faults, policy, expected, actual)
             if reference.no_rebuild:
-                said += f" The effect of rounding was measured without float64: {reference.no_rebuild}."
+                message += f" The effect of rounding was measured without float64: {reference.no_rebuild}."
             where = ", ".join(filter(None, (case.name, sizes_in_words(case.sizes))))
-            fault = DisagreementError(format, reference.name, said, case=where, inputs=case.inputs)
+            fault = DisagreementError(format, reference.name, message, case=where, inputs=case.inputs)
             if not all(map(is_drowned, faults)):
                 break
             kinds.append(kinds.pop(0))

@@ -195,7 +195,7 @@ def _describe_artifact(
     """
     notes = [*notes, *found]
     ours = (layer for layer in layers if type(layer).__module__.startswith("keras_pe.layers."))
-    told = signature.values.told
+    values = signature.values.published
     taken = {signature.renamed.get(spec.name, spec.name) for spec in signature.inputs}
     absent = [name for name in declared_inputs(layers[0]).optional if name not in taken]
     from keras_pe.export.model.stateless import exchanged_states  # imports Keras
@@ -204,7 +204,7 @@ def _describe_artifact(
     metadata = {
         **({BORDER_KEY: border} if border is not None else {}),
         **({STATE_KEY: states_to_json(states)} if states else {}),
-        **({VALUES_KEY: values_to_json(told)} if told.ranges or told.examples else {}),
+        **({VALUES_KEY: values_to_json(values)} if values.ranges or values.examples else {}),
         **({ABSENT_KEY: json.dumps(absent)} if absent else {}),
         "keras_pe.encodings": json.dumps({layer.name: layer.get_config() for layer in ours}, sort_keys=True),
         "keras_pe.model": layers[0].name,

@@ -165,6 +165,6 @@ def _pictures(found: QuantizationResults) -> Iterator[Picture]:
         names = tuple(each.layer for each in largest)
         places = tuple(map(float, range(len(largest))))
         shares = tuple(100 * each.share for each in largest)
-        said = "The share of the squared error of each layer that is quantized alone. The largest come first."
+        text = "The share of the squared error of each layer that is quantized alone. The largest come first."
         x, y = PictureAxis("share of the error, in percent", "linear"), PictureAxis("layer", "names", names)
-        yield Picture("Layers by their share of the error", said, x, y, (Points("layer", shares, places, "bar"),))
+        yield Picture("Layers by their share of the error", text, x, y, (Points("layer", shares, places, "bar"),))

@@ -44,8 +44,8 @@ def exchange(address: str, question: Any = None, timeout: float = 600.0) -> Any:
         with urllib.request.urlopen(request, timeout=timeout) as response:
             content = response.read(ANSWER_LIMIT + 1)
     except urllib.error.HTTPError as error:
-        said = error.read(_SAID_LIMIT).decode(errors="replace").strip()
-        raise ValueError(f"{address} answers {error.code} {error.reason}: {said or 'no reason given'}") from error
+        message = error.read(_SAID_LIMIT).decode(errors="replace").strip()
+        raise ValueError(f"{address} answers {error.code} {error.reason}: {message or 'no reason given'}") from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or str(error) or type(error).__name__
         raise ConnectionError(f"No server answers at {address} ({reason})") from error

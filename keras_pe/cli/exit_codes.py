@@ -40,8 +40,8 @@ def tried(*others: type[Exception], what: str = "") -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        said = in_options(str(error))
-        raise CouldNotBeTriedError(f"{what}: {said}" if what else said) from error
+        message = in_options(str(error))
+        raise CouldNotBeTriedError(f"{what}: {message}" if what else message) from error
 
 
 def in_options(message: str) -> str:

@@ -47,15 +47,15 @@ def _nearest_of(tables: Mapping[str, Any]) -> str:
     from keras_pe.conventions.identification.nearest import nearest
 
     distances = [(name, near) for name, table in tables.items() if (near := nearest(table))]
-    said = "no known convention made this table" if "" in tables else "no known convention made a table in this file"
+    text = "no known convention made this table" if "" in tables else "no known convention made a table in this file"
     if not distances:
-        return said
+        return text
     name, near = min(distances, key=lambda each: each[1].relative)
     scale = "" if f"{near.scale:.3g}" == "1" else f", multiplied by {near.scale:.3g}"
     share = f"{near.relative:.0%}" if near.relative >= 0.01 else f"{near.relative:.1g}"
     order = " on, descending" if near.step < 0 else ""
     return (
-        f"{said}\nthe nearest is {near.convention!r}{f' to {name}' if name else ''}, from position {near.start_index}"
+        f"{text}\nthe nearest is {near.convention!r}{f' to {name}' if name else ''}, from position {near.start_index}"
         f"{order}{scale}: off by {share} of the table's magnitude, and by {near.max_abs_diff:.2g} at most"
     )
 

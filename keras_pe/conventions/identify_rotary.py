@@ -67,7 +67,7 @@ class RotaryMatch(Shown):
 
     def details(self) -> Mapping[str, str]:
         """Returns the properties that a notebook displays, by name."""
-        said = {
+        rows = {
             "layout": self.layout or "none of these",
             "channels": str(self.rotary_dim),
             "direction": str(self.direction),
@@ -78,9 +78,9 @@ class RotaryMatch(Shown):
         names = ("base", "factor", "partial_rotary_factor")
         numbers = {name: getattr(self, name) for name in names}
         if self.grid_shape and self.axis_of_pair:
-            said["grid"] = "{} x {}".format(*self.grid_shape)
-            said["axis_of_pair"] = ", ".join(map(str, self.axis_of_pair))
-        return said | {name: f"{value:.6g}" for name, value in numbers.items() if value is not None}
+            rows["grid"] = "{} x {}".format(*self.grid_shape)
+            rows["axis_of_pair"] = ", ".join(map(str, self.axis_of_pair))
+        return rows | {name: f"{value:.6g}" for name, value in numbers.items() if value is not None}
 
 
 def identify_rotary(rotate: Callable[[Any], Any], channels: int, *, length: int = 64) -> RotaryMatch | None:

@@ -19,14 +19,14 @@ class PositionRule:
 
     Attributes:
         kind: The property of the positions that the rule changes; "example" is the example that positions belong to.
-        said: The change in words, with the number in braces.
+        description: The change in words, with the number in braces.
         apply: Returns the other positions, `(batch, length)`, from positions and a number.
         fit: Returns the number from our positions and the other positions; None if no number fits.
         tried: Numbers to try if the other positions are unknown; `(0.0,)` for a rule without a number.
     """
 
     kind: Kind
-    said: str
+    description: str
     apply: Callable[[Float64Array, float], Float64Array]
     fit: Callable[[Float64Array, Float64Array], float | None] = lambda ours, theirs: 0.0
     tried: Sequence[float] = (0.0,)

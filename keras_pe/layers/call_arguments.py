@@ -212,8 +212,8 @@ def check_range_reach(start: Any, length: int | None, low: int, high: int, name:
     lowest, highest = (int(first.min()), int(first.max())) if first.ndim else (int(first), int(first))
     if lowest < low or highest + (length or 0) > high:
         worst = lowest if lowest < low else highest
-        said = "" if length is None else f"{length:,} positions "
-        raise ValueError(_out_of_reach(f"{said}from {worst:,} on", low, high, name))
+        count = "" if length is None else f"{length:,} positions "
+        raise ValueError(_out_of_reach(f"{count}from {worst:,} on", low, high, name))
 
 
 def _out_of_reach(received: str, low: int, high: int, name: str) -> str:

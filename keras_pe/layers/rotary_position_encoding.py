@@ -47,28 +47,23 @@ class RotaryPositionEncoding(PositionLayer):
         query_scaling: `{"scale": s, "length": n}` multiplies queries by `1 + s * log(1 + floor(position / n))`
             (Ministral 3). "first_position": 1 counts from 1 (Llama 4). "stepwise": False multiplies them by
             `1 + s * log(max((position + first_position) / n, 1))`. None: no factor.
-        sections: The number of pairs that each position rotates, if a token or image patch has several positions. By
-            default each position rotates equally many pairs.
+        sections: The number of pairs that each position of a token or patch rotates; by default equally many.
         axis_of_pair: The axis of positions that rotates each pair, for an order that `sections` cannot express.
-        shared_rates: Whether one sequence of rates runs through all sections (Qwen2-VL), or begins anew in each (Flux,
-            vision).
-        interleave_sections: Whether the pairs of the sections alternate, as in Qwen3-VL's `mrope_interleaved`. The
-            first section also has the remaining pairs. Otherwise the sections are side by side.
+        shared_rates: Whether one sequence of rates runs through all sections (Qwen2-VL), or each has its own (Flux).
+        interleave_sections: Whether the pairs of the sections alternate, as in Qwen3-VL's `mrope_interleaved`, with the
+            remaining pairs in the first section.
         split_sections: Whether each section is a separate block of channels with this layout (Gemma 4's vision).
         sequence_axis: Axis of the inputs that has the positions, or several axes.
         feature_axis: Axis of the channels of a head.
-        max_length: The largest length, an integer or one per axis of positions, which gives a faster graph. None for
-            any length.
+        max_length: The largest length, an integer or one per axis, which gives a faster graph. None for any length.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        queries: `(batch, length, heads, channels)`, or another shape that has the axes above. The first axis is the
-            batch.
+        queries: `(batch, length, heads, channels)`, or another shape with these axes. The first axis is the batch.
         keys: None, or keys at the same positions, with any number of heads.
         positions: Positions instead of `0, ..., length - 1`: integers or floats, `(length,)` or `(batch, length)`; for
             several axes a list of one per axis.
-        start_index: Integer, or integers of shape `()` or `(batch,)`: position of the first element, for a decoder with
-            a cache.
+        start_index: Position of the first element, for a decoder with a cache: integers of shape `()` or `(batch,)`.
 
     Returns:
         The rotated queries, or a tuple of the rotated queries and the rotated keys. The shapes are unchanged.

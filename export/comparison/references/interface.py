@@ -106,8 +106,8 @@ def inferred_interface(
     given = None if known.record is None else known.record.border
     is_recorded = BORDER_KEY in artifact.metadata and given is not None
     way_out = _RECORDED if is_recorded else _accepting(_fields_together(given, found.fields))
-    said = [each if each.cause in _INPUTS else _with_way_out(each, way_out) for each in found.findings]
-    return replace(known, inferred=record, differences=tuple(said))
+    differences = [each if each.cause in _INPUTS else _with_way_out(each, way_out) for each in found.findings]
+    return replace(known, inferred=record, differences=tuple(differences))
 
 
 def _read(path: Path) -> Artifact | None:
@@ -131,8 +131,8 @@ class _Inference:
         is_free = all(spec.shape and spec.shape[0] == Kind.BATCH for spec in wanted)
         if is_free and len(first) == 1 and isinstance(size := first.pop(), int):
             self.fields[Kind.BATCH] = size
-            said, sizes = f"The artifact accepts only a batch of {size}.", (OtherValue(Kind.BATCH, None, size),)
-            self.findings.append(Finding(Cause.FROZEN_LENGTH, said, parameters=sizes))
+            message, sizes = f"The artifact accepts only a batch of {size}.", (OtherValue(Kind.BATCH, None, size),)
+            self.findings.append(Finding(Cause.FROZEN_LENGTH, message, parameters=sizes))
 
     def match_inputs(self, wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> None:
         """Compares each input of the model with one of the artifact."""
@@ -150,11 +150,11 @@ class _Inference:
             name = ours.name
             if ours.name != theirs.name and self._is_own and renumbered.get(name) != theirs.name:
                 name = theirs.name
-                said = f"Input {theirs.name!r} of the artifact is {ours.name!r} of the model."
-                self._add(Finding(Cause.RENAMED_INPUT, said), "inputs", name, ours.name)
+                message = f"Input {theirs.name!r} of the artifact is {ours.name!r} of the model."
+                self._add(Finding(Cause.RENAMED_INPUT, message), "inputs", name, ours.name)
             if self._is_another_type(ours.dtype, theirs.dtype, is_input=True):
-                said = f"Input {theirs.name!r} is {theirs.dtype} in the artifact and {ours.dtype} in the model."
-                self._add(Finding(Cause.OTHER_INPUT_TYPE, said), "dtypes", name, theirs.dtype)
+                message = f"Input {theirs.name!r} is {theirs.dtype} in the artifact and {ours.dtype} in the model."
+                self._add(Finding(Cause.OTHER_INPUT_TYPE, message), "dtypes", name, theirs.dtype)
             if (layout := other_layout(ours.shape, theirs.shape)) is not None:
                 self._add(Finding(Cause.OTHER_IMAGE_LAYOUT, _shape_text("Input", ours, theirs)), "layout", name, layout)
 
@@ -172,8 +172,8 @@ class _Inference:
             if gone or any(self._is_changed(*pair) for pair in pairs.items()):  # renames are matched by a run
                 self.fields["outputs"] = {name: spec.name for name, spec in ours.items()}
             for name in gone:
-                said = f"The artifact returns {', '.join(map(repr, ours))}, but not the model's {name!r}."
-                self.findings.append(Finding(Cause.MISSING_OUTPUT, said, output=name))
+                message = f"The artifact returns {', '.join(map(repr, ours))}, but not the model's {name!r}."
+                self.findings.append(Finding(Cause.MISSING_OUTPUT, message, output=name))
         for theirs in found:
             if theirs.name in ours:
                 self._match_output(ours[theirs.name], theirs)
@@ -181,20 +181,20 @@ class _Inference:
     def _match_output(self, ours: TensorInfo, theirs: TensorInfo) -> None:
         name = theirs.name
         if is_decided(ours, theirs):
-            said = (
+            message = (
                 f"Output {name!r} is {theirs.dtype} {_shape(theirs)} in the artifact, the index of the largest value "
             )
-            said += f"of {ours.name!r} {_shape(ours)}."
-            self._add(Finding(Cause.DECIDED_OUTPUT, said, output=name), "postprocessing", name, "argmax")
+            message += f"of {ours.name!r} {_shape(ours)}."
+            self._add(Finding(Cause.DECIDED_OUTPUT, message, output=name), "postprocessing", name, "argmax")
             if theirs.dtype != _INDEX:
                 self.fields.setdefault("dtypes", {})[name] = theirs.dtype
             return
         if (layout := other_layout(ours.shape, theirs.shape)) is not None:
-            said = _shape_text("Output", ours, theirs)
-            self._add(Finding(Cause.OTHER_IMAGE_LAYOUT, said, output=name), "layout", name, layout)
+            message = _shape_text("Output", ours, theirs)
+            self._add(Finding(Cause.OTHER_IMAGE_LAYOUT, message, output=name), "layout", name, layout)
         if self._is_another_type(ours.dtype, theirs.dtype, is_input=False):
-            said = f"Output {name!r} is {theirs.dtype} in the artifact and {ours.dtype} in the model."
-            self._add(Finding(Cause.OTHER_DTYPE, said, output=name), "dtypes", name, theirs.dtype)
+            message = f"Output {name!r} is {theirs.dtype} in the artifact and {ours.dtype} in the model."
+            self._add(Finding(Cause.OTHER_DTYPE, message, output=name), "dtypes", name, theirs.dtype)
 
     def _is_changed(self, ours: TensorInfo, theirs: TensorInfo) -> bool:
         """Whether an output of the artifact differs from the model's in more than its name."""

@@ -70,8 +70,8 @@ class FixedSizes:
 
     def __str__(self) -> str:
         """Returns the note for the artifact."""
-        said = f"The artifact takes {'; '.join(map(str, self.sizes))}."
-        return f"{said} With a free size {self.cause}" if self.cause else said
+        message = f"The artifact takes {'; '.join(map(str, self.sizes))}."
+        return f"{message} With a free size {self.cause}" if self.cause else message
 
     def with_inputs(self, inputs: Iterable[TensorInfo]) -> "FixedSizes":
         """Returns a copy with the shapes of these inputs."""

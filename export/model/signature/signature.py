@@ -176,7 +176,7 @@ class Signature(Shown):
                 f"{name!r} takes the entries of its vocabulary alone: Keras refuses others, the artifact need not."
                 for name in closed
             ]
-            + [_NOT_TOLD] * (len(self.values.told.examples) < len(self.values.examples))
+            + [_NOT_TOLD] * (len(self.values.published.examples) < len(self.values.examples))
             + [str(each) for each in (self.fixed_sizes,) if each is not None]
             + list(self.remarks)
         )

@@ -115,11 +115,11 @@ class Kind(enum.StrEnum):
         A dimension that occurs after the first axis is not a batch, even if a file calls every dimension "?". Otherwise
         the name decides. Without a known name, the first axis of several is a batch, and any other axis is a length.
         """
-        told = cls.from_prefix(name)
+        prefix = cls.from_prefix(name)
         own = [shape for shape in shapes if name in shape]
         if any(name in shape[1:] for shape in own):
-            return cls.LENGTH if told in (None, cls.BATCH) else told
-        return told or (cls.BATCH if any(len(shape) > 1 for shape in own) else cls.LENGTH)
+            return cls.LENGTH if prefix in (None, cls.BATCH) else prefix
+        return prefix or (cls.BATCH if any(len(shape) > 1 for shape in own) else cls.LENGTH)
 
 
 _OF_AXES = {

@@ -173,7 +173,7 @@ class KnownValues:
     filling: Filling = field(default_factory=Filling)
 
     @property
-    def told(self) -> "KnownValues":
+    def published(self) -> "KnownValues":
         """The values that an artifact records for later checks: the ranges, and the examples unless they are large."""
         nbytes = sum(np.asarray(array).nbytes for example in self.examples for array in example.values())
         return KnownValues(ranges=self.ranges, examples=self.examples if nbytes <= _MOST_TOLD else ())

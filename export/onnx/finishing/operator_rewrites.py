@@ -73,24 +73,6 @@ def _stored_shape(value: ir.Value | None, sizes: KnownSizes) -> list[Any]:
     return [size // -known if each == -1 else each for each in shape] if 0 not in shape else [*shape]
 
 
-@rule("MatMul", "MatMul")
-def mask_rows_of_product(product: Node, sizes: KnownSizes) -> None:
-    """Masks the rows of a product instead of the rows of its first factor, which in attention has more columns.
-
-    Keras sets the weights of a query to 0 if the query sees no key. A factor of 0 or 1 rounds neither.
-    """
-    masked = producer(product.inputs[0], "Mul")
-    if masked is None or masked.graph is not product.graph or count_uses(masked.outputs[0]) > 1:
-        return
-    for rows, mask in (masked.inputs, masked.inputs[::-1]):
-        cast = producer(mask, "Cast")
-        shape, of_mask = sizes.shape(rows), sizes.shape(mask)
-        is_mask = cast is not None and cast.inputs[0].dtype == ir.DataType.BOOL and of_mask and of_mask[-1] == 1
-        if is_mask and shape is not None and shape == sizes.shape(masked.outputs[0]):
-            rewrite(product, "Mul", [insert(product, "MatMul", [rows, product.inputs[1]]), mask])
-            return
-
-
 @rule("RMSNormalization", "Mul")
 def root_mean_square(scaling: Node, sizes: KnownSizes) -> None:
     """Writes a scaled division by a root mean square as RMSNormalization, or else with the operators Pow and Div.

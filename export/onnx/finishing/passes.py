@@ -89,7 +89,7 @@ PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
     # An Einsum of two tensors is one MatMul or Mul.
     einsum_rewrites.multiply_matrices,
     # In attention, queries that see no key are masked after the product with the values.
-    operator_rewrites.mask_rows_of_product,
+    einsum_rewrites.mask_rows_of_product,
     # A product is not transposed if its factors can be.
     einsum_rewrites.swap_factors,
     # The shapes that attention and contractions have added are constants.

@@ -69,7 +69,7 @@ class DatasetReport(Report, DatasetResults):
     published = Published("dataset-report", "A check of a data set", DatasetResults)
 
     def document(self) -> Document:
-        said = Document(
+        page = Document(
             title=f"{self.data} through {self.model}",
             passed=self.passed,
             summary=_summary(self),
@@ -79,7 +79,7 @@ class DatasetReport(Report, DatasetResults):
         compared = sum(result.statistics.rows for result in self.results)
         names = artifact_names(result.artifact for result in self.results)
         subjects = [_subject(result, names[result.artifact]) for result in self.results]
-        return fill(self, said, subjects, columns=_COLUMNS, compared=compared)
+        return fill(self, page, subjects, columns=_COLUMNS, compared=compared)
 
 
 def _subject(result: DatasetResult, name: str) -> Subject:
@@ -181,21 +181,21 @@ def _pictures(output: OutputSummary) -> Iterator[Picture]:
     """Yields a histogram of the rows' errors, and one of their shares of the margins, if there are any values."""
     floor, allowed = output.noise_floor or 0.0, output.allowed or 0.0
     limits = (Limit("noise floor", floor, "x", dotted=True), Limit("allowed", allowed, "x"))
-    said = "Each row by its largest |difference|."
+    text = "Each row by its largest |difference|."
     found = _steps(output.statistics.errors)
     if found is not None:
         label = "largest |difference| of a row\n(in the output's own unit)"
-        yield _histogram(f"Errors of output {output.output!r}", said, label, found, limits)
+        yield _histogram(f"Errors of output {output.output!r}", text, label, found, limits)
     found = _steps(output.statistics.margins)
     if found is not None:
-        said = "Each row by its error as a share of its decision's margin. Below 1 no decision changes."
+        text = "Each row by its error as a share of its decision's margin. Below 1 no decision changes."
         title = f"Margins of the decisions by output {output.output!r}"
         limit = Limit("a decision can change", 1.0, "x")
-        yield _histogram(title, said, "error / margin of the decision", found, (limit,))
+        yield _histogram(title, text, "error / margin of the decision", found, (limit,))
 
 
-def _histogram(title: str, said: str, label: str, steps: Steps, limits: tuple[Limit, ...]) -> Picture:
-    return Picture(title, said, PictureAxis(label, "log"), PictureAxis("number of rows", "count"), (steps,), limits)
+def _histogram(title: str, text: str, label: str, steps: Steps, limits: tuple[Limit, ...]) -> Picture:
+    return Picture(title, text, PictureAxis(label, "log"), PictureAxis("number of rows", "count"), (steps,), limits)
 
 
 def _steps(found: Histogram) -> Steps | None:

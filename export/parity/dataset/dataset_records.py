@@ -142,23 +142,23 @@ class DatasetResult(Shown):
         if not found.rows:
             return "no row was run"
         decides = any(output.decision for output in self.outputs)
-        said = f"{found.rows:,} rows: {self.changed:,} decisions changed" if decides else f"{found.rows:,} rows"
+        message = f"{found.rows:,} rows: {self.changed:,} decisions changed" if decides else f"{found.rows:,} rows"
         if found.unanswered:
-            said += f", {found.unanswered:,} without an answer"
+            message += f", {found.unanswered:,} without an answer"
         others = found.failed - found.unanswered - (self.changed if decides else 0)
         if others or not (decides or found.unanswered):
-            said += f", {max(others, 0):,} {'fail for another reason' if decides else 'out of tolerance'}"
+            message += f", {max(others, 0):,} {'fail for another reason' if decides else 'out of tolerance'}"
         if self.factor is not None:
-            said += f", largest error {self.factor:.2g} times the floor"
+            message += f", largest error {self.factor:.2g} times the floor"
         if found.failed < found.rows and self._is_too_little:
-            said += (
+            message += (
                 f"; {self.compared_share:.0%} of the values were compared, at least {self.least_compared:.0%} are "
                 "required (`least_compared`), and the others are NaN or overflow in the model"
             )
         if self.findings:
-            said += f"; {len(self.findings):,} stored weights are damaged"
+            message += f"; {len(self.findings):,} stored weights are damaged"
         sure = f"fewer than {rate(self.upper_bound_95)} fail" if found.failed < found.rows else "nearly all fail"
-        return f"{said}; with 95 % confidence {sure}"
+        return f"{message}; with 95 % confidence {sure}"
 
     @property
     def changed(self) -> int:

@@ -242,8 +242,8 @@ def _unknown_findings(
     if left:
         tried = f"Tried: {_TRIED}.{_notes(probe)}"
         for layer, fault in left.items():
-            said = "The layers before it agree, but its output does not."
-            plain = Finding(Cause.UNKNOWN, said, layer, absent=fault.absent)
+            description = "The layers before it agree, but its output does not."
+            plain = Finding(Cause.UNKNOWN, description, layer, absent=fault.absent)
             for each in [each for each in located if each.layer == layer] or [plain]:
                 evidence = f"{each.evidence}{probe.calls_at_fault(fault)}{_describe_values(fault)} {tried}"
                 found.append(replace(each, evidence=evidence))

@@ -213,10 +213,10 @@ class _Search:
                 rates = [number / sizes[dimension] ** power for sizes, number in known]
                 if np.ptp(rates) <= _SPREAD * abs(np.mean(rates)):
                     size = float(np.mean(rates)) ** -power
-                    said = edit.said({name: " / ".join((dimension, f"{size:.6g}")[::power])})
+                    description = edit.description({name: " / ".join((dimension, f"{size:.6g}")[::power])})
                     compute = partial(_with_share, edit, name, dimension, size, power)
                     values = (OtherValue(dimension, None, size),)
-                    yield Edit(Cause.FROZEN_LENGTH, said, compute, edit.is_output, parameters=values)
+                    yield Edit(Cause.FROZEN_LENGTH, description, compute, edit.is_output, parameters=values)
 
     def _solve(self, edit: NumericEdit, difference: _Difference) -> Iterator[dict[str, float]]:
         """Yields the fitted numbers that have changed, first rounded to two digits, as a person would write them."""

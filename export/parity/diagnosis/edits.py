@@ -26,7 +26,7 @@ class Edit:
 
     Attributes:
         cause: The cause of the finding.
-        said: The change, as in "with epsilon=0.1 instead of 0.001"; for an output, the values that replace it.
+        description: The change, as in "with epsilon=0.1 instead of 0.001"; for an output, the values that replace it.
         compute: Returns the output of the edited call, for the call of any case.
         is_output: Whether the edit replaces the output, without a call of the layer.
         of: The name of the called object in the sentence.
@@ -36,7 +36,7 @@ class Edit:
     """
 
     cause: Cause
-    said: str
+    description: str
     compute: Compute
     is_output: bool = False
     of: str = "the layer"
@@ -46,10 +46,10 @@ class Edit:
 
     def __str__(self) -> str:
         if self.place is not None:
-            return f"The artifact's numbers follow from {self.place}, {self.said}."
+            return f"The artifact's numbers follow from {self.place}, {self.description}."
         if self.is_output:
-            return f"The artifact has {self.said}."
-        return f"{self.said[:1].upper()}{self.said[1:]}, {self.of} returns the artifact's numbers."
+            return f"The artifact has {self.description}."
+        return f"{self.description[:1].upper()}{self.description[1:]}, {self.of} returns the artifact's numbers."
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class NumericEdit:
         start: The model's numbers.
         compute: Returns the output with other numbers.
         cause: Returns the cause for changed numbers.
-        said: Returns the change in words, with each number as text.
+        description: Returns the change in words, with each number as text.
         is_output: As in `Edit`.
         place: As in `Edit`.
     """
@@ -68,16 +68,16 @@ class NumericEdit:
     start: Mapping[str, float]
     compute: Callable[[LayerFault, Mapping[str, float]], Array | None]
     cause: Callable[[Mapping[str, float]], Cause]
-    said: Callable[[Mapping[str, str]], str]
+    description: Callable[[Mapping[str, str]], str]
     is_output: bool = False
     place: CodePlace | None = None
 
     def edit(self, numbers: Mapping[str, float]) -> Edit:
         """Returns the edit with fitted numbers."""
-        said = self.said({name: f"{value:.6g}" for name, value in numbers.items()})
+        description = self.description({name: f"{value:.6g}" for name, value in numbers.items()})
         values = tuple(OtherValue(name, self.start[name], value) for name, value in numbers.items())
         compute = partial(_at_numbers, self, numbers)
-        return Edit(self.cause(numbers), said, compute, self.is_output, parameters=values, place=self.place)
+        return Edit(self.cause(numbers), description, compute, self.is_output, parameters=values, place=self.place)
 
 
 def _at_numbers(edit: NumericEdit, numbers: Mapping[str, float], fault: LayerFault) -> Array | None:
@@ -146,8 +146,8 @@ def exchanged_axes(array: Array) -> Iterator[Proposal]:
     for one, other in itertools.combinations(range(array.ndim), 2):
         if array.shape[one] == array.shape[other]:
             swapped = partial(np.swapaxes, axis1=one, axis2=other)
-            said = f"axes {one} and {other} of {{}} exchanged"
-            yield Proposal(Cause.TRANSPOSED_AXES, said, swapped, {"axes": (one, other)})
+            description = f"axes {one} and {other} of {{}} exchanged"
+            yield Proposal(Cause.TRANSPOSED_AXES, description, swapped, {"axes": (one, other)})
 
 
 def backwards(array: Array, first_axis: int = 0, cause: Cause = Cause.REVERSED_VALUES) -> Iterator[Proposal]:
@@ -165,9 +165,9 @@ def powers(array: Array) -> Iterator[Proposal]:
 
 def integer_steps(last: int) -> Iterator[Proposal]:
     """Yields integers that are one larger or smaller, limited to 0 and a last value."""
-    for step, said in ((1, "plus"), (-1, "minus")):
+    for step, description in ((1, "plus"), (-1, "minus")):
         change = partial(_step_integers, step=step, last=last)
-        yield Proposal(Cause.SHIFTED_INPUT, f"{{}} {said} 1", change, {"step": step})
+        yield Proposal(Cause.SHIFTED_INPUT, f"{{}} {description} 1", change, {"step": step})
 
 
 def through(functions: Mapping[str, Callable[[Any], Any]], cause: Cause) -> Iterator[Proposal]:
@@ -201,16 +201,18 @@ class Place:
     def edits(self, proposals: Iterable[Proposal]) -> Edits:
         """Yields an edit for each proposal."""
         for proposal in proposals:
-            said = f"{self.how} {proposal.template.format(self.name)}".lstrip()
+            description = f"{self.how} {proposal.template.format(self.name)}".lstrip()
             parameters = tuple(OtherValue(name, None, value) for name, value in proposal.numbers.items())
-            yield replace(self.edit(proposal.cause, said, partial(self._change_array, proposal)), parameters=parameters)
+            yield replace(
+                self.edit(proposal.cause, description, partial(self._change_array, proposal)), parameters=parameters
+            )
 
     def _change_array(self, proposal: Proposal, fault: LayerFault) -> Array:
         return proposal.change(self.get(fault))
 
-    def edit(self, cause: Cause, said: str, other: Callable[[LayerFault], Array]) -> Edit:
+    def edit(self, cause: Cause, description: str, other: Callable[[LayerFault], Array]) -> Edit:
         """Returns the edit that replaces the array."""
-        return Edit(cause, said, lambda fault: self.put(fault, other(fault)), self.is_output)
+        return Edit(cause, description, lambda fault: self.put(fault, other(fault)), self.is_output)
 
     def scaling_edit(self, cause: Cause) -> NumericEdit:
         """Returns the edit that multiplies the array by a number. A factor of -1 has its own cause."""

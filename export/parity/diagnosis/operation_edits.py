@@ -49,20 +49,22 @@ class EditedOperation:
         outputs = self.operation.outputs
         return outputs[0] if len(outputs) == 1 else None
 
-    def edit(self, cause: Cause, said: str, change: Change) -> Edit:
+    def edit(self, cause: Cause, description: str, change: Change) -> Edit:
         """Returns the edit that replaces the operation."""
         place = self.operation.place
-        return Edit(cause, said, partial(self._replay, {place: change}), place=place)
+        return Edit(cause, description, partial(self._replay, {place: change}), place=place)
 
-    def change_operands(self, cause: Cause, said: str, change: Callable[[list[Any]], Sequence[Any]]) -> Edit:
+    def change_operands(self, cause: Cause, description: str, change: Callable[[list[Any]], Sequence[Any]]) -> Edit:
         """Returns the edit that changes the operands of the operation."""
-        return self.edit(cause, said, partial(with_operands, change))
+        return self.edit(cause, description, partial(with_operands, change))
 
-    def change_result(self, cause: Cause, said: str, function: Callable[[Any], Any]) -> Edit:
+    def change_result(self, cause: Cause, description: str, function: Callable[[Any], Any]) -> Edit:
         """Returns the edit that applies a function to the result."""
-        return self.edit(cause, said, lambda op, args, names: function(again(op, args, names)))
+        return self.edit(cause, description, lambda op, args, names: function(again(op, args, names)))
 
-    def numeric(self, start: float, said: str, change: Callable[[float], Change], cause: CauseOfNumber) -> NumericEdit:
+    def numeric(
+        self, start: float, description: str, change: Callable[[float], Change], cause: CauseOfNumber
+    ) -> NumericEdit:
         """Returns the edit with a number to fit. Its text has braces for the number."""
         place = self.operation.place
 
@@ -73,11 +75,11 @@ class EditedOperation:
             {"number": start},
             compute,
             lambda numbers: cause(numbers["number"]),
-            lambda numbers: said.format(numbers["number"]),
+            lambda numbers: description.format(numbers["number"]),
             place=place,
         )
 
-    def replace_operand(self, source: Source, operand: int, said: str) -> Edit:
+    def replace_operand(self, source: Source, operand: int, description: str) -> Edit:
         """Returns the edit that replaces an operand by another tensor of the call."""
         place, back = self.operation.place, self.number - source[0]
 
@@ -94,7 +96,7 @@ class EditedOperation:
 
             return tape.replay({place: change}, fault.index)
 
-        return Edit(Cause.OTHER_INPUT, said, compute, place=place)
+        return Edit(Cause.OTHER_INPUT, description, compute, place=place)
 
     def exchange(self, one: Source, other: Source, place: CodePlace) -> Edit:
         """Returns the edit that exchanges two tensors of the call for all their readers."""
@@ -104,10 +106,10 @@ class EditedOperation:
             return tape.replay({}, fault.index, {one: tape.tensor(other), other: tape.tensor(one)})
 
         texts = [self.tape.name(source) for source in (one, other)]
-        said = f"and the operations after it, with {' and '.join(texts)} exchanged"
-        return Edit(Cause.EXCHANGED_INPUTS, said, compute, place=place)
+        description = f"and the operations after it, with {' and '.join(texts)} exchanged"
+        return Edit(Cause.EXCHANGED_INPUTS, description, compute, place=place)
 
-    def replace_everywhere(self, cause: Cause, said: str, old: Any, new: Any) -> Edit:
+    def replace_everywhere(self, cause: Cause, description: str, old: Any, new: Any) -> Edit:
         """Returns the edit that replaces a value in the arguments of all operations.
 
         Its place is the innermost call in user code that leads to all of them.
@@ -115,7 +117,7 @@ class EditedOperation:
         users = [each for each in self.tape.operations if any(leaf is old for leaf in each.leaves)]
         places = (each for each in users[0].places if all(each in user.places for user in users))
         changes = {user.place: partial(with_leaf, old, new) for user in users}
-        return Edit(cause, said, partial(self._replay, changes), place=next(places, self.operation.place))
+        return Edit(cause, description, partial(self._replay, changes), place=next(places, self.operation.place))
 
     def _replay(self, changes: Mapping[CodePlace, Change], fault: LayerFault) -> Array:
         return self.tapes.of(fault).replay(changes, fault.index)

@@ -59,8 +59,8 @@ class WeightFault:
     def finding(self) -> Finding:
         """The finding with the weight and the numbers of its change."""
         folded = " A normalization is folded into both values." if self.is_folded else ""
-        said = f"Weight {self.weight!r}: {self.change}{folded}"
-        return Finding(self.change.cause, said, self.layer, parameters=self.change.values)
+        description = f"Weight {self.weight!r}: {self.change}{folded}"
+        return Finding(self.change.cause, description, self.layer, parameters=self.change.values)
 
 
 @dataclass(frozen=True)

@@ -220,16 +220,16 @@ def by_size(profile: ErrorProfile, comparison: Comparison) -> Picture:
     edges = tuple(10.0**edge for edge in profile.log10_bin_edges)
     drawn = (Steps("values of this runtime", edges, profile.counts),) if profile.counts else ()
     if profile.equal == comparison.count:
-        said = "All values are equal."
+        message = "All values are equal."
     elif profile.equal:
-        said = f"{profile.equal:,} of {comparison.count:,} values are equal."
+        message = f"{profile.equal:,} of {comparison.count:,} values are equal."
     else:
-        said = f"All {comparison.count:,} values differ."
+        message = f"All {comparison.count:,} values differ."
     if profile.nonfinite:
-        said += f" {profile.nonfinite:,} are NaN or infinite on one side only."
+        message += f" {profile.nonfinite:,} are NaN or infinite on one side only."
     return Picture(
         f"Error histogram, {_place(profile)}",
-        said,
+        message,
         PictureAxis(f"|difference| ({_UNIT})", "log"),
         PictureAxis("number of values", "count"),
         drawn,
@@ -243,7 +243,7 @@ def by_layer(result: RuntimeResult) -> Picture:
     A layer that is not in the file by itself has none.
     """
     first = result.first_layer_that_differs
-    said = f"The first layer whose output differs is {first!r}." if first else "No layer's output differs."
+    message = f"The first layer whose output differs is {first!r}." if first else "No layer's output differs."
     agree = [not layer.differs and layer.tensor is not None for layer in result.layers]
     begin = [layer.originates_here is True for layer in result.layers]
     follow = [layer.differs and not layer.originates_here for layer in result.layers]
@@ -256,7 +256,7 @@ def by_layer(result: RuntimeResult) -> Picture:
     )
     return Picture(
         "Layer by layer",
-        said + " Left end: no difference. Right end: no finite difference.",
+        message + " Left end: no difference. Right end: no finite difference.",
         PictureAxis("largest |difference| of the layer's\noutput (in its own unit)", "log"),
         PictureAxis("", "names", tuple(layer.layer for layer in result.layers)),
         tuple(each for each in drawn if each.x),

@@ -69,7 +69,7 @@ class Subject:
 
 def fill(
     found: AnyResults,
-    said: Document,
+    page: Document,
     subjects: Sequence[Subject],
     *,
     columns: tuple[str, ...],
@@ -80,7 +80,7 @@ def fill(
 
     Args:
         found: The check.
-        said: Sentences about the whole check.
+        page: Sentences about the whole check.
         subjects: Its artifacts in their runtimes.
         columns: Columns of the overview after the verdict.
         compared: How many values or rows were.
@@ -89,22 +89,22 @@ def fill(
     first = next((each for each in subjects if each.is_file), subjects[0] if subjects else None)
     date = (("date", found.date),) if found.date else ()
     named = (name_matches(each.artifact, each.names) for each in subjects if each.names)
-    remarks = [*said.remarks, *(Statement("", matches) for matches in dict.fromkeys(named))]
+    remarks = [*page.remarks, *(Statement("", matches) for matches in dict.fromkeys(named))]
     if not compared:
         remarks.append(Statement("", "Nothing was compared, so the check has failed."))
     others = [*([] if subjects else [nothing_compared("reference")]), *_skipped_verdicts(found)]
     return replace(
-        said,
-        parts=tuple(each.part(is_open=not each.passed or (said.passed and each is first)) for each in subjects),
+        page,
+        parts=tuple(each.part(is_open=not each.passed or (page.passed and each is first)) for each in subjects),
         overview=_overview(columns, subjects),
         tables=(matrix(subjects),),
         remarks=tuple(remarks),
         appendix=(
-            *said.appendix,
+            *page.appendix,
             TextTable("Versions", ("package", "version"), (*found.versions.items(), *versions)),
             TextTable("Date and files", ("file", "SHA-256"), (*date, *found.files.items())),
         ),
-        suites=(*said.suites, *([Suite(found.model, tuple(others))] if others else [])),
+        suites=(*page.suites, *([Suite(found.model, tuple(others))] if others else [])),
         seconds=found.seconds,
     )
 

@@ -91,8 +91,8 @@ def statements(reference: str, group: Group) -> Iterator[Statement]:
     yield from explained
     if result.proof is not None:
         yield Statement("proof", prove(result.proof))
-    said = " ".join(each.text for each in explained)
-    if result.error and sentence(result.error) not in said:
+    message = " ".join(each.text for each in explained)
+    if result.error and sentence(result.error) not in message:
         has_run = result.status is RunStatus.COMPARED
         yield Statement("error", result.error if has_run else f"{result.status}: {result.error}")
     worst = group.worst
@@ -133,8 +133,10 @@ def acceptance_statements(found: CheckResults) -> Iterator[Statement]:
         share = max(each.tolerance_ratio for each in group.compared)
         by = f"max |difference| {number(largest)}, at most {share:.2g} times what is allowed"
         why = " ".join(each.text for each in causes(group.first.findings) if each.label == "cause")
-        said = f"{group.name} on {group.artifact} fails the strict tolerance and is accepted ({found.allowance}): {by}."
-        yield Statement("accepted", f"{said} {why}")
+        message = (
+            f"{group.name} on {group.artifact} fails the strict tolerance and is accepted ({found.allowance}): {by}."
+        )
+        yield Statement("accepted", f"{message} {why}")
 
 
 def prove(proof: Proof) -> str:

@@ -148,9 +148,9 @@ def run_tasks(executor: Executor, tasks: Iterator[Task], window: int) -> Generat
                         raise
                     if tries == MAX_TRIES:
                         how = "died" if isinstance(error, BrokenExecutor) else "failed"
-                        said = f"{type(error).__name__}: {first_line(error)}"
+                        message = f"{type(error).__name__}: {first_line(error)}"
                         raise WorkersDiedError(
-                            f"Workers {how} {tries} times at {task.place}: {said}. The finished results stay in "
+                            f"Workers {how} {tries} times at {task.place}: {message}. The finished results stay in "
                             "the checkpoint."
                         ) from error
                     submit(task, tries + 1)

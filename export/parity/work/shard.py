@@ -147,11 +147,11 @@ def _answers(session: Session, shard: Shard, asked: _Asked) -> Iterator[_Answere
 def _refusal(session: Session, batches: list[Batch], shard: Shard, error: Exception) -> str:
     """Returns an error message that names the row that the reference refuses."""
     shapes = ", ".join(f"{name} {array.shape}" for name, array in batches[0].inputs.items())
-    what, said = shapes, error
+    what, reason = shapes, error
     for batch, place in ((each, place) for each in batches for place in range(len(each.rows))):
         try:
             session.run({name: array[place : place + 1] for name, array in batch.inputs.items()})
         except Exception as own:
-            what, said = f"row {int(batch.rows[place]):,} of {shard.place}", own
+            what, reason = f"row {int(batch.rows[place]):,} of {shard.place}", own
             break
-    return f"{session.reference.name} must take every row. Received: {what}, which it refuses ({first_line(said)})."
+    return f"{session.reference.name} must take every row. Received: {what}, which it refuses ({first_line(reason)})."

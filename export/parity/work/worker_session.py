@@ -235,9 +235,9 @@ def _load_model(opened: OpenedModel, is_worker: bool) -> Any:
     except MissingCodeError as error:
         if not is_worker:
             raise
-        said = why_not_loaded(error.__cause__, opened.path, "") if error.__cause__ else first_line(error)
+        text = why_not_loaded(error.__cause__, opened.path, "") if error.__cause__ else first_line(error)
         raise ValueError(
-            f"The model must load in a subprocess. Received: {opened.path}, which does not ({said.rstrip('. ')}). Put "
+            f"The model must load in a subprocess. Received: {opened.path}, which does not ({text.rstrip('. ')}). Put "
             "the code of its layers into an importable module, and register it with Keras. Or run the check in this "
             "process: workers=0."
         ) from error

@@ -94,8 +94,8 @@ def _missing_in_python(executable: str) -> str | None:
     if done.returncode == 0:
         _COMPLETE.add(executable)
         return None
-    said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+    message = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
     return (
-        f"NumPy and ONNX Runtime in that installation ({said}). "
+        f"NumPy and ONNX Runtime in that installation ({message}). "
         f"Install them with: {executable} -m pip install numpy onnxruntime"
     )

@@ -41,11 +41,11 @@ class Grid:
 
     def __str__(self) -> str:
         if len(self.shape) == 1:
-            said = f"{self.shape[0]} tokens"
+            message = f"{self.shape[0]} tokens"
         else:
             first = "width" if self.reverse_axes else "height"
-            said = f"{' x '.join(map(str, self.shape))} by {self.flatten}, columns of the {first} first"
-        return said + (f", after {self.class_tokens} class tokens" if self.class_tokens else "")
+            message = f"{' x '.join(map(str, self.shape))} by {self.flatten}, columns of the {first} first"
+        return message + (f", after {self.class_tokens} class tokens" if self.class_tokens else "")
 
 
 @dataclass(frozen=True, repr=False)

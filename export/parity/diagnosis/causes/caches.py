@@ -54,11 +54,11 @@ def _explain(decoder: Any, cases: Sequence[FailedCase], fits: Callable[[], bool]
     if not hasattr(decoder, "make_columns"):
         return None
     faults = {**faulty_columns(), **_faulty_rotations(decoder), **_clamped_positions(cases)}
-    for (cause, said), columns in faults.items():
+    for (cause, description), columns in faults.items():
         with replaced_attributes(decoder, {"make_columns": columns.from_mask}):
             try:
                 if fits():
-                    return Finding(cause, said, output="logits")
+                    return Finding(cause, description, output="logits")
             except RuntimeFailedError:  # positions of this fault may have no row in a table
                 continue
     return None

@@ -91,10 +91,10 @@ def cast_input(probe: Probe) -> Iterator[Finding]:
             return
 
 
-def _finding(own: Mapping[str, str], other: str, said: str) -> Finding:
+def _finding(own: Mapping[str, str], other: str, description: str) -> Finding:
     casts = " and ".join(f"input {name!r} is cast from {dtype}" for name, dtype in own.items())
     values = tuple(OtherValue(f"dtype of {name!r}", dtype, other) for name, dtype in own.items())
-    return Finding(Cause.CAST_INPUT, f"The model agrees if {casts} to {other}{said}.", parameters=values)
+    return Finding(Cause.CAST_INPUT, f"The model agrees if {casts} to {other}{description}.", parameters=values)
 
 
 def _digits(dtype: str) -> int:

@@ -41,9 +41,9 @@ def compiled_otherwise(probe: Probe) -> Iterator[Finding]:
             continue
         if _agree(actual, outputs) and not _agree(expectation.outputs or {}, outputs):
             where = _first_that_differs(probe.reference, expectation, layers)
-            said = "" if where is None else f" The difference begins in layer {where[0]!r}: {where[1]}."
+            description = "" if where is None else f" The difference begins in layer {where[0]!r}: {where[1]}."
             how = f"is compiled for all sizes, but not at {expectation.case.name}" if is_free else _AS_PREDICT
-            text = f"Keras returns the artifact's numbers if the model {how}.{said}"
+            text = f"Keras returns the artifact's numbers if the model {how}.{description}"
             yield Finding(Cause.KERAS_ITSELF, text, where[0] if where else None)
             return
 

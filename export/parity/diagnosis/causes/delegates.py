@@ -230,11 +230,11 @@ def _only_layer(results: Sequence[_Result], layers: _Layers) -> str | None:
 def _describe_rounding(short: Sequence[_Result], results: Sequence[_Result], dtype: str) -> str:
     largest_one = max(short, key=lambda each: each.difference / max(largest(each.expected, 0.0), 1e-30))
     overflow = [each for each in short if not np.isfinite(each.rounded[dtype]).all()]
-    said = f" {overflow[0].operator.kind} exceeds the range of {dtype}." if overflow else ""
+    description = f" {overflow[0].operator.kind} exceeds the range of {dtype}." if overflow else ""
     return (
         f"The file is right: it agrees in LiteRT's own kernels. With right inputs, {len(short)} of {len(results)} "
         f"operators are off by the rounding of {dtype}, {largest_one.operator.kind} by "
-        f"{largest_one.difference:.1e}.{said}"
+        f"{largest_one.difference:.1e}.{description}"
     )
 
 

@@ -137,12 +137,12 @@ def _quantized_finding(measured: RoundingMeasurement, option: str, *, is_sound: 
         shares[each.name] = shares.get(each.name, 0.0) + each.share
     most = sorted(shares, key=lambda name: -shares[name])[:_SAID]
     dtypes = sorted({each.tensor.dtype for each in measured.costs})
-    said = ", ".join(f"{name!r} {shares[name]:.0%}" for name in most)
+    description = ", ".join(f"{name!r} {shares[name]:.0%}" for name in most)
     excluded = dict.fromkeys(each.tensor.node for each in measured.costs if each.name == most[0] and each.tensor.node)
     nodes = [node.removesuffix(_ADDED) for node in excluded]
     text = (
         f"Rounding of {len(measured.costs)} computed tensors to {' and '.join(dtypes)} explains the difference. Layers "
-        f"with the largest shares: {said}."
+        f"with the largest shares: {description}."
     )
     text += f" To leave the first in float: {option}={nodes}." if nodes else ""
     text += " The option `precision='int8'` accepts rounding." if is_sound else ""

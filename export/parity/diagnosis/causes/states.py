@@ -29,13 +29,13 @@ class _Edit:
 
     Attributes:
         cause: The cause if the change explains an artifact.
-        said: The sentence about the change, with `{}` for the verb.
+        description: The sentence about the change, with `{}` for the verb.
         states: The inputs of the changed states.
         change: The change.
     """
 
     cause: Cause
-    said: str
+    description: str
     states: tuple[str, ...]
     change: Change
 
@@ -96,15 +96,15 @@ def stream_at_fault(
             return False
 
     if own and fits(expect, own):
-        said = f"Its record begins {_quote_names(own)} with other values than the model has."
-        return Finding(Cause.WRONG_INITIAL_STATE, said, output=carried[next(iter(own))])
+        description = f"Its record begins {_quote_names(own)} with other values than the model has."
+        return Finding(Cause.WRONG_INITIAL_STATE, description, output=carried[next(iter(own))])
     if before and fits(expect, before):
-        said = f"The sequence begins {_quote_names(before)} with the values at the end of the calls before."
-        return Finding(Cause.STATE_NOT_RESET, said, output=carried[next(iter(before))])
+        description = f"The sequence begins {_quote_names(before)} with the values at the end of the calls before."
+        return Finding(Cause.STATE_NOT_RESET, description, output=carried[next(iter(before))])
     late = _Late(expect, carried)
     if fits(late):
-        said = f"Each call reads {_quote_names(carried)} from the call before the last."
-        return Finding(Cause.STATE_NOT_CARRIED, said, output=states[0].output)
+        description = f"Each call reads {_quote_names(carried)} from the call before the last."
+        return Finding(Cause.STATE_NOT_CARRIED, description, output=states[0].output)
     for edit in _edits(states, case.inputs):
         if fits(_run_with_edit(expect, edit)):
             return _finding(edit, "reads", carried)
@@ -139,24 +139,24 @@ def _edits(states: Sequence[State], inputs: Mapping[str, Array]) -> Iterator[_Ed
     groups = [every, *((name,) for name in every if len(every) > 1)]
     rows = [tuple(s.input for s in states if s.input in group and _has_rows(s, inputs)) for group in groups]
     for names in dict.fromkeys(filter(None, rows)):
-        for said, order in _ORDERS.items():
+        for description, order in _ORDERS.items():
             change = _each(names, lambda array, _, order=order: array[order(len(array))])  # type: ignore[misc]
-            yield _Edit(Cause.STATE_OF_ANOTHER_ROW, f"It {{}} {_quote_names(names)} with {said}.", names, change)
+            yield _Edit(Cause.STATE_OF_ANOTHER_ROW, f"It {{}} {_quote_names(names)} with {description}.", names, change)
     for one, other in itertools.combinations(every, 2):
         if inputs[one].shape == inputs[other].shape and inputs[one].dtype == inputs[other].dtype:
             change = _exchange(one, other)
             yield _Edit(Cause.EXCHANGED_STATES, f"It {{}} {one!r} and {other!r} exchanged.", (one, other), change)
     for names in groups:
-        said = f"It {{}} {_quote_names(names)} as before the first call."
+        description = f"It {{}} {_quote_names(names)} as before the first call."
         start = {s.input: s for s in states if s.input in names}
-        yield _Edit(Cause.STATE_NOT_CARRIED, said, names, _restart(start))
+        yield _Edit(Cause.STATE_NOT_CARRIED, description, names, _restart(start))
     for names in groups:
         shapes = {inputs[name].shape for name in names}
         has_rows = any(_has_rows(each, inputs) for each in states if each.input in names)
         for axis, size in enumerate(shapes.pop() if len(shapes) == 1 else ()):
             for steps in () if axis == 0 and has_rows else (each for each in _SHIFTS if abs(each) < size):
-                said = f"It {{}} {_quote_names(names)} shifted by {steps} along axis {axis}."
-                yield _Edit(Cause.SHIFTED_STATE, said, names, _shift(names, axis, steps))
+                description = f"It {{}} {_quote_names(names)} shifted by {steps} along axis {axis}."
+                yield _Edit(Cause.SHIFTED_STATE, description, names, _shift(names, axis, steps))
 
 
 def _has_rows(state: State, inputs: Mapping[str, Array]) -> bool:
@@ -250,7 +250,7 @@ def explains(case: FailedCase, found: Arrays) -> bool:
 
 
 def _finding(edit: _Edit, verb: str, carried: Mapping[str, str]) -> Finding:
-    return Finding(edit.cause, edit.said.format(verb), output=carried[edit.states[0]])
+    return Finding(edit.cause, edit.description.format(verb), output=carried[edit.states[0]])
 
 
 def _quote_names(names: Sequence[str] | Mapping[str, object]) -> str:

@@ -122,8 +122,8 @@ class _Code:
         return next((each for each in places if each not in sound), places[0])
 
     def _unknown(self, place: CodePlace) -> Finding:
-        said = f"At {place} the operands agree with the artifact's tensors, but the result does not."
-        return Finding(Cause.UNKNOWN, said, self._fault.layer, **place.fields)
+        description = f"At {place} the operands agree with the artifact's tensors, but the result does not."
+        return Finding(Cause.UNKNOWN, description, self._fault.layer, **place.fields)
 
     def _located_findings(self) -> Iterator[Finding]:
         """Yields the operation that is certainly at fault, or the two operations that enclose the fault."""
@@ -134,8 +134,8 @@ class _Code:
             yield self._unknown((located or unseen)[-1])
         elif every:
             (_, first), (_, last) = every[0], every[-1]
-            said = f"The fault is between {first} and {last}. The artifact has no tensor between them."
-            yield Finding(Cause.UNKNOWN, said, self._fault.layer, file=first.file)
+            description = f"The fault is between {first} and {last}. The artifact has no tensor between them."
+            yield Finding(Cause.UNKNOWN, description, self._fault.layer, file=first.file)
 
     def _right_before(self) -> Iterator[int]:
         """Yields operations before the wrong ones that may be at fault.

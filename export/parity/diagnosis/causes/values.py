@@ -78,10 +78,10 @@ def half_precision(probe: Probe) -> Iterator[Finding]:
     """Detects values that a 16-bit float can represent, if float32 is expected."""
     for name, ((expected, actual), *_) in _failing_outputs(probe).items():
         if expected.dtype == "float32" and not _grid(expected) and (grid := _grid(actual)):
-            said = f"{grid} represents all of its values."
+            description = f"{grid} represents all of its values."
             if count := int((np.isfinite(expected) & np.isinf(actual)).sum()):
-                said = f"{said} {count:,} of {actual.size:,} values exceed its range and are infinite."
-            yield Finding(Cause.HALF_PRECISION, said, probe.layer, name)
+                description = f"{description} {count:,} of {actual.size:,} values exceed its range and are infinite."
+            yield Finding(Cause.HALF_PRECISION, description, probe.layer, name)
 
 
 def _grid(array: Array) -> str | None:

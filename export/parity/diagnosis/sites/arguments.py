@@ -43,8 +43,10 @@ def other_arguments(fault: LayerFault) -> Edits:
             yield _other_number(name, value)
         yield from _stored_numbers(fault, name, value)
     if "training" in parameters:
-        said = "as in training, by the statistics of the batch" if hasattr(fault.call.layer, "moving_mean") else ""
-        yield _with(Cause.TRAINING_MODE, said or "as in training", _in_training)
+        description = (
+            "as in training, by the statistics of the batch" if hasattr(fault.call.layer, "moving_mean") else ""
+        )
+        yield _with(Cause.TRAINING_MODE, description or "as in training", _in_training)
 
 
 def _is_whole(value: Any) -> bool:
@@ -94,8 +96,8 @@ def other_masks(fault: LayerFault) -> Edits:
         return
     names = [name for name, value in arguments.items() if "mask" in name and value is not None and _has_tensors(value)]
     for dropped in [names, *([name] for name in names)] if len(names) > 1 else [names] if names else []:
-        said = f"without {' and '.join(f'`{name}`' for name in dropped)}"
-        yield _with(Cause.DROPPED_MASK, said, partial(_without_masks, dropped))
+        description = f"without {' and '.join(f'`{name}`' for name in dropped)}"
+        yield _with(Cause.DROPPED_MASK, description, partial(_without_masks, dropped))
     for name in names:
         yield _with(Cause.INVERTED_MASK, f"with `{name}` inverted", partial(_invert, name))
     parameters = inspect.signature(fault.call.layer.call).parameters
@@ -118,18 +120,18 @@ def _shifted_masks(arguments: Mapping[str, Any], names: list[str]) -> Edits:
         yield _with(Cause.SHIFTED_MASK, f"with `{name}` shifted by {step}", rolled)
     if arguments.get("use_causal_mask") and {"query", "value"} <= set(arguments):
         for step in (-1, 1):
-            said = f"with a causal mask shifted by {step}"
-            yield _with(Cause.SHIFTED_MASK, said, partial(_causal, step=step))
+            description = f"with a causal mask shifted by {step}"
+            yield _with(Cause.SHIFTED_MASK, description, partial(_causal, step=step))
 
 
-def _with(cause: Cause, said: str, change: _Change) -> Edit:
+def _with(cause: Cause, description: str, change: _Change) -> Edit:
     """Returns the edit that changes arguments of a call by a function of its own arguments."""
 
     def compute(fault: LayerFault) -> Array:
         arguments = arguments_of(fault)
         return call(fault.call.layer, {**arguments, **change(arguments)}, fault)
 
-    return Edit(cause, said, compute)
+    return Edit(cause, description, compute)
 
 
 def _has_tensors(value: Any) -> bool:
@@ -188,12 +190,12 @@ def other_softmax(fault: LayerFault) -> Edits:
     own = [each for each in layers if _is_softmax(each)]
     if not own:
         return
-    for size, (said, hidden) in itertools.product(_HIDING, _HIDDEN.items()):
-        said = f"with a causal mask before its softmax, {said.format(f'{-size:g}')} a score"
-        yield _inside(Cause.ADDED_CAUSAL_MASK, said, own, partial(_hide_later, size, hidden))
-    for size, (said, hidden) in itertools.product(_WEAK, _HIDDEN.items()):
-        said = f"with {said.format(f'{-size:g}')} a score that a mask hides"
-        yield _inside(Cause.WEAK_MASK, said, own, partial(_weaken, size, hidden))
+    for size, (description, hidden) in itertools.product(_HIDING, _HIDDEN.items()):
+        description = f"with a causal mask before its softmax, {description.format(f'{-size:g}')} a score"
+        yield _inside(Cause.ADDED_CAUSAL_MASK, description, own, partial(_hide_later, size, hidden))
+    for size, (description, hidden) in itertools.product(_WEAK, _HIDDEN.items()):
+        description = f"with {description.format(f'{-size:g}')} a score that a mask hides"
+        yield _inside(Cause.WEAK_MASK, description, own, partial(_weaken, size, hidden))
     if layer not in own:  # for the layer itself, the axis is an attribute
         for axis in _AXES:
             yield _inside(Cause.OTHER_AXIS, f"with its softmax over axis={axis}", own, partial(_over, axis))
@@ -235,13 +237,16 @@ def several_layers(fault: LayerFault) -> Edits:
     layers = all_layers(fault.call.layer.model)
     masking = [each for each in layers if getattr(each, "mask_zero", False) or isinstance(each, keras.layers.Masking)]
     if masking:
-        masked, said = [each for each in layers if _masks(each.call)], f"without the masks of {_list_names(masking)}"
-        yield _inside(Cause.DROPPED_MASK, said, masked, _called_without_masks, of="the model")
+        masked, description = (
+            [each for each in layers if _masks(each.call)],
+            f"without the masks of {_list_names(masking)}",
+        )
+        yield _inside(Cause.DROPPED_MASK, description, masked, _called_without_masks, of="the model")
     normalizations = [layer for layer in layers if hasattr(layer, "moving_mean")]
     if len(normalizations) > 1:
-        said = f"with {_list_names(normalizations)} as in training, by the statistics of the batch"
+        description = f"with {_list_names(normalizations)} as in training, by the statistics of the batch"
         called = partial(_call_with, _in_training)
-        yield _inside(Cause.TRAINING_MODE, said, normalizations, called, of="the model")
+        yield _inside(Cause.TRAINING_MODE, description, normalizations, called, of="the model")
 
 
 def _list_names(layers: Sequence[Any]) -> str:
@@ -254,12 +259,12 @@ def _masks(function: Callable[..., Any]) -> list[str]:
 
 
 def _inside(
-    cause: Cause, said: str, layers: Iterable[Any], function: Callable[..., Any], of: str = "the layer"
+    cause: Cause, description: str, layers: Iterable[Any], function: Callable[..., Any], of: str = "the layer"
 ) -> Edit:
     """Returns the edit that replaces the calls of layers within a layer.
 
     Args:
-        cause, said, of: As in `Edit`.
+        cause, description, of: As in `Edit`.
         layers: The layers.
         function: The replacement of their calls. It takes the usual call and its arguments.
     """
@@ -272,7 +277,7 @@ def _inside(
         with replaced_functions(replaced):
             return call(layer, arguments, fault)
 
-    return Edit(cause, said, compute, of=of)
+    return Edit(cause, description, compute, of=of)
 
 
 def _call_with(change: _Change, usual: Callable[..., Any], *args: Any, **keywords: Any) -> Any:

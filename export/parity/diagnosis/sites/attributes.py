@@ -50,10 +50,10 @@ def other_attributes(fault: LayerFault) -> Edits:
     layer = fault.call.layer
     config = _config_of(layer)
     for name, value in sorted(config.items(), key=lambda item: item[0].endswith("activation")):
-        for said, other in itertools.chain(_stored_lists(fault, name, value), _other_values(name, value)):
+        for description, other in itertools.chain(_stored_lists(fault, name, value), _other_values(name, value)):
             own = "its own" if _is_of_numbers(value) else _text_of(value)
-            text = f"with {name}={said} instead of {own}"
-            parameters = (OtherValue(name, _plain(value), said if callable(other) else _plain(other)),)
+            text = f"with {name}={description} instead of {own}"
+            parameters = (OtherValue(name, _plain(value), description if callable(other) else _plain(other)),)
             yield Edit(cause_of([name]), text, partial(with_attributes, change={name: other}), parameters=parameters)
     yield from _windows(config)
     if (kind := _sibling(layer)) is not None:
@@ -80,9 +80,9 @@ def _within(config: Mapping[str, Any]) -> Edits:
     for name in sorted(names, key=lambda name: name.endswith("activation")):
         of_each = {key: value["config"][name] for key, value in held.items() if name in value["config"]}
         first = next(iter(of_each.values()))
-        for said, other in _other_values(name, first):
+        for description, other in _other_values(name, first):
             change = {key: {**held[key], "config": {**held[key]["config"], name: other}} for key in of_each}
-            text = f"holding layers of {name}={said} instead of {_text_of(first)}"
+            text = f"holding layers of {name}={description} instead of {_text_of(first)}"
             yield Edit(cause_of([name]), text, partial(with_attributes, change=change))
 
 
@@ -92,10 +92,10 @@ def _windows(config: Mapping[str, Any]) -> Edits:
     for pair in itertools.combinations(names, 2):
         for others in itertools.product(*(_alike_on_axes(name, config[name]) for name in pair)):
             change = dict(zip(pair, others, strict=True))
-            said = " and ".join(f"{name}={_plain(v)!r} instead of {config[name]!r}" for name, v in change.items())
+            text = " and ".join(f"{name}={_plain(v)!r} instead of {config[name]!r}" for name, v in change.items())
             parameters = tuple(OtherValue(name, _plain(config[name]), _plain(v)) for name, v in change.items())
             compute = partial(with_attributes, change=change)
-            yield Edit(cause_of(pair), f"with {said}", compute, parameters=parameters)
+            yield Edit(cause_of(pair), f"with {text}", compute, parameters=parameters)
 
 
 def _alike_on_axes(name: str, value: Any) -> list[Any]:
@@ -115,8 +115,8 @@ def _conventions(config: Mapping[str, Any]) -> Edits:
         changes += [{**endpoint, "start_index": config["start_index"] + k} for k in (1, -1, 2)]
         changes += [{"layout": layout, "start_index": config["start_index"] + k} for layout in layouts for k in (1, -1)]
     for change in changes:
-        said = ", ".join(f"{name}={value!r}" for name, value in change.items())
-        yield Edit(Cause.OTHER_CONVENTION, f"with {said}", partial(with_attributes, change=change))
+        description = ", ".join(f"{name}={value!r}" for name, value in change.items())
+        yield Edit(Cause.OTHER_CONVENTION, f"with {description}", partial(with_attributes, change=change))
 
 
 def _numbers(fault: LayerFault, config: Mapping[str, Any]) -> Edits:
@@ -195,7 +195,7 @@ def _other_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if _is_of_numbers(value):
         yield from _other_numbers(value)
     elif name.endswith("activation"):
-        yield from ((repr(said), function) for said, function in activations().items() if said != value)
+        yield from ((repr(own), function) for own, function in activations().items() if own != value)
     else:
         yield from ((repr(other), other) for other in _plain_values(name, value))
 

@@ -49,7 +49,7 @@ def _neighboring_buckets(layer: Any) -> Edits:
 
 
 def _with_buckets(layer: Any, meant: npt.NDArray[np.int32], found: npt.NDArray[np.int32]) -> Edit:
-    said = [
+    description = [
         f"distance {row - layer.max_distance} in bucket {found[row]} instead of {meant[row]}"
         for row in np.flatnonzero(found != meant)[:_SHOWN]
     ]
@@ -59,7 +59,7 @@ def _with_buckets(layer: Any, meant: npt.NDArray[np.int32], found: npt.NDArray[n
         OtherValue(f"bucket of distance {row - layer.max_distance}", int(meant[row]), int(found[row])) for row in rows
     )
     compute = partial(with_attributes, change=change)
-    return Edit(Cause.OTHER_BUCKET, f"with {', '.join(said)}", compute, parameters=parameters)
+    return Edit(Cause.OTHER_BUCKET, f"with {', '.join(description)}", compute, parameters=parameters)
 
 
 def _buckets_of(layer: Any) -> npt.NDArray[np.int32]:

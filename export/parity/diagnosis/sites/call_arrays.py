@@ -34,8 +34,8 @@ def altered_inputs(fault: LayerFault) -> Edits:
             yield place.scaling_edit(Cause.SCALED_INPUT)
         yield from place.edits(_input_proposals(fault, array))
         for tensor in itertools.islice(fault.around.reordered(number), _MOST_REORDERED):
-            said, other = f"given {name} in another order", partial(_reordered_input, number, tensor)
-            yield place.edit(Cause.REORDERED_INPUT, said, other)
+            description, other = f"given {name} in another order", partial(_reordered_input, number, tensor)
+            yield place.edit(Cause.REORDERED_INPUT, description, other)
         yield from _taken_instead(place, fault, array)
 
 
@@ -45,8 +45,8 @@ def other_sources(fault: LayerFault) -> Edits:
         place = _input_place(lambda fault: fault.call.inputs, number, f"input {number}")
         for path, output in fault.around.before.items():
             if output.shape == array.shape and not np.array_equal(output, array):
-                said = f"given the output of {path!r} instead of {place.name}"
-                yield place.edit(Cause.OTHER_INPUT, said, partial(_before, path))
+                description = f"given the output of {path!r} instead of {place.name}"
+                yield place.edit(Cause.OTHER_INPUT, description, partial(_before, path))
 
 
 def dropped_inputs(fault: LayerFault) -> Edits:
@@ -55,8 +55,8 @@ def dropped_inputs(fault: LayerFault) -> Edits:
         if array.dtype.kind == "f":
             place = _input_place(lambda fault: fault.call.inputs, number, f"input {number}")
             source = fault.around.sources[number] if fault.around.sources else ""
-            said = f"with {place.name}{f', from {source!r},' if source else ''} at zero"
-            yield place.edit(Cause.DROPPED_INPUT, said, partial(_zeros, place))
+            description = f"with {place.name}{f', from {source!r},' if source else ''} at zero"
+            yield place.edit(Cause.DROPPED_INPUT, description, partial(_zeros, place))
 
 
 def _zeros(place: Place, fault: LayerFault) -> Array:
@@ -81,11 +81,11 @@ def other_inputs(fault: LayerFault) -> Edits:
     for number, loose in enumerate(fault.around.loose):
         place = _input_place(lambda fault: fault.around.loose, number, "the result of the code around it")
         for path in (path for path, output in fault.around.before.items() if output.shape == loose.shape):
-            said = f"the output of {path!r} instead of {place.name}"
-            yield place.edit(Cause.OPERATION_LEFT_OUT, f"given {said}", partial(_before, path))
+            description = f"the output of {path!r} instead of {place.name}"
+            yield place.edit(Cause.OPERATION_LEFT_OUT, f"given {description}", partial(_before, path))
             for name, function in activations().items():
                 other = partial(_before, path, part=on_arrays(function))
-                yield place.edit(Cause.OTHER_ACTIVATION, f"given {name} of {said}", other)
+                yield place.edit(Cause.OTHER_ACTIVATION, f"given {name} of {description}", other)
 
 
 def _input_place(arrays: Callable[[LayerFault], Sequence[Array]], number: int, name: str) -> Place:
@@ -115,11 +115,11 @@ def _reordered_input(number: int, tensor: str, fault: LayerFault) -> Array:
 def _taken_instead(place: Place, fault: LayerFault, array: Array) -> Edits:
     """Yields replacements of a layer's input: earlier outputs, one step of them, or their mean."""
     for path, output in fault.around.before.items():
-        for said, part in _OF_STEPS.items():
+        for description, part in _OF_STEPS.items():
             is_whole = output.shape == array.shape
-            if is_whole == (said == "the output") and not (is_whole and np.array_equal(output, array)):
-                said = f"given {said} of {path!r} instead of {place.name}"
-                yield place.edit(Cause.OTHER_INPUT, said, partial(_before, path, part=part))
+            if is_whole == (description == "the output") and not (is_whole and np.array_equal(output, array)):
+                description = f"given {description} of {path!r} instead of {place.name}"
+                yield place.edit(Cause.OTHER_INPUT, description, partial(_before, path, part=part))
 
 
 def _before(path: str, fault: LayerFault, part: Callable[[Array], Array] = lambda output: output) -> Array:
@@ -169,8 +169,10 @@ def weights_together(fault: LayerFault) -> Edits:
             names = f"{one.path!r} and {other.path!r}"
             for first, second in itertools.product(edits.NEUTRAL, repeat=2):
                 values = [(one, first.change(_values(one))), (other, second.change(_values(other)))]
-                said = " and ".join(each.template.format(repr(v.path)) for each, v in ((first, one), (second, other)))
-                yield Edit(Cause.MISSING_VALUES, f"with {said}", partial(with_weights, values=values))
+                description = " and ".join(
+                    each.template.format(repr(v.path)) for each, v in ((first, one), (second, other))
+                )
+                yield Edit(Cause.MISSING_VALUES, f"with {description}", partial(with_weights, values=values))
             yield exchanged_weights([(one, other)], names)
 
 

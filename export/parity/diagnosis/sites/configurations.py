@@ -185,9 +185,11 @@ def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 def _fitted_arguments(layer: Any, config: Config, shown: ShownRates) -> Iterator[Hypothesis]:
     """Yields each number of a layer's configuration with a value that fits the artifact's rates."""
     numbers = {name: value for name, value in config.items() if isinstance(value, float)}
-    for name, value, said in by_digits(numbers, lambda name, value: distance_of(layer, shown, {**config, name: value})):
+    for name, value, description in by_digits(
+        numbers, lambda name, value: distance_of(layer, shown, {**config, name: value})
+    ):
         found = change_one(name, config[name], value)
-        yield replace(found, said=found.said + said)
+        yield replace(found, description=found.description + description)
 
 
 def _other_slopes(fault: LayerFault, config: Config) -> Edits:

@@ -31,19 +31,19 @@ class Hypothesis:
         change: The arguments by name.
         parameters: The changed arguments in the form of a report.
         cause: The cause of the finding.
-        said: The change in words, as in `Edit`.
+        description: The change in words, as in `Edit`.
     """
 
     change: Config
     parameters: tuple[OtherValue, ...]
     cause: Cause
-    said: str
+    description: str
 
     @property
     def edit(self) -> Edit:
         """The edit that makes a new layer with the arguments."""
         compute = partial(with_attributes, change=self.change)
-        return Edit(self.cause, self.said, compute, parameters=self.parameters)
+        return Edit(self.cause, self.description, compute, parameters=self.parameters)
 
 
 class ShownRates(NamedTuple):
@@ -85,8 +85,10 @@ def own_rates(layer: Any) -> Rates | None:
 
 
 def change_one(name: str, model: Any, artifact: Any) -> Hypothesis:
-    said = f"with {name}={artifact!r} instead of {model!r}"
-    return Hypothesis({name: artifact}, (OtherValue(name, plain(model), plain(artifact)),), cause_of([name]), said)
+    description = f"with {name}={artifact!r} instead of {model!r}"
+    return Hypothesis(
+        {name: artifact}, (OtherValue(name, plain(model), plain(artifact)),), cause_of([name]), description
+    )
 
 
 def plain(value: Any) -> Any:
@@ -94,9 +96,9 @@ def plain(value: Any) -> Any:
 
 
 def change_several(model: Config, artifact: Config) -> Hypothesis:
-    said = ", ".join(f"{name}={value!r} instead of {model[name]!r}" for name, value in artifact.items())
+    description = ", ".join(f"{name}={value!r} instead of {model[name]!r}" for name, value in artifact.items())
     parameters = tuple(OtherValue(name, plain(model[name]), plain(value)) for name, value in artifact.items())
-    return Hypothesis(artifact, parameters, cause_of(list(artifact)), f"with {said}")
+    return Hypothesis(artifact, parameters, cause_of(list(artifact)), f"with {description}")
 
 
 def distance_of(layer: Any, shown: ShownRates, config: Config) -> float:

@@ -50,8 +50,8 @@ def shifted_indices(fault: LayerFault) -> Edits:
         argument = _argument_of_hash(maker, shown)
         parameters = (argument,) if argument else tuple(dict.fromkeys(_changed_values(maker.inputs[0], own, shown)))
         name = argument.name if argument else name
-        said = ", ".join(f"{each.name} is {each.artifact} instead of {each.model}" for each in parameters)
-        text = f"the rows of other indices: the {said}"
+        description = ", ".join(f"{each.name} is {each.artifact} instead of {each.model}" for each in parameters)
+        text = f"the rows of other indices: the {description}"
         path = maker.path.partition("#")[0]
         yield Edit(Cause.attribute(name), text, _table_rows, is_output=True, layer=path, parameters=parameters)
 
@@ -78,8 +78,8 @@ def other_counts(fault: LayerFault) -> Edits:
     row = int((own != shown).any(axis=tuple(range(1, own.ndim))).argmax())
     values = (tuple(np.flatnonzero(each[row]).tolist()) for each in (own, shown))
     parameters = (OtherValue(f"indices in row {row}", *values),)
-    said = f"the counts of other indices: in row {row} {parameters[0].artifact} instead of {parameters[0].model}"
-    yield Edit(Cause.attribute(name), said, _counts, is_output=True, parameters=parameters)
+    description = f"the counts of other indices: in row {row} {parameters[0].artifact} instead of {parameters[0].model}"
+    yield Edit(Cause.attribute(name), description, _counts, is_output=True, parameters=parameters)
 
 
 def _counts(fault: LayerFault) -> Array | None:
@@ -114,13 +114,13 @@ def _vocabulary_edits(
     if type(layer).__name__ not in _LOOKUPS:
         return
     mode = layer.output_mode
-    for said, changed, places in _other_words(layer):
+    for description, changed, places in _other_words(layer):
 
         def compute(fault: LayerFault, places: Array = places) -> Array:
             own = get(fault)
             return put(fault, own, _move(own, places, mode))
 
-        yield Edit(Cause.attribute("vocabulary"), said, compute, parameters=changed)
+        yield Edit(Cause.attribute("vocabulary"), description, compute, parameters=changed)
 
 
 def _input_array(number: int, fault: LayerFault) -> Array:
@@ -157,18 +157,18 @@ def _other_words(layer: Any) -> Iterator[tuple[str, tuple[OtherValue, ...], Arra
         replaced[first + number] = unknown
         yield _said_of_words(f"with another word for {_plain(word)!r} in its vocabulary", words, first, replaced)
     orders = {"in reverse order": range(len(words))[::-1], "sorted": np.argsort(np.argsort(words))}
-    for said, order in orders.items():
+    for description, order in orders.items():
         yield _said_of_words(
-            f"with its vocabulary {said}", words, first, np.append(own[:first], first + np.array(order))
+            f"with its vocabulary {description}", words, first, np.append(own[:first], first + np.array(order))
         )
 
 
 def _said_of_words(
-    said: str, words: Sequence[Any], first: int, places: Array
+    description: str, words: Sequence[Any], first: int, places: Array
 ) -> tuple[str, tuple[OtherValue, ...], Array]:
     changed = [number for number in range(len(words)) if places[first + number] != first + number][:_MOST_SHOWN]
     values = (OtherValue(f"index of {_plain(words[n])!r}", first + n, int(places[first + n])) for n in changed)
-    return said, tuple(values), places
+    return description, tuple(values), places
 
 
 def _changed_values(values: Array, own: Array, shown: Array) -> Iterator[OtherValue]:

@@ -47,21 +47,23 @@ def additions(edited: EditedOperation) -> Edits:
                 yield edited.change_result(Cause.SHIFTED_INPUT, f"plus {step}", partial(_plus, step))
         return
     floats = [number for number, operand in enumerate(operands) if _is_float(operand)]
-    for function, start, said in ((_times, 1.0, "times {}"), (_plus, 0.0, "plus {}")):
-        yield edited.numeric(start, said, partial(_result_changed, function), _cause_of_number(start))
+    for function, start, description in ((_times, 1.0, "times {}"), (_plus, 0.0, "plus {}")):
+        yield edited.numeric(start, description, partial(_result_changed, function), _cause_of_number(start))
         for number in floats:
             change = partial(_operand_changed, function, number)
-            yield edited.numeric(start, f"given its operand {number + 1} {said}", change, _cause_of_number(start))
+            yield edited.numeric(
+                start, f"given its operand {number + 1} {description}", change, _cause_of_number(start)
+            )
     for name, own in unary_functions().items():
         text = f"through {name}"
         yield edited.change_result(Cause.OPERATION_ADDED, text, own)
         for number in floats:
-            said = f"given its operand {number + 1} {text}"
-            yield edited.change_operands(Cause.OPERATION_ADDED, said, partial(changed_operand, number, own))
+            description = f"given its operand {number + 1} {text}"
+            yield edited.change_operands(Cause.OPERATION_ADDED, description, partial(changed_operand, number, own))
     for number in floats:
-        for said, name in _JOINED.items() if fits(operands[number], result) else ():
+        for description, name in _JOINED.items() if fits(operands[number], result) else ():
             change = partial(_join, getattr(keras.ops, name), number)
-            yield edited.edit(Cause.OPERATION_ADDED, f"{said} its operand {number + 1}", change)
+            yield edited.edit(Cause.OPERATION_ADDED, f"{description} its operand {number + 1}", change)
 
 
 def _join(function: Callable[..., Any], number: int, operation: Operation, arguments: Any, names: Any) -> Any:

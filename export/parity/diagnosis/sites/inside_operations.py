@@ -88,8 +88,8 @@ def _left_out(edited: EditedOperation) -> Edits:
         return
     for number, operand in enumerate(operands):
         if fits(operand, result):
-            said = "left out" if len(operands) == 1 else f"replaced by its operand {number + 1}"
-            yield edited.edit(Cause.OPERATION_LEFT_OUT, said, partial(_operand_alone, number))
+            description = "left out" if len(operands) == 1 else f"replaced by its operand {number + 1}"
+            yield edited.edit(Cause.OPERATION_LEFT_OUT, description, partial(_operand_alone, number))
 
 
 def _other_operands(edited: EditedOperation) -> Edits:
@@ -98,17 +98,17 @@ def _other_operands(edited: EditedOperation) -> Edits:
     for one, other in itertools.combinations(range(len(operation.operands)), 2):
         order = list(range(len(operation.operands)))
         order[one], order[other] = other, one
-        said = f"given its operands {one + 1} and {other + 1} exchanged"
-        yield edited.change_operands(Cause.EXCHANGED_INPUTS, said, partial(take_in_order, order))
+        description = f"given its operands {one + 1} and {other + 1} exchanged"
+        yield edited.change_operands(Cause.EXCHANGED_INPUTS, description, partial(take_in_order, order))
     values = _values(operation)
     for one, other in itertools.combinations(values, 2):
         if any(is_number(operation.arguments[each]) for each in (one, other)):
-            said = f"given its arguments {one + 1} and {other + 1} exchanged"
-            yield edited.edit(Cause.EXCHANGED_INPUTS, said, partial(_exchanged_arguments, one, other))
+            description = f"given its arguments {one + 1} and {other + 1} exchanged"
+            yield edited.edit(Cause.EXCHANGED_INPUTS, description, partial(_exchanged_arguments, one, other))
     for number, operand in enumerate(operation.operands):
         for source in _sources_like(tape, edited.number, operand):
-            said = f"given {tape.name(source)} as its operand {number + 1}"
-            yield edited.replace_operand(source, number, said)
+            description = f"given {tape.name(source)} as its operand {number + 1}"
+            yield edited.replace_operand(source, number, description)
     yield from _other_variables(edited)
 
 
@@ -121,9 +121,9 @@ def _other_variables(edited: EditedOperation) -> Edits:
     for used in leaves.values():
         for other in edited.layer.variables:
             if other is not used and other.shape == used.shape and other.dtype == used.dtype:
-                said = f"given {other.path!r} instead of {used.path!r}"
-                yield edited.edit(Cause.ANOTHER_WEIGHT, said, partial(with_leaf, used, other))
-                yield edited.replace_everywhere(Cause.ANOTHER_WEIGHT, said, used, other)
+                description = f"given {other.path!r} instead of {used.path!r}"
+                yield edited.edit(Cause.ANOTHER_WEIGHT, description, partial(with_leaf, used, other))
+                yield edited.replace_everywhere(Cause.ANOTHER_WEIGHT, description, used, other)
         if len(used.shape) == 2 and used.shape[0] == used.shape[1]:
             turned = partial(with_leaf, used, keras.ops.transpose(used))
             yield edited.edit(Cause.TRANSPOSED_AXES, f"given {used.path!r} transposed", turned)
@@ -136,25 +136,25 @@ def _other_constants(edited: EditedOperation) -> Edits:
         for other in stored_instead(value, edited.constants):
             yield edited.edit(cause, f"with {other} instead of {value}", partial(with_argument, key, other))
         if isinstance(value, bool | np.bool_):
-            said = f"with {name}={not value} instead of {value}"
-            yield edited.edit(cause, said, partial(with_argument, key, not value))
+            description = f"with {name}={not value} instead of {value}"
+            yield edited.edit(cause, description, partial(with_argument, key, not value))
         elif isinstance(value, int | np.integer) and name not in (*AXES, "self"):
             near = (value + 1, value - 1, 2 * value, value // 2, -value)
             for other in dict.fromkeys(each for each in (*near, *_SMALL) if each != value):
-                said = f"with {other} instead of {value}"
-                yield edited.edit(cause, said, partial(with_argument, key, type(value)(other)))
+                description = f"with {other} instead of {value}"
+                yield edited.edit(cause, description, partial(with_argument, key, type(value)(other)))
         if is_number(value) and name not in AXES:
-            said = f"with {{}} instead of {float(value):.6g}"
-            yield edited.numeric(float(value), said, partial(_with_number, key), partial(_always, cause))
+            description = f"with {{}} instead of {float(value):.6g}"
+            yield edited.numeric(float(value), description, partial(_with_number, key), partial(_always, cause))
         elif isinstance(value, tuple | list) and name not in AXES and all(isinstance(each, int) for each in value):
             for order in itertools.islice(itertools.permutations(value), 1, _MOST_ORDERS):
                 if list(order) != list(value):
-                    said = f"with {order!r} instead of {tuple(value)!r}"
-                    yield edited.edit(Cause.OTHER_ORDER, said, partial(with_argument, key, type(value)(order)))
+                    description = f"with {order!r} instead of {tuple(value)!r}"
+                    yield edited.edit(Cause.OTHER_ORDER, description, partial(with_argument, key, type(value)(order)))
         elif isinstance(value, str) and name in ("subscripts", "equation"):
             for changed in _subscripts_beside(value):
-                said = f"by {changed!r} instead of {value!r}"
-                yield edited.edit(Cause.OTHER_AXIS, said, partial(with_argument, key, changed))
+                description = f"by {changed!r} instead of {value!r}"
+                yield edited.edit(Cause.OTHER_AXIS, description, partial(with_argument, key, changed))
 
 
 def _cause_of_constant(name: str, value: Any) -> Cause:
@@ -190,10 +190,10 @@ def _other_functions(edited: EditedOperation) -> Edits:
     if _values(operation) == [0, 1]:
         for name in _COMPARED if as_array(result).dtype.kind == "b" else _BINARY:
             function = getattr(keras.ops, name)
-            said = f"as {name.replace('_', ' ')}"
-            yield edited.edit(Cause.OTHER_OPERATION, said, partial(_through, function, 2, {}))
+            description = f"as {name.replace('_', ' ')}"
+            yield edited.edit(Cause.OTHER_OPERATION, description, partial(_through, function, 2, {}))
             back = partial(_through, lambda one, other, f=function: f(other, one), 2, {})
-            yield edited.edit(Cause.OTHER_OPERATION, f"{said} of its operands exchanged", back)
+            yield edited.edit(Cause.OTHER_OPERATION, f"{description} of its operands exchanged", back)
     elif len(operands) == 1 and tuple(operands[0].shape) == tuple(result.shape):
         for name, function in unary_functions().items():
             yield edited.edit(Cause.OTHER_OPERATION, f"as {name}", partial(_through, function, 1, {}))
@@ -216,8 +216,8 @@ def _other_sequences(edited: EditedOperation) -> Edits:
     for number, operand in enumerate(first.operands):
         if tuple(operand.shape) == tuple(result.shape):
             compute = partial(_after_next, edited, first.place, second.place, number)
-            said = f"after `{second.place.text}` instead of before it"
-            yield Edit(Cause.OTHER_ORDER, said, compute, place=first.place)
+            description = f"after `{second.place.text}` instead of before it"
+            yield Edit(Cause.OTHER_ORDER, description, compute, place=first.place)
 
 
 def _after_next(edited: EditedOperation, first: CodePlace, second: CodePlace, number: int, fault: LayerFault) -> Array:

@@ -32,17 +32,17 @@ def other_operation_axes(edited: EditedOperation) -> Edits:
     rank = max((len(each.shape) for each in (*operation.operands, *operation.outputs)), default=0)
     for key, name, value in named_arguments(operation):
         for other in _axes_beside(value, rank) if name in AXES and rank else ():
-            said = f"with {name}={other!r} instead of {value!r}"
-            yield edited.edit(Cause.OTHER_AXIS, said, partial(with_argument, key, other))
+            description = f"with {name}={other!r} instead of {value!r}"
+            yield edited.edit(Cause.OTHER_AXIS, description, partial(with_argument, key, other))
 
 
 def transposed_operands(edited: EditedOperation) -> Edits:
     """Yields operands with two axes exchanged."""
     for number, operand in enumerate(edited.operation.operands):
         for one, other in _alike_axes(operand):
-            said = f"given its operand {number + 1} with the axes {one} and {other} exchanged"
+            description = f"given its operand {number + 1} with the axes {one} and {other} exchanged"
             swapped = partial(_swap, one, other)
-            yield edited.change_operands(Cause.TRANSPOSED_AXES, said, partial(changed_operand, number, swapped))
+            yield edited.change_operands(Cause.TRANSPOSED_AXES, description, partial(changed_operand, number, swapped))
 
 
 def other_slices(edited: EditedOperation) -> Edits:
@@ -55,9 +55,9 @@ def other_slices(edited: EditedOperation) -> Edits:
         for place, axis in _sliced_axes(parts, len(shape)):
             for other in itertools.islice(_slices_beside(parts[place], int(shape[axis])), _MOST_ORDERS):
                 now = [*parts[:place], other, *parts[place + 1 :]]
-                said = f"with {_slice_text(other)} instead of {_slice_text(parts[place])}"
+                description = f"with {_slice_text(other)} instead of {_slice_text(parts[place])}"
                 changed = tuple(now) if isinstance(value, tuple) else other
-                yield edited.edit(Cause.SHIFTED_ROWS, said, partial(with_argument, key, changed))
+                yield edited.edit(Cause.SHIFTED_ROWS, description, partial(with_argument, key, changed))
 
 
 def other_orders(edited: EditedOperation) -> Edits:
@@ -70,30 +70,30 @@ def other_orders(edited: EditedOperation) -> Edits:
         yield from _other_shapes(edited, len(operands[0].shape), len(result.shape))
     if len(operands) > 1 and any(isinstance(each, list | tuple) and tensors_in(each) for each in operation.arguments):
         for order in itertools.islice(itertools.permutations(range(len(operands))), 1, _MOST_ORDERS):
-            said = f"given its operands in the order {[each + 1 for each in order]}"
-            yield edited.change_operands(Cause.OTHER_ORDER, said, partial(take_in_order, order))
+            description = f"given its operands in the order {[each + 1 for each in order]}"
+            yield edited.change_operands(Cause.OTHER_ORDER, description, partial(take_in_order, order))
     for axis, size in enumerate(map(int, result.shape)):
         if size < 2:
             continue
         yield edited.change_result(Cause.REVERSED_VALUES, f"reversed along axis {axis}", partial(_flip, axis))
         for shift in (1, -1) if size > 2 else ():
-            said = f"rolled by {shift} along axis {axis}"
-            yield edited.change_result(Cause.SHIFTED_ROWS, said, partial(_roll, axis, shift))
+            description = f"rolled by {shift} along axis {axis}"
+            yield edited.change_result(Cause.SHIFTED_ROWS, description, partial(_roll, axis, shift))
         for count in (each for each in range(2, size) if size % each == 0):
-            said = f"in {count} blocks along axis {axis}, instead of with every {count}th value together"
-            yield edited.change_result(Cause.OTHER_ORDER, said, partial(_in_blocks, axis, count))
+            description = f"in {count} blocks along axis {axis}, instead of with every {count}th value together"
+            yield edited.change_result(Cause.OTHER_ORDER, description, partial(_in_blocks, axis, count))
     for one, other in _alike_axes(result):
-        said = f"with the axes {one} and {other} of its result exchanged"
-        yield edited.change_result(Cause.TRANSPOSED_AXES, said, partial(_swap, one, other))
+        description = f"with the axes {one} and {other} of its result exchanged"
+        yield edited.change_result(Cause.TRANSPOSED_AXES, description, partial(_swap, one, other))
 
 
 def _other_shapes(edited: EditedOperation, before: int, after: int) -> Edits:
     for order in _orders(after):
-        said = f"filled with its axes in the order {list(order)}"
-        yield edited.edit(Cause.OTHER_ORDER, said, partial(_fill, order))
+        description = f"filled with its axes in the order {list(order)}"
+        yield edited.edit(Cause.OTHER_ORDER, description, partial(_fill, order))
     for order in _orders(before):
-        said = f"given its operand with the axes in the order {list(order)}"
-        yield edited.change_operands(Cause.OTHER_ORDER, said, partial(_read_in_order, order))
+        description = f"given its operand with the axes in the order {list(order)}"
+        yield edited.change_operands(Cause.OTHER_ORDER, description, partial(_read_in_order, order))
 
 
 def _other_pieces(edited: EditedOperation) -> Edits:
@@ -101,12 +101,12 @@ def _other_pieces(edited: EditedOperation) -> Edits:
     operation = edited.operation
     count = len(operation.outputs)
     for order in itertools.islice(itertools.permutations(range(count)), 1, _MOST_ORDERS):
-        said = f"with its results in the order {[each + 1 for each in order]}"
-        yield edited.edit(Cause.OTHER_ORDER, said, partial(_results_in_order, order))
+        description = f"with its results in the order {[each + 1 for each in order]}"
+        yield edited.edit(Cause.OTHER_ORDER, description, partial(_results_in_order, order))
     for axis, size in enumerate(map(int, operation.operands[0].shape)) if len(operation.operands) == 1 else ():
         if size % count == 0 and size > count:
-            said = f"with every {count}th value along axis {axis} together"
-            yield edited.edit(Cause.OTHER_ORDER, said, partial(_every, axis, count))
+            description = f"with every {count}th value along axis {axis} together"
+            yield edited.edit(Cause.OTHER_ORDER, description, partial(_every, axis, count))
 
 
 def _orders(rank: int) -> Iterator[tuple[int, ...]]:

@@ -53,8 +53,8 @@ def other_operations(fault: LayerFault) -> Edits:
     yield Edit(Cause.FLIPPED_SIGN, "the negative", lambda fault: -fault.expected, is_output=True)
     yield from _other_orders(inputs, fault.expected.shape)
     if len(inputs) == 2 and all(array.dtype.kind == "f" for array in inputs):
-        for said, function in _OF_TWO.items():
-            yield _edit(Cause.OTHER_OPERATION, f"{said} of the two inputs", partial(_combine_two, function))
+        for description, function in _OF_TWO.items():
+            yield _edit(Cause.OTHER_OPERATION, f"{description} of the two inputs", partial(_combine_two, function))
 
 
 def other_functions(fault: LayerFault) -> Edits:
@@ -89,8 +89,8 @@ def added_operations(fault: LayerFault) -> Edits:
     yield from repeated_activation(fault)
     yield from output.edits(through(activations(), Cause.OPERATION_ADDED))
     if (whole := _layer_once_more(fault)) is not None:
-        said = "the output of the layer given its own output"
-        yield Edit(Cause.OPERATION_ADDED, said, whole, is_output=True)
+        description = "the output of the layer given its own output"
+        yield Edit(Cause.OPERATION_ADDED, description, whole, is_output=True)
     yield from output.edits([FIRST_ROW])
 
 
@@ -101,15 +101,15 @@ def repeated_operations(fault: LayerFault) -> Edits:
         if array.dtype.kind != "f":
             continue
         path = maker.path.partition("#")[0]
-        for said, again in _once_more(replace(fault, call=maker, index=0)).items():
+        for description, again in _once_more(replace(fault, call=maker, index=0)).items():
             compute = partial(after_maker, number, again)
-            yield Edit(Cause.OPERATION_ADDED, f"given the output of {path!r} {said}", compute, layer=path)
+            yield Edit(Cause.OPERATION_ADDED, f"given the output of {path!r} {description}", compute, layer=path)
 
 
 def repeated_activation(fault: LayerFault) -> Edits:
     """Yields the output of a layer after another pass through the layer's activation."""
-    for said, again in _once_more(fault).items():
-        yield Edit(Cause.OPERATION_ADDED, f"its output {said}", again, is_output=True)
+    for description, again in _once_more(fault).items():
+        yield Edit(Cause.OPERATION_ADDED, f"its output {description}", again, is_output=True)
 
 
 def _once_more(fault: LayerFault) -> dict[str, Compute]:
@@ -137,18 +137,18 @@ def _layer_once_more(fault: LayerFault) -> Compute | None:
 def _other_orders(inputs: Sequence[Array], shape: tuple[int, ...]) -> Edits:
     if len(inputs) == 1 and inputs[0].shape != shape and inputs[0].size == np.prod(shape):
         for order in list(itertools.permutations(range(1, inputs[0].ndim)))[1:]:
-            said = f"the layer's input, reshaped with its axes in the order {[0, *order]}"
-            yield Edit(Cause.OTHER_ORDER, said, partial(_reshape, order=order), is_output=True)
+            description = f"the layer's input, reshaped with its axes in the order {[0, *order]}"
+            yield Edit(Cause.OTHER_ORDER, description, partial(_reshape, order=order), is_output=True)
     if 1 < len(inputs) <= _MOST_JOINED and all(array.ndim == len(shape) for array in inputs):
         for axis in (axis for axis in range(1, len(shape)) if sum(x.shape[axis] for x in inputs) == shape[axis]):
             for order in list(itertools.permutations(range(len(inputs))))[1:]:
-                said = f"the inputs in the order {list(order)} along axis {axis}"
-                yield _edit(Cause.OTHER_ORDER, said, partial(_join, order=order, axis=axis))
+                description = f"the inputs in the order {list(order)} along axis {axis}"
+                yield _edit(Cause.OTHER_ORDER, description, partial(_join, order=order, axis=axis))
 
 
-def _edit(cause: Cause, said: str, function: Callable[[Sequence[Array]], Array]) -> Edit:
+def _edit(cause: Cause, description: str, function: Callable[[Sequence[Array]], Array]) -> Edit:
     """Returns the edit that replaces an output by a function of the inputs."""
-    return Edit(cause, said, lambda fault: _as_output(function(fault.call.inputs), fault), is_output=True)
+    return Edit(cause, description, lambda fault: _as_output(function(fault.call.inputs), fault), is_output=True)
 
 
 def _combine_two(function: Callable[[Array, Array], Array], inputs: Sequence[Array]) -> Array:
@@ -177,11 +177,11 @@ def other_normalizations(fault: LayerFault) -> Edits:
     layer = fault.call.layer
     if not all(hasattr(layer, name) for name in ("axis", "center", "scale", "epsilon")) or hasattr(layer, "momentum"):
         return
-    said = "without the subtraction of the mean, as an RMSNormalization"
-    yield Edit(Cause.OTHER_OPERATION, said, _by_mean_square)
+    description = "without the subtraction of the mean, as an RMSNormalization"
+    yield Edit(Cause.OTHER_OPERATION, description, _by_mean_square)
     for axes in other_axes(layer.get_config()["axis"]):
-        said = f"normalized over the axes {axes} instead of {layer.get_config()['axis']}"
-        yield Edit(Cause.OTHER_AXIS, said, partial(_over_axes, axes=axes))
+        description = f"normalized over the axes {axes} instead of {layer.get_config()['axis']}"
+        yield Edit(Cause.OTHER_AXIS, description, partial(_over_axes, axes=axes))
 
 
 def _by_mean_square(fault: LayerFault) -> Array:
@@ -209,8 +209,8 @@ def other_directions(fault: LayerFault) -> Edits:
 
     layer = fault.call.layer
     if isinstance(layer, keras.layers.RNN) and layer.return_sequences and fault.index == 0:
-        said = "reading from the other end, with each step in its position"
-        yield Edit(Cause.OTHER_DIRECTION, said, lambda f: np.flip(_from_the_other_end(f), 1))
+        description = "reading from the other end, with each step in its position"
+        yield Edit(Cause.OTHER_DIRECTION, description, lambda f: np.flip(_from_the_other_end(f), 1))
     if not isinstance(layer, keras.layers.Bidirectional) or layer.merge_mode is None or fault.index > 0:
         return
     merge, back = _MERGED[layer.merge_mode], layer.backward_layer
@@ -234,8 +234,8 @@ def other_directions(fault: LayerFault) -> Edits:
         "with the forward output twice": lambda f: merge(forwards(f), forwards(f)),
         "with both layers reading forwards": lambda f: merge(forwards(f), not_reversed(f)),
     }
-    for said, compute in changes.items():
-        yield Edit(Cause.OTHER_DIRECTION, said, compute)
+    for description, compute in changes.items():
+        yield Edit(Cause.OTHER_DIRECTION, description, compute)
     pairs = list(zip(layer.forward_layer.weights, back.weights, strict=True))
     yield exchanged_weights(pairs, "the weights of both directions")
 

@@ -48,12 +48,12 @@ def _summands(number: int, fault: LayerFault) -> tuple[Array, Array]:
     return expected, actual
 
 
-def _value_edits(first: LayerFault, said: str, seen: Callable[[LayerFault], tuple[Array, Array]]) -> Edits:
+def _value_edits(first: LayerFault, description: str, seen: Callable[[LayerFault], tuple[Array, Array]]) -> Edits:
     """Yields the edit for a change of some values in one case, which must recur in other cases.
 
     Args:
         first: The case.
-        said: The beginning of the sentence, which names the artifact's values.
+        description: The beginning of the sentence, which names the artifact's values.
         seen: Returns the compared values, expected and actual.
     """
 
@@ -76,7 +76,7 @@ def _value_edits(first: LayerFault, said: str, seen: Callable[[LayerFault], tupl
         agrees = is_silent or change.agrees(other) or holds(change, *seen(fault), fault.tolerance, OF_OUTPUTS)
         return fault.actual if agrees else None
 
-    text = f"{said}: {str(change)[:1].lower()}{str(change)[1:-1]}"
+    text = f"{description}: {str(change)[:1].lower()}{str(change)[1:-1]}"
     yield Edit(change.cause, text, same, is_output=True, parameters=change.values)
 
 
@@ -85,8 +85,8 @@ def rounded_inside(dtypes: Sequence[str]) -> Site:
 
     def in_short_floats(fault: LayerFault) -> Edits:
         """Yields the artifact's output if it is as near as short floats allow."""
-        said = f"tensors of {' and '.join(dtypes)}, and is off by at most their rounding"
-        yield Edit(Cause.HALF_PRECISION, said, _near, is_output=True)
+        description = f"tensors of {' and '.join(dtypes)}, and is off by at most their rounding"
+        yield Edit(Cause.HALF_PRECISION, description, _near, is_output=True)
 
     return in_short_floats
 

@@ -57,8 +57,8 @@ def other_paddings(fault: LayerFault) -> Edits:
             yield Edit(Cause.OTHER_PADDING, f"{how}, {where}", fitted)
         for rate in _DILATIONS if max(dilations) > 1 else ():
             fitted = partial(_fit_size, change={"dilation_rate": (rate,) * len(sizes)}, before=before)
-            said = f"with dilation_rate={rate} and its output cropped to size, {where}"
-            yield Edit(Cause.attribute("dilation_rate"), said, fitted)
+            description = f"with dilation_rate={rate} and its output cropped to size, {where}"
+            yield Edit(Cause.attribute("dilation_rate"), description, fitted)
     for mode in _MODES if is_padded and not is_transposed else ():
         padded = partial(_pad, widths=[(r // 2, r - r // 2) for r in reach], mode=mode)
         yield Edit(Cause.OTHER_PADDING, f"padded by {mode!r}", padded)

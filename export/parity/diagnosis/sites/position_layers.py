@@ -54,12 +54,12 @@ def other_positions(fault: LayerFault) -> Edits:
             changed = partial(_move, rule, number)
             parameters = _parameters(fault, ours, changed(ours))
             if parameters:
-                cause, said = _CAUSES[rule.kind], rule.said.format(number)
+                cause, description = _CAUSES[rule.kind], rule.description.format(number)
                 if parameters[0].name == "timesteps":
-                    cause, said = _OF_STEPS.get(cause, cause), said.replace("position", "time step")
+                    cause, description = _OF_STEPS.get(cause, cause), description.replace("position", "time step")
                 if cause is Cause.START_INDEX_OFF:
                     yield from _other_starts(fault, [int((changed(ours) - ours).flat[0])])
-                yield Edit(cause, said, partial(_elsewhere, changed), parameters=parameters)
+                yield Edit(cause, description, partial(_elsewhere, changed), parameters=parameters)
 
 
 def any_positions(fault: LayerFault) -> Edits:
@@ -70,8 +70,8 @@ def any_positions(fault: LayerFault) -> Edits:
     if ours is None or theirs is None:
         return
     for each in _parameters(fault, ours, theirs):
-        said = f"at {each.name} {each.artifact} instead of {each.model}, and others in the same way"
-        yield Edit(_OTHER, said, _at_positions_shown, parameters=(each,))
+        description = f"at {each.name} {each.artifact} instead of {each.model}, and others in the same way"
+        yield Edit(_OTHER, description, _at_positions_shown, parameters=(each,))
 
 
 def _other_starts(fault: LayerFault, offsets: Iterable[int]) -> Edits:
@@ -79,9 +79,12 @@ def _other_starts(fault: LayerFault, offsets: Iterable[int]) -> Edits:
     if _counts_from_its_start(fault):
         start = fault.call.layer.start_index
         for other in (start + offset for offset in offsets):
-            said, parameters = f"with start_index={other} instead of {start}", OtherValue("start_index", start, other)
+            description, parameters = (
+                f"with start_index={other} instead of {start}",
+                OtherValue("start_index", start, other),
+            )
             compute = partial(with_attributes, change={"start_index": other})
-            yield Edit(Cause.START_INDEX_OFF, said, compute, parameters=(parameters,))
+            yield Edit(Cause.START_INDEX_OFF, description, compute, parameters=(parameters,))
 
 
 def _counts_from_its_start(fault: LayerFault) -> bool:
@@ -171,13 +174,13 @@ def _exchanged_axes(fault: LayerFault) -> Edits:
     for one, other in itertools.combinations(range(len(positions)), 2):
         order = list(range(len(positions)))
         order[one], order[other] = other, one
-        said = f"with the positions of axes {one} and {other} exchanged"
+        description = f"with the positions of axes {one} and {other} exchanged"
         parameters = (OtherValue(f"axes of {name}", tuple(range(len(positions))), tuple(order)),)
-        yield Edit(_OTHER, said, partial(_on_axes, order=order), parameters=parameters)
+        yield Edit(_OTHER, description, partial(_on_axes, order=order), parameters=parameters)
     for rule in POSITION_RULES:
         for number in rule.tried[:2]:
             changed = partial(_move, rule, number)
-            yield Edit(_CAUSES[rule.kind], rule.said.format(number), partial(_on_axes, change=changed))
+            yield Edit(_CAUSES[rule.kind], rule.description.format(number), partial(_on_axes, change=changed))
 
 
 def _on_axes(
@@ -220,8 +223,8 @@ def other_schedules(fault: LayerFault) -> Edits:
         return
     for match in keras_pe.conventions.identify(table):
         names = " or ".join(match.conventions or match.timescales_of) or "timescales of its own"
-        said = f"as {names} encodes, from position {match.start_index}"
-        yield Edit(Cause.OTHER_CONVENTION, said, partial(_alone, {**_USUAL, **match.layer_arguments()}))
+        description = f"as {names} encodes, from position {match.start_index}"
+        yield Edit(Cause.OTHER_CONVENTION, description, partial(_alone, {**_USUAL, **match.layer_arguments()}))
 
 
 def _alone(change: Mapping[str, Any], fault: LayerFault) -> Array:

@@ -47,9 +47,9 @@ def other_scalings(layer: Any, config: Config, shown: ShownRates | None) -> Iter
         yield _without_scaling(own)
         rates = own_rates(layer)
         if rates is not None and rates.radius != 1.0:
-            said = f"without the factor {rates.radius:.6g} of its scaling"
+            description = f"without the factor {rates.radius:.6g} of its scaling"
             changed = (OtherValue("scaling.attention_factor", rates.radius, 1.0),)
-            yield Hypothesis({"scaling": {**own, "attention_factor": 1.0}}, changed, Cause.MISSING_SCALING, said)
+            yield Hypothesis({"scaling": {**own, "attention_factor": 1.0}}, changed, Cause.MISSING_SCALING, description)
     if shown is None or shown.own.axes.any():
         yield from (_with_scaling(own, each) for each in (*_same_rule(own), *_usual_numbers(own), *_other_rules(own)))
         return
@@ -81,9 +81,9 @@ def _distance_to(layer: Any, shown: ShownRates, config: Config, scaling: Config)
 
 def _without_scaling(own: Config) -> Hypothesis:
     factor = "" if own.get("factor") is None else f", factor {own['factor']:g}"
-    said = f"without its scaling {own['rope_type']!r}{factor}"
+    description = f"without its scaling {own['rope_type']!r}{factor}"
     changed = (OtherValue("scaling.rope_type", own["rope_type"], None),)
-    return Hypothesis({"scaling": None}, changed, Cause.MISSING_SCALING, said)
+    return Hypothesis({"scaling": None}, changed, Cause.MISSING_SCALING, description)
 
 
 def _with_scaling(own: Config, scaling: Config, others: str = "") -> Hypothesis:
@@ -94,9 +94,9 @@ def _with_scaling(own: Config, scaling: Config, others: str = "") -> Hypothesis:
     before = {name: own.get(name, defaults.get(name) if is_own_rule else None) for name in names}
     before = {name: None if value is inspect.Parameter.empty else value for name, value in before.items()}
     parameters = tuple(OtherValue(f"scaling.{name}", plain(before[name]), plain(scaling.get(name))) for name in names)
-    said = ", ".join(f"{name}={_short(scaling.get(name))} instead of {_short(before[name])}" for name in names)
+    description = ", ".join(f"{name}={_short(scaling.get(name))} instead of {_short(before[name])}" for name in names)
     cause = Cause.attribute(names[0]) if is_own_rule else Cause.attribute("rope_type")
-    return Hypothesis({"scaling": scaling}, parameters, cause, f"with {said} in its scaling{others}")
+    return Hypothesis({"scaling": scaling}, parameters, cause, f"with {description} in its scaling{others}")
 
 
 def _short(value: Any) -> str:
@@ -166,8 +166,8 @@ def rounded_rates(own: Rates | None) -> Iterator[Hypothesis]:
         if (rates > 0).all():
             scaling = RopeScaling(1.0 / rates, own.radius).parameters()
             changed = (OtherValue("rates", "float32", dtype),)
-            said = f"with rates rounded to {dtype}"
-            yield Hypothesis({"scaling": scaling}, changed, Cause.ROUNDED_RATES, said)
+            description = f"with rates rounded to {dtype}"
+            yield Hypothesis({"scaling": scaling}, changed, Cause.ROUNDED_RATES, description)
 
 
 def any_rates(fault: LayerFault) -> Edits:
@@ -183,11 +183,11 @@ def any_rates(fault: LayerFault) -> Edits:
         if distance_of(layer, shown, {**config, "base": base, "scaling": scaling}) < FITS:
             found = _with_scaling(own, scaling)
             both = (OtherValue("base", config["base"], base), *found.parameters)
-            said = f"{found.said}, and with base={base:g} instead of {config['base']:g}"
-            yield Hypothesis({"base": base, **found.change}, both, found.cause, said).edit
+            description = f"{found.description}, and with base={base:g} instead of {config['base']:g}"
+            yield Hypothesis({"base": base, **found.change}, both, found.cause, description).edit
     scaling = RopeScaling(1.0 / shown.rates.rates, shown.rates.radius).parameters()
     moved = np.flatnonzero(np.abs(shown.rates.rates / shown.own.rates - 1) > FITS)[:_MOST_SHOWN]
     model, artifact = (tuple(float(f"{rate:.5g}") for rate in each.rates[moved]) for each in (shown.own, shown.rates))
-    said = f"with rates of its own, in pairs {', '.join(map(str, moved))} {artifact} instead of {model}"
+    description = f"with rates of its own, in pairs {', '.join(map(str, moved))} {artifact} instead of {model}"
     changed = (OtherValue("rates", model, artifact),)
-    yield Hypothesis({"scaling": scaling}, changed, Cause.attribute("rates"), said).edit
+    yield Hypothesis({"scaling": scaling}, changed, Cause.attribute("rates"), description).edit

@@ -331,7 +331,7 @@ def test_a_contraction_is_one_product(equation: str, left: str, right: str, resu
 def test_the_rows_of_attention_are_masked_after_the_product(mask: str, left: list[str]) -> None:
     text = f"""(float[batch,2,5,6] weights, {mask} mask, float[batch,2,6,3] values) => (float[batch,2,5,3] y)
         {{ factor = Cast<to = 1>(mask)  masked = Mul(weights, factor)  y = MatMul(masked, values) }}"""
-    assert apply_pass(text, operator_rewrites.mask_rows_of_product.apply) == left
+    assert apply_pass(text, einsum_rewrites.mask_rows_of_product.apply) == left
 
 
 def test_a_factor_transposed_before_a_product_is_not_transposed_back_behind_it() -> None:

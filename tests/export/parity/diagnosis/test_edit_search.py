@@ -229,7 +229,7 @@ def test_a_change_of_a_layer_is_named_with_the_layer(change, tmp_path):
     assert not report.passed
     first, *others = report.findings
     assert (first.cause, first.layer) == (change.cause, change.layer), str(report)
-    assert change.said in first.evidence
+    assert change.description in first.evidence
     assert {each.cause for each in others} <= {change.cause}, str(report)
     assert report.results[0].first_layer_that_differs == (change.shown or change.layer)
 

@@ -118,7 +118,7 @@ def test_a_change_of_a_layer_is_named_with_the_layer_alone(change, by_keras, tmp
     result = say(replace(change, by_keras=by_keras), tmp_path, plain_worker)
     assert not result.passed
     assert {(finding.cause, finding.layer) for finding in result.findings} == {(change.cause, change.layer)}, result
-    assert by_keras or change.said in result.findings[0].evidence
+    assert by_keras or change.description in result.findings[0].evidence
 
 
 @pytest.mark.slow

@@ -57,4 +57,4 @@ def test_a_change_of_the_two_directions_is_named(change, tmp_path, plain_worker)
     result = say(change, tmp_path, plain_worker)
     (finding,) = result.findings
     assert (finding.cause, finding.layer) == (change.cause, change.layer), result
-    assert change.said in finding.evidence
+    assert change.description in finding.evidence

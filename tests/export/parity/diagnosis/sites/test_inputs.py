@@ -100,7 +100,7 @@ def test_a_change_of_an_input_is_named_with_the_layer_that_receives_it(change, t
     result = say(change, tmp_path, plain_worker)
     (finding,) = result.findings
     assert (finding.cause, finding.layer) == (change.cause, change.layer), result
-    assert change.said in finding.evidence
+    assert change.description in finding.evidence
     assert result.proof.holds
 
 
