@@ -37,12 +37,14 @@ BUILDER_PYTHON = os.environ.get("KERAS_PE_GENAI_PYTHON")
 
 def measure(threads: int) -> dict[str, Any]:
     """Returns the seconds of each run by `decoder step, length, threads/contestant` and `decoder text, threads/...`."""
+    from benchmarks.speed.in_onnxruntime import session as open_session  # with Keras, which rendering does not need
+
     label = f"{threads} thread{'s' * (threads > 1)}"
     seconds: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         model = _model()
         files = _files(model, Path(folder))
-        opened = {name: _session(file, threads) for name, file in files.items()}
+        opened = {name: open_session(file, threads) for name, file in files.items()}
         _compare(opened)
         for length in LENGTHS:
             steps = {name: _step(session, length) for name, session in opened.items()}
@@ -81,15 +83,6 @@ def _files(model: Any, folder: Path) -> dict[str, Path]:
     for own in OURS:
         files[own] = export_decoder(model, folder / own, end_tokens=[0], cache=own).path
     return files
-
-
-def _session(file: Path, threads: int) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
 
 def _compare(opened: Mapping[str, Any]) -> None:

@@ -36,7 +36,7 @@ def onnx_file(contestant: Contestant, specs: Signature) -> bytes:
         return Path(export_onnx(model, Path(folder) / "encoding.onnx").path).read_bytes()
 
 
-def session(file: bytes, threads: int = 1) -> ort.InferenceSession:
+def session(file: bytes | Path, threads: int = 1) -> ort.InferenceSession:
     """Returns the loaded file."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
