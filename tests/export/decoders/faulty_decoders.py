@@ -87,7 +87,6 @@ class EditedGraph:
         sorted_nodes = [nodes[place] for place in order.static_order()]
         del self.graph.node[:]
         self.graph.node.extend(sorted_nodes)
-        onnx.checker.check_model(self.proto)
         onnx.save(self.proto, path)
 
 
