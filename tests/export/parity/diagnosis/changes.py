@@ -32,7 +32,7 @@ class Change:
         build: Makes the model.
         cause: The cause that is to be named.
         layer: The layer that is to be named.
-        said: A part of the evidence.
+        description: A part of the evidence.
         after: Changes the weights of the changed model.
         by_keras: Whether Keras' own exporter writes the file: nothing in it has a layer's name.
     """
@@ -41,7 +41,7 @@ class Change:
     build: Callable[[bool], keras.Model]
     cause: str
     layer: str
-    said: str = ""
+    description: str = ""
     after: Callable[[keras.Model], None] = lambda model: None
     by_keras: bool = False
 

@@ -47,7 +47,7 @@ class Change:
     build: Callable[[bool], keras.Model]
     cause: str
     layer: str
-    said: str = ""
+    description: str = ""
     after: Callable[[keras.Model], None] = lambda model: None
     shown: str | None = None  # the layer after it, where the artifact holds what is right as well, beside the way
 
