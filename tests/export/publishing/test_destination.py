@@ -44,7 +44,7 @@ def test_a_folder_with_anything_but_a_saved_model_is_not(tmp_path: Path, name: s
     folder = export_saved_model(_model(), tmp_path / "model").path
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text("mine")
-    with pytest.raises(FileExistsError, match=f"which also holds '{name}'"):
+    with pytest.raises(FileExistsError, match=f"which also has '{name}'"):
         export_saved_model(_model(), folder)
     assert (folder / name).read_text() == "mine"
 

@@ -63,6 +63,6 @@ def test_the_server_returns_the_answer_of_its_runtime(served: tuple[Path, str]) 
             np.testing.assert_array_equal(array, own, strict=True)
         with pytest.raises(RuntimeRefusedError, match=rf"{address}/infer answers 500"):
             worker.run({"x": inputs["x"]})
-        with pytest.raises(RuntimeRefusedError, match=r"no arrays of type complex64. Received: 'x'"):
+        with pytest.raises(RuntimeRefusedError, match=r"complex64. Received: 'x'"):
             worker.run(inputs | {"x": x.astype(np.complex64)})
         assert set(worker.run(inputs)) == set(outputs), "the next question is answered"
