@@ -37,6 +37,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     return keras_hub.models.LlamaCausalLM(backbone, preprocessor=None), folder
 
 
+@pytest.mark.slow_rows(1)
 @pytest.mark.parametrize("file", _SIZES)
 def test_a_right_file_passes_single_calls_and_sequences(exported: tuple[Any, Path], file: str) -> None:
     model, folder = exported
@@ -60,6 +61,7 @@ _FAULTS: list[tuple[str, Callable[[EditedGraph], None], Cause]] = [
 ]
 
 
+@pytest.mark.slow_rows(2)
 @pytest.mark.parametrize(("file", "change", "cause"), _FAULTS)
 def test_a_fault_has_its_cause(
     exported: tuple[Any, Path], file: str, change: Callable[[EditedGraph], None], cause: Cause
