@@ -148,7 +148,7 @@ def _draw(
         shape = tuple(sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape)
         drawn = values(spec, _with_bounds(spec, _role(spec, roles), sizes), shape, rng)
         array = np.asarray(drawn).astype(as_dtype(spec.dtype))
-        if BUFFER in spec.shape:  # a runtime may clear the rows after the call, or leave them
+        if BUFFER in spec.shape and SPARE in sizes:  # a runtime may clear the rows after the call, or leave them
             array[(slice(None),) * spec.shape.index(BUFFER) + (slice(-sizes[SPARE], None),)] = 0
         arrays[spec.name] = array
     return arrays

@@ -156,3 +156,8 @@ def test_each_word_of_a_vocabulary_is_drawn():
     role = Role("entries", vocabulary=Vocabulary(words))
     cases = sweep((TensorInfo("text", ("batch",), "string"),), {"text": role}, seed=0)
     assert set(words) <= {word for case in cases if "entry" in case.name for word in case.inputs["text"]}
+
+
+def test_a_dimension_with_the_name_of_a_cache_is_drawn_like_any_other() -> None:
+    (case, *_) = sweep((TensorInfo("x", ("batch", "max_sequence_length"), "float32"),), {}, 0)
+    assert case.inputs["x"].all()
