@@ -65,7 +65,7 @@ class _Scores:
                 factor = number(other)
                 if node.op_type == "Add":
                     return found.add_mask(node, other, 1.0)
-                return None if factor is None else found.times(node, float(factor))
+                return found.times(node, float(factor)) if factor is not None and factor > 0 else None
         return None
 
     def write_mask(self, place: Node) -> ir.Value | None:
@@ -119,7 +119,8 @@ def attend_in_place(node: Node, sizes: KnownSizes) -> None:
     """
     values, scaling = _rows_in_use(node.inputs[1]), producer(node.inputs[0], "Mul")
     softmax = producer(scaling.inputs[0] if scaling else node.inputs[0], "Softmax")
-    scores = _Scores.of(softmax.inputs[0]) if softmax else None
+    # Only the scores of a cache are searched: the search doubles with each Add of other graphs.
+    scores = _Scores.of(softmax.inputs[0]) if values and softmax else None
     keys = _rows_in_use(scores.nodes[0].inputs[1]) if scores else None
     if values is None or scores is None or keys is None:
         return
