@@ -50,8 +50,8 @@ def export_decoder(
     weights are in one file beside the graph.
 
     A growing cache runs everywhere, and each call copies it. A shared cache, `[batch, heads, max_length, channels]`,
-    has rows for every token of a text. A call writes its own rows: bind each `past_key_values` and its `present` to one
-    array, and the cache is in memory once.
+    has rows for every token of a text. A call writes its own rows, and the rows behind them hold no numbers. Bind each
+    `past_key_values` and its `present` to one array, and the cache is in memory once. The file needs ONNX Runtime.
 
     A model with an encoder, such as keras-hub's T5 and Bart, has two graphs, `encoder.onnx` and `decoder.onnx`.
     `encoder.onnx` takes the `input_ids` and `attention_mask` of a text, and returns its keys and values in each layer
