@@ -1,6 +1,5 @@
-"""The modules of the package, with their syntax trees."""
+"""The modules of the package."""
 
-import ast
 from functools import cache
 from pathlib import Path
 
@@ -18,9 +17,3 @@ def modules() -> dict[str, Path]:
                 continue
             found[".".join([name, *parts]).removesuffix(".__init__")] = path
     return found
-
-
-@cache
-def nodes(path: Path) -> tuple[ast.AST, ...]:
-    """Returns every node of a file's syntax tree."""
-    return tuple(ast.walk(ast.parse(path.read_text())))

@@ -1,7 +1,4 @@
-"""A command starts Keras in a process of its own: without a word, and without what no command uses.
-
-A file that cannot hold a model is reported at once, without Keras.
-"""
+"""Keras and the other heavy packages are imported where they are needed, without a word, and nowhere else."""
 
 import os
 import subprocess
@@ -10,6 +7,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.source_tree import ROOT
 
 CODE = """
 import gc, importlib.util, sys
@@ -65,7 +64,7 @@ def test_a_module_that_ends_the_process_is_a_sentence(tmp_path: Path, arguments:
 def test_another_suffix_is_told_with_the_rule(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no model")
     command = [sys.executable, "-m", "keras_pe", "export", str(tmp_path / "notes.txt"), str(tmp_path / "out.onnx")]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert "MODEL must be a .keras, .h5, .hdf5 file. Received:" in done.stderr
 
@@ -85,7 +84,7 @@ def test_a_keras_that_does_not_start_is_a_sentence(tmp_path: Path, raised: str, 
     with zipfile.ZipFile(tmp_path / "model.keras", "w") as file:
         file.writestr("config.json", "{}")
     command = [sys.executable, "-m", "keras_pe", "export", "model.keras", "out.onnx"]
-    places = [str(tmp_path), str(Path(__file__).parents[2]), *filter(None, sys.path)]
+    places = [str(tmp_path), str(ROOT), *filter(None, sys.path)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 2
@@ -100,7 +99,40 @@ def test_an_import_that_fails_where_memory_is_short_is_called_that(tmp_path: Pat
     )
     code = "from keras_pe.cli.start_keras import start_keras; start_keras()"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], env=environment, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert "ImportError: Keras could not be started: memory ran out" in done.stderr
+
+
+def test_the_command_line_names_a_package_that_it_lacks() -> None:
+    code = "import sys; sys.modules['rich'] = None; from keras_pe.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "keras-pe needs the package 'rich'. Install it with: pip install 'keras-pe[cli]'\n"
+
+
+COMMAND = (
+    "from click.testing import CliRunner; from keras_pe.cli import main; "
+    "assert CliRunner().invoke(main, {}).exit_code == {}"
+)
+LIGHT = [
+    "import keras_pe; dir(keras_pe); keras_pe.timing_signal([0], 4)",
+    "import keras_pe.export as package; dir(package)",
+    "import keras_pe.export.records as package; dir(package)",
+    "import keras_pe.export.runtimes as package; dir(package)",
+    "import keras_pe.export.parity",
+    "from keras_pe.export import check_dataset, check_parity, export_onnx",
+    "import keras_pe.export.parity.pytest_plugin",
+    COMMAND.format(["--help"], 0),
+    COMMAND.format(["check", "missing.keras", "missing.onnx"], 2),
+    COMMAND.format(["export", "missing.keras", "out.onnx"], 2),
+    COMMAND.format(["export", "README.md", "out.onnx"], 2),
+    COMMAND.format(["plot", "heatmap", "picture.gif"], 2),
+    COMMAND.format(["identify", "README.md"], 2),
+]
+
+
+def test_no_heavy_package_is_imported_without_need() -> None:
+    """One process runs all: the first code after which a heavy package is loaded is the culprit."""
+    heavy = "keras", "tensorflow", "jax", "torch", "onnx", "onnxruntime", "tf2onnx", "matplotlib", "jinja2"
+    program = f"import sys\nfor code in {LIGHT}:\n    exec(code)\n    assert not set({heavy}) & set(sys.modules), code"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
