@@ -1,15 +1,12 @@
-"""The site is built without a warning, its links lead somewhere, and its search finds the page that answers."""
+"""The site is built without a warning, a browser shows it, and its search finds the page that answers."""
 
 import json
-import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable
-from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -36,49 +33,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class Links(HTMLParser):
-    """Collects where a page leads, and the places in it that can be led to."""
-
-    def __init__(self, page: Path) -> None:
-        super().__init__()
-        self.links: list[str] = []
-        self.places: set[str] = set()
-        self.feed(page.read_text("utf-8"))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self.places.add(given.get("id") or "")
-        self.links += [given[name] or "" for name in ("href", "src") if name in given]
-
-
 def test_every_how_to_has_a_question_that_leads_to_it() -> None:
     pages = {f"how-to/{path.stem}" for path in (ROOT / "docs" / "how-to").glob("*.md")}
     assert pages - {"how-to/index"} <= set(QUESTIONS.values())
-
-
-@pytest.mark.slow
-def test_every_link_inside_the_site_leads_somewhere(site: Path) -> None:
-    pages = {path: Links(path) for path in site.rglob("*.html") if "_static" not in path.parts}
-    assert len(pages) > 40
-    broken = []
-    for page, found in pages.items():
-        for link in found.links:
-            parts = urlsplit(link)
-            if parts.scheme or parts.netloc:
-                continue
-            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
-            inside = target not in pages or not parts.fragment or unquote(parts.fragment) in pages[target].places
-            if not target.exists() or not inside:
-                broken.append(f"{page.relative_to(site)}: {link}")
-    assert broken == []
-
-
-@pytest.mark.slow
-def test_every_question_is_two_clicks_from_the_start_page(site: Path) -> None:
-    listed = Links(site / "how-to" / "index.html").links
-    assert "how-to/index.html" in Links(site / "index.html").links
-    for page in set(QUESTIONS.values()):
-        assert not page.startswith("how-to/") or f"{page.removeprefix('how-to/')}.html" in listed
 
 
 @pytest.mark.slow
@@ -122,10 +79,3 @@ def test_a_browser_finds_nothing_wrong_with_a_report(tmp_path: Path) -> None:
     for name, report in ALL.items():
         report.save(tmp_path / f"{name}.html")
     assert look(sorted(tmp_path.glob("*.html"))) == []
-
-
-@pytest.mark.slow
-def test_a_page_of_the_reference_shows_signatures_and_sections(site: Path) -> None:
-    page = (site / "reference" / "layers.html").read_text("utf-8")
-    assert 'id="keras_pe.SinusoidalPositionEncoding"' in page
-    assert re.search("Input shape|Output shape", page)
