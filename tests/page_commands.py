@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -15,6 +16,7 @@ from tests.source_tree import ROOT
 # Commands of this package that another test runs: the demonstration trains a model, and a server is another
 # machine's.
 _TAKES_LONG, _ADDRESS = "demo", re.compile(r"http://")
+EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 _EXITS = re.compile(r"exits with (\d)")
 _COMPLETION = re.compile(r"_KERAS_PE_COMPLETE=\w+ keras-pe")
 
@@ -67,7 +69,7 @@ def is_installed_by_ci(command: str) -> bool:
         case ["npm", "install", *packages]:
             return all(f" {package}@" in places for package in packages if not package.startswith("-"))
         case ["python", "-m", "pip", "install", "-c", "constraints.txt", local]:
-            return local.startswith(".")
+            return local.startswith(".") and set(re.findall(r"[\w-]+", local)) <= EXTRAS
         case ["python", "-m", "pip", "install", *packages] | [_, "install", *packages]:
             # keras-pe itself comes from a clone: no index has it.
             named = [package for package in packages if not package.startswith(".")]

@@ -3,7 +3,6 @@
 import doctest
 import re
 import subprocess
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -108,15 +107,3 @@ def test_every_block_runs_or_shows_what_was_printed_or_asks_for_what_is_made_of_
 def test_every_page_whose_code_runs_elsewhere_is_named_there() -> None:
     for page, test in ELSEWHERE.items():
         assert Path(page).name in (ROOT / test).read_text()
-
-
-def test_every_extra_that_a_page_installs_is_there() -> None:
-    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
-    named = {
-        extra
-        for page in PAGES
-        for found in re.findall(r"(?:keras-pe|\.)\[([\w,]+)\]", page.read_text("utf-8"))
-        for extra in found.split(",")
-    }
-    assert named <= extras
-    assert named
