@@ -29,6 +29,7 @@ from keras_pe.export.model.rebuild import half_dtypes
 from keras_pe.export.model.signature.signature import confirmed_outputs
 from keras_pe.export.model.sizes.dimensions import sizes_in_words
 from keras_pe.export.model.watch.keras_internals import all_layers
+from keras_pe.export.pipeline.overflow import refuse_overflow
 from keras_pe.export.results import Array, Comparison, Problem
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
@@ -76,6 +77,7 @@ def check_artifact(
     Raises:
         InvalidArtifactError: If the artifact does not open or run, or its inputs differ from the model's.
         DisagreementError: If its outputs differ from the model's.
+        UnsupportedError: If its outputs are NaN or infinite, and finite in float32.
     """
     try:
         runner.load(path, spec)
@@ -111,6 +113,7 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
     Raises:
         InvalidArtifactError: If the artifact does not run.
         DisagreementError: If both comparisons fail, or the outputs have other names.
+        UnsupportedError: If the outputs are NaN or infinite in half precision alone.
     """
     import tensorflow as tf
 
@@ -144,6 +147,8 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
             continue
         if fault is not None:
             raise fault
+        if place < max(len(examples), 1):  # the drawn values beside a user's own may be larger than the user's
+            refuse_overflow(reference, format, *runs[-1])
     return Checked(tuple(notes), confirmed_outputs(signature.inputs, signature.outputs, runs))
 
 

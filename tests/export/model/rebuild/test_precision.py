@@ -11,7 +11,7 @@ import onnxruntime as ort
 import pytest
 
 import keras_pe
-from keras_pe.export import ExportError, export_onnx, model_signature, read_artifact
+from keras_pe.export import ExportError, UnsupportedError, export_onnx, model_signature, read_artifact
 
 
 def _model(policy: str) -> keras.Model:
@@ -134,3 +134,27 @@ def test_a_weight_beyond_the_range_of_float16_is_refused_by_its_name(tmp_path: P
     with pytest.raises(ExportError, match=r"far/kernel.*65,504"):
         export_onnx(model, tmp_path / "m.onnx", half_precision=True)
     assert not list(tmp_path.iterdir())
+
+
+def with_large_values(largest: float) -> keras.Model:
+    """Returns a model whose first layer returns large values, and whose second layer returns small ones."""
+    x = keras.Input((4,), name="x")
+    large = keras.layers.Dense(3, kernel_initializer=keras.initializers.Constant(largest), name="large")(x)
+    return keras.Model(x, keras.layers.Softmax(name="small")(large))
+
+
+def test_outputs_that_overflow_in_float16_alone_are_refused_with_the_layer(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    with pytest.raises(UnsupportedError, match="65,504") as caught:
+        export_onnx(with_large_values(6e4), path, half_precision=True)
+    assert caught.value.layer == "large"
+    assert not list(tmp_path.iterdir())
+    export_onnx(with_large_values(1e3), path, half_precision=True)
+    # The values of the caller are small enough, and larger drawn values do not count.
+    export_onnx(with_large_values(6e4), path, half_precision=True, inputs={"x": np.full((2, 4), 0.1, "float32")})
+
+
+def test_outputs_that_are_infinite_in_float32_too_are_exported_in_float16(tmp_path: Path) -> None:
+    x = keras.Input((4,), name="x")
+    model = keras.Model(x, keras.layers.Lambda(lambda x: keras.ops.log(x * 0.0), output_shape=(4,), name="y")(x))
+    export_onnx(model, tmp_path / "m.onnx", half_precision=True)
