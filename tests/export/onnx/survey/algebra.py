@@ -35,7 +35,7 @@ PRODUCTS = {
     "solve": op(lambda x, y: ops.solve(x + 3 * np.eye(3, dtype="float32"), y), SQUARE, normal(4, 3, 2)),
     "solve_triangular": op(ops.solve_triangular, np.tril(SQUARE), normal(4, 3, 2), lower=True),
     "svd": op(ops.svd, SQUARE),
-    **each((SIGNAL,), "rfft"),
+    **each("rfft", SIGNAL),
     "fft": op(lambda x: ops.fft((x, x)), SIGNAL),
     "fft2": op(lambda x: ops.fft2((x, x)), normal(2, 4, 4)),
     "ifft2": op(lambda x: ops.ifft2((x, x)), normal(2, 4, 4)),

@@ -22,6 +22,11 @@ def _join_pair(name):
     return lambda a, b: getattr(ops, name)([a, b])
 
 
+def _scatter(indices, values):
+    return ops.scatter(indices, values, (8, 2))
+
+
+PLACES, REPEATED = (np.array(places, "int32")[:, None] for places in ((1, 3, 6), (1, 3, 1)))
 SHAPING = {
     "append": op(ops.append, REAL, OTHER, axis=1),
     "array": op(ops.array, REAL),
@@ -74,37 +79,13 @@ SHAPING = {
     "slice dynamic": op(lambda x, s: ops.slice(x, (s, 0, 0), (2, 3, 6)), REAL, np.array(1, "int32")),
     "slice_update": op(lambda x, u: ops.slice_update(x, (1, 0, 2), u), REAL, normal(2, 3, 3)),
     "get_item": op(ops.get_item, REAL, key=(slice(None), slice(None, None, -1), slice(1, 4))),
-    "scatter": op(lambda i, v: ops.scatter(i, v, (8, 2)), np.array([[1], [3], [6]], "int32"), normal(3, 2)),
-    "scatter repeated": op(
-        lambda i, v: ops.scatter(i, v, (8, 2)), np.array([[1], [3], [1]], "int32"), 1 + normal(3, 2)
-    ),
-    "scatter_update": op(
-        lambda x, i, v: ops.scatter_update(x, i, v), normal(8, 2), np.array([[1], [3], [6]], "int32"), normal(3, 2)
-    ),
-    "scatter_update add": op(
-        lambda x, i, v: ops.scatter_update(x, i, v, reduction="add"),
-        normal(8, 2),
-        np.array([[1], [3], [1]], "int32"),
-        normal(3, 2),
-    ),
-    "scatter_update max": op(
-        lambda x, i, v: ops.scatter_update(x, i, v, reduction="max"),
-        normal(8, 2),
-        np.array([[1], [3], [1]], "int32"),
-        normal(3, 2),
-    ),
-    "scatter_update min": op(
-        lambda x, i, v: ops.scatter_update(x, i, v, reduction="min"),
-        normal(8, 2),
-        np.array([[1], [3], [1]], "int32"),
-        normal(3, 2),
-    ),
-    "scatter_update mul": op(
-        lambda x, i, v: ops.scatter_update(x, i, v, reduction="mul"),
-        normal(8, 2),
-        np.array([[1], [3], [1]], "int32"),
-        normal(3, 2),
-    ),
+    "scatter": op(_scatter, PLACES, normal(3, 2)),
+    "scatter repeated": op(_scatter, REPEATED, 1 + normal(3, 2)),
+    "scatter_update": op(ops.scatter_update, normal(8, 2), PLACES, normal(3, 2)),
+    **{
+        f"scatter_update {name}": op(ops.scatter_update, normal(8, 2), REPEATED, normal(3, 2), reduction=name)
+        for name in ("add", "max", "min", "mul")
+    },
     "take": op(ops.take, REAL, np.array([2, 0, -1], "int32"), axis=1),
     "take flat": op(ops.take, REAL, np.array([2, 0, -1], "int32")),
     "take_along_axis": op(ops.take_along_axis, REAL, np.array([[[2, 0, -1]]] * 4, "int32").repeat(3, 1), axis=2),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from keras import ops
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,6 @@ def op(function: Callable[..., Any], *inputs: np.ndarray, static: bool = False, 
     return Case(lambda: lambda *tensors: function(*tensors, **kwargs), inputs, static)
 
 
-def each(inputs: tuple[np.ndarray, ...], *names: str) -> dict[str, Case]:
-    """Returns the rows of functions of `keras.ops` that take the same."""
-    from keras import ops
-
-    return {name: op(getattr(ops, name), *inputs) for name in names}
+def each(names: str, *inputs: np.ndarray, suffix: str = "", **kwargs: Any) -> dict[str, Case]:
+    """Returns the rows of functions of `keras.ops` that take the same. A suffix is a second word of their names."""
+    return {f"{name} {suffix}".strip(): op(getattr(ops, name), *inputs, **kwargs) for name in names.split()}

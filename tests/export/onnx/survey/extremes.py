@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tests.export.onnx.survey.case import op
+from tests.export.onnx.survey.case import each, op
 from tests.export.onnx.survey.values import REAL, normal
 
 EMPTY = np.zeros((4, 3, 0), "float32")
@@ -33,17 +33,9 @@ LARGE = {
     **{f"fft of {n}": op(lambda x: ops.fft((x, x * 2.0)), normal(2, n)) for n in (5, 16, 33)},
 }
 NOTHING = {
-    **{
-        f"{n} of nothing": op(getattr(ops, n), EMPTY, axis=-1)
-        for n in (
-            *("all", "any", "argsort", "count_nonzero", "cumprod", "cumsum", "expand_dims", "flip", "log_softmax"),
-            *("logsumexp", "normalize", "prod", "softmax", "sort", "sum"),
-        )
-    },
-    **{
-        f"{n} of nothing": op(getattr(ops, n), EMPTY)
-        for n in ("exp", "gelu", "isnan", "negative", "ravel", "relu", "sign", "sin", "zeros_like")
-    },
+    **each("all any argsort count_nonzero cumprod cumsum expand_dims flip", EMPTY, suffix="of nothing", axis=-1),
+    **each("log_softmax logsumexp normalize prod softmax sort sum", EMPTY, suffix="of nothing", axis=-1),
+    **each("exp gelu isnan negative ravel relu sign sin zeros_like", EMPTY, suffix="of nothing"),
     "concatenate nothing": op(lambda a, b: ops.concatenate([a, b], axis=-1), EMPTY, REAL),
     "matmul nothing": op(ops.matmul, EMPTY, EMPTY.transpose(0, 2, 1)),
     "einsum nothing": op(lambda a, b: ops.einsum("bld,bmd->blm", a, b), EMPTY, EMPTY),
