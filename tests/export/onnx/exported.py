@@ -42,6 +42,25 @@ def onnx_results(
     return open_session(function, specs, folder, opset_version=opset_version)(inputs)
 
 
+def assert_agrees(
+    function: Callable[..., Any],
+    inputs: Sequence[np.ndarray],
+    folder: Path,
+    expected: Sequence[Any] | None = None,
+    *,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    **options: Any,
+) -> None:
+    """Fails unless the exported file returns the expected arrays, which are Keras' by default."""
+    expected = keras_results(function, inputs) if expected is None else expected
+    for actual, truth in zip(onnx_results(function, inputs, folder, **options), expected, strict=True):
+        if rtol or atol:
+            np.testing.assert_allclose(actual, truth, rtol=rtol, atol=atol)
+        else:
+            np.testing.assert_array_equal(actual, truth, strict=True)
+
+
 def exported_together(
     functions: Mapping[str, Callable[..., Any]], inputs: Sequence[np.ndarray], folder: Path, **options: Any
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:

@@ -1,4 +1,7 @@
+"""Indices, orders and selections: ties, ends and values outside of the range are those of Keras."""
+
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -6,61 +9,122 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from tests.export.onnx.exported import keras_results, onnx_results, open_session
+from keras_pe.export import ExportError
+from tests.export.onnx.exported import assert_agrees, keras_results, onnx_results, open_session
 
 RANDOM = np.random.default_rng(0)
+ZEROS = np.array([[0.0, -0.0, 1.0], [-0.0, 0.0, -1.0], [-np.inf, np.inf, 3e38], [-3e38, 1e-37, -1e-37]], "float32")
+SORTED = np.array([-2.0, 0.0, 0.0, 1.0, 3.0], "float32")
+VALUES = np.array([-3.0, -2.0, 0.0, 0.5, 3.0, 4.0, np.inf], "float32")
+CONDITION = np.array([True, False, True, False])
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RANDOM.normal(size=shape).astype("float32")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_a_slice_is_written_where_it_fits(dtype: str, tmp_path: Path) -> None:
+    def update_slice(x: Any, update: Any, start: Any) -> Any:
+        return ops.slice_update(x, start, update)
+
     x, update = (RANDOM.normal(size=shape, scale=9).astype(dtype) for shape in ((4, 3, 6), (2, 2, 3)))
-    specs = [
-        keras.InputSpec(shape=shape, dtype=kind)
-        for shape, kind in zip(((4, 3, 6), (2, 2, 3), (3,)), (dtype, dtype, "int32"), strict=True)
-    ]
-    run = open_session(_update, specs, tmp_path)
+    kinds = (((4, 3, 6), dtype), ((2, 2, 3), dtype), ((3,), "int32"))
+    run = open_session(update_slice, [keras.InputSpec(shape=shape, dtype=kind) for shape, kind in kinds], tmp_path)
     for start in ((0, 1, 2), (-3, 0, 0), (9, 9, 9)):
         inputs = [x, update, np.array(start, "int32")]
-        np.testing.assert_array_equal(run(inputs)[0], keras_results(_update, inputs)[0], strict=True)
+        np.testing.assert_array_equal(run(inputs)[0], keras_results(update_slice, inputs)[0], strict=True)
 
 
 def test_the_cross_product_agrees(tmp_path: Path) -> None:
-    inputs = [RANDOM.normal(size=(4, 3)).astype("float32") for _ in range(2)]
-    (actual,) = onnx_results(ops.cross, inputs, tmp_path)
-    np.testing.assert_allclose(actual, np.cross(*inputs), rtol=1e-6, atol=4 * np.finfo("float32").eps)  # two products
+    inputs = [normal(4, 3), normal(4, 3)]
+    # Two products.
+    assert_agrees(ops.cross, inputs, tmp_path, [np.cross(*inputs)], rtol=1e-6, atol=4 * np.finfo("float32").eps)
 
 
 @pytest.mark.slow
 def test_the_ends_of_a_linear_space_broadcast(tmp_path: Path) -> None:
-    inputs = [RANDOM.normal(size=shape).astype("float32") for shape in ((4, 1), (4, 3))]
-    (actual,) = onnx_results(lambda a, b: ops.linspace(a, b, 5), inputs, tmp_path)
-    np.testing.assert_allclose(actual, np.linspace(*inputs, 5), rtol=1e-6, atol=1e-6)  # a product and a sum of order 1
+    inputs = [normal(4, 1), normal(4, 3)]
+    # A product and a sum of order 1.
+    assert_agrees(lambda a, b: ops.linspace(a, b, 5), inputs, tmp_path, [np.linspace(*inputs, 5)], rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.slow
 def test_a_running_product_takes_any_axis(tmp_path: Path) -> None:
     dtypes = ("float32", "int32", "int64")
     arrays = [RANDOM.integers(-3, 4, (4, 3, 5)).astype(dtype) for dtype in dtypes]  # below 2**24: exact in float32 too
-
-    def products(*tensors):
-        return [ops.cumprod(tensor, axis=axis) for tensor in tensors for axis in (0, 1, -1)]
-
     truths = [np.cumprod(x, axis, dtype=x.dtype) for x in arrays for axis in (0, 1, -1)]
-    for actual, truth in zip(onnx_results(products, arrays, tmp_path), truths, strict=True):
-        np.testing.assert_array_equal(actual, truth, strict=True)
+    assert_agrees(
+        lambda *each: [ops.cumprod(x, axis=axis) for x in each for axis in (0, 1, -1)], arrays, tmp_path, truths
+    )
 
 
 def test_the_first_truth_is_found(tmp_path: Path) -> None:
     x = np.array([[False, True, True], [False, False, False]])
-    (actual,) = onnx_results(lambda t: ops.argmax(t, axis=-1), [x], tmp_path)
-    assert actual.tolist() == [1, 0]
+    assert_agrees(lambda t: ops.argmax(t, axis=-1), [x], tmp_path, [np.int32([1, 0])])
 
 
-def _update(x, update, start):
-    return ops.slice_update(x, start, update)
+@pytest.mark.parametrize("opset", [15, 18])
+def test_the_float_extremes_are_where_keras_finds_them(opset: int, tmp_path: Path) -> None:
+    assert_agrees(lambda x: (ops.argmax(x, -1), ops.argmin(x, -1)), [ZEROS], tmp_path, opset_version=opset)
 
 
 def test_an_index_is_taken_apart(tmp_path: Path) -> None:
     indices = np.array([0, 1, 5, 12, 23], "int32")
     (actual,) = onnx_results(lambda x: tf.transpose(tf.unravel_index(x, (2, 3, 4))), [indices], tmp_path)
     np.testing.assert_array_equal(actual.T, np.unravel_index(indices, (2, 3, 4)))
+
+
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+@pytest.mark.parametrize(("index", "dtype"), [("int32", "float32"), ("int64", "int32"), ("int32", "bool")])
+def test_an_index_out_of_range_is_hot_nowhere(axis: int, index: str, dtype: str, tmp_path: Path) -> None:
+    indices = np.array([[0, 2, -1], [5, 1, 3]], index)
+    assert_agrees(lambda x: ops.one_hot(x, 4, axis=axis, dtype=dtype), [indices], tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64", "uint8", "bool"])
+def test_a_selection_takes_one_branch_in_every_type(dtype: str, tmp_path: Path) -> None:
+    x, y = np.array([1, 0, 3, 1]).astype(dtype), np.array([0, 1, 7, 0]).astype(dtype)
+    assert_agrees(ops.where, [CONDITION, x, y], tmp_path, [np.where(CONDITION, x, y)])
+
+
+def test_values_that_are_not_selected_leave_no_trace(tmp_path: Path) -> None:
+    inputs = [CONDITION, np.float32([1, np.nan, 2, np.inf]), np.float32([np.nan, 3, -np.inf, 4])]
+    assert_agrees(lambda c, a, b: ops.where(c, a * 1.0, b * 1.0), inputs, tmp_path, [np.float32([1, 3, 2, 4])])
+
+
+def test_a_blank_that_tf2onnx_ignores_is_refused(tmp_path: Path) -> None:
+    scores, lengths = np.zeros((2, 5, 4), "float32"), np.array([5, 3], "int32")
+    with pytest.raises(ExportError, match="blank that is not the last class"):
+        onnx_results(lambda x, n: ops.ctc_decode(x, n, mask_index=0), [scores, lengths], tmp_path)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searchsorted_counts_ties_on_the_side_asked_for(side: str, tmp_path: Path) -> None:
+    expected = np.searchsorted(SORTED, VALUES, side=side).astype("int32")
+    options = {"is_static": True}
+    assert_agrees(lambda s, v: ops.searchsorted(s, v, side=side), [SORTED, VALUES], tmp_path, [expected], **options)
+
+
+def test_a_value_on_a_boundary_is_in_the_bin_above(tmp_path: Path) -> None:
+    bins = SORTED[[0, 1, 3]]
+    assert_agrees(lambda x: ops.digitize(x, bins), [VALUES], tmp_path, [np.digitize(VALUES, bins).astype("int32")])
+
+
+@pytest.mark.parametrize(
+    ("value", "boundary"), [(np.float64(1 - 1e-12), 1.0), (np.float64(0.1), 0.1), (np.int32(2**24 - 1), 2.0**24)]
+)
+def test_a_number_beside_a_boundary_is_not_rounded_onto_it(value: Any, boundary: float, tmp_path: Path) -> None:
+    assert_agrees(lambda x: ops.digitize(x, np.array([boundary], "float32")), [np.array([value])], tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_integers_that_float32_merges_are_told_apart(dtype: str, tmp_path: Path) -> None:
+    x = np.array([[2**24, 2**24 + 1, -(2**24), -(2**24) - 1]], dtype)
+    assert_agrees(lambda x: ops.top_k(x, 4), [x], tmp_path)
+
+
+def test_in_top_k_counts_ties_and_refuses_what_is_not_finite(tmp_path: Path) -> None:
+    scores = np.array([[1, 3, 2], [3, 3, 3], [1, np.inf, 2], [np.nan, 1, 0], [1, 2, 3], [1, 2, 3]], "float32")
+    targets = np.array([2, 0, 2, 1, 7, -1], "int32")
+    assert_agrees(lambda t, s: ops.in_top_k(t, s, 2), [targets, scores], tmp_path)
