@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_pe.export import ExportError
-from tests.export.onnx.exported import exported_together, keras_results, onnx_results
+from tests.export.onnx.exported import assert_agrees, exported_together, keras_results, onnx_results
 
 PARTS = [np.random.default_rng(seed).normal(size=(4, 3)).astype("float32") for seed in (0, 1)]
 MATRIX = tf.constant(np.random.default_rng(2).normal(size=(3, 3)) + 1j, tf.complex64)
@@ -51,12 +51,23 @@ AGREEING: dict[str, Callable[[Any], Any]] = {
     "all of a stack": lambda x: _parts(tf.stack([x, -x])[1, ..., ::-1]),
     "broadcast": lambda x: _parts(tf.broadcast_to(x[:1], (2, 3))),
 }
-REFUSED: dict[str, Callable[[Any], Any]] = {
-    "Sqrt": lambda x: ops.real(tf.sqrt(x)),
-    "StridedSlice": lambda x: ops.real(x[:, None, 1:]),
-    "MirrorPad": lambda x: ops.real(tf.pad(x, [[0, 0], [1, 1]], mode="REFLECT")),
-    "Equal": lambda x: tf.equal(x, tf.math.conj(x)),
-    "RFFT2D": lambda x: ops.real(tf.signal.rfft2d(ops.real(x), [4, 4])),
+# A function, and the rule that it breaks.
+UNSUPPORTED = r"operator '{}' of .* for complex numbers\. Keep real and imaginary parts"
+REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a root": (lambda x: ops.real(tf.sqrt(x)), UNSUPPORTED.format("Sqrt")),
+    "a new axis": (lambda x: ops.real(x[:, None, 1:]), UNSUPPORTED.format("StridedSlice")),
+    "a reflection": (lambda x: ops.real(tf.pad(x, [[0, 0], [1, 1]], mode="REFLECT")), UNSUPPORTED.format("MirrorPad")),
+    "a comparison": (lambda x: tf.equal(x, tf.math.conj(x)), UNSUPPORTED.format("Equal")),
+    "a spectrum": (lambda x: ops.real(tf.signal.rfft2d(ops.real(x), [4, 4])), UNSUPPORTED.format("RFFT2D")),
+    "a branch": (
+        lambda x: ops.real(tf.cond(tf.reduce_all(ops.abs(x) > 0), lambda: x, lambda: tf.math.conj(x))),
+        "for complex numbers",
+    ),
+    "an output": (lambda x: x, "'output' is complex, and runtimes take no such tensor"),
+    "parts of unlike shapes": (
+        lambda x: ops.abs(tf.complex(ops.real(x), ops.imag(x)[:, :1])),
+        r"'Complex' .* of unlike shapes",
+    ),
 }
 
 
@@ -64,27 +75,20 @@ def _as_real_function(function: Callable[[Any], Any]) -> Callable[[Any, Any], An
     return lambda real, imaginary: function(tf.complex(real, imaginary))
 
 
-@pytest.mark.slow
-def test_operations_of_keras_on_complex_numbers_agree(tmp_path: Path) -> None:
-    calls = {name: _as_real_function(function) for name, function in AGREEING.items()}
-    for name, actual, truth in exported_together(calls, PARTS, tmp_path):
-        # products, a difference of two; quotients of numbers above some tenth
-        np.testing.assert_allclose(actual, truth, rtol=1e-6, atol=1e-6, strict=True, err_msg=name)
-
-
-def test_sums_and_means_agree_at_the_lowest_opset(tmp_path: Path) -> None:
-    calls = {name: _as_real_function(AGREEING[name]) for name in ("sum of a row", "mean of all")}
-    for name, actual, truth in exported_together(calls, PARTS, tmp_path, opset_version=15):
-        # sums of at most twelve terms
+# The sums and means agree at the lowest operator set too.
+@pytest.mark.parametrize(
+    ("names", "opset"), [pytest.param([*AGREEING], 18, marks=pytest.mark.slow), (["sum of a row", "mean of all"], 15)]
+)
+def test_operations_of_keras_on_complex_numbers_agree(names: list[str], opset: int, tmp_path: Path) -> None:
+    calls = {name: _as_real_function(AGREEING[name]) for name in names}
+    for name, actual, truth in exported_together(calls, PARTS, tmp_path, opset_version=opset):
+        # Products, a difference of two; quotients of numbers above some tenth; sums of at most twelve terms.
         np.testing.assert_allclose(actual, truth, rtol=1e-6, atol=1e-6, strict=True, err_msg=name)
 
 
 def test_numbers_of_two_columns_survive_the_way_through_complex_ones(tmp_path: Path) -> None:
-    def call(x: Any) -> Any:
-        return ops.view_as_real(ops.view_as_complex(x))
-
     columns = PARTS[0][:, :2]
-    np.testing.assert_array_equal(onnx_results(call, [columns], tmp_path)[0], columns, strict=True)
+    assert_agrees(lambda x: ops.view_as_real(ops.view_as_complex(x)), [columns], tmp_path, [columns])
 
 
 def test_the_length_and_angle_of_extreme_numbers_are_right(tmp_path: Path) -> None:
@@ -101,23 +105,14 @@ def test_the_length_and_angle_of_extreme_numbers_are_right(tmp_path: Path) -> No
     np.testing.assert_allclose(angle, np.arctan2(imaginary, real), rtol=4 * np.finfo("float32").eps)
 
 
-@pytest.mark.parametrize("operator", REFUSED)
-def test_any_other_operator_of_complex_numbers_is_refused_by_name(operator: str, tmp_path: Path) -> None:
-    call = _as_real_function(REFUSED[operator])
-    keras_results(call, PARTS)
-    with pytest.raises(
-        ExportError, match=rf"operator '{operator}' of .* for complex numbers\. Keep real and imaginary parts"
-    ):
-        onnx_results(call, PARTS, tmp_path)
+@pytest.mark.parametrize(("function", "reason"), REFUSED.values(), ids=REFUSED)
+def test_any_other_use_of_complex_numbers_is_refused(
+    function: Callable[[Any], Any], reason: str, tmp_path: Path
+) -> None:
+    keras_results(_as_real_function(function), PARTS)
+    with pytest.raises(ExportError, match=reason):
+        onnx_results(_as_real_function(function), PARTS, tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_branch_that_takes_complex_numbers_is_refused(tmp_path: Path) -> None:
-    def call(x: Any) -> Any:
-        return ops.real(tf.cond(tf.reduce_all(ops.abs(x) > 0), lambda: x, lambda: tf.math.conj(x)))
-
-    with pytest.raises(ExportError, match="for complex numbers"):
-        onnx_results(_as_real_function(call), PARTS, tmp_path)
 
 
 def test_a_branch_with_complex_numbers_of_its_own_agrees(tmp_path: Path) -> None:
@@ -125,23 +120,9 @@ def test_a_branch_with_complex_numbers_of_its_own_agrees(tmp_path: Path) -> None
         return tf.cond(tf.reduce_all(x > 0), lambda: ops.rfft(x)[0], lambda: ops.rfft(x)[1])
 
     for sign in (np.abs(PARTS[0]), PARTS[0]):
-        (actual,), (truth,) = onnx_results(call, [sign], tmp_path), keras_results(call, [sign])
-        np.testing.assert_allclose(actual, truth, atol=1e-6, strict=True)
-
-
-def test_complex_outputs_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match="'output' is complex, and runtimes take no such tensor"):
-        onnx_results(ops.polar, PARTS, tmp_path)
+        assert_agrees(call, [sign], tmp_path, atol=1e-6)
 
 
 def test_complex_inputs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="is complex, and runtimes take no such tensor"):
         onnx_results(ops.real, [PARTS[0].astype("complex64")], tmp_path)
-
-
-def test_parts_that_tensorflow_would_broadcast_are_refused(tmp_path: Path) -> None:
-    def call(x: Any, y: Any) -> Any:
-        return ops.abs(tf.complex(x, y[:, :1]))
-
-    with pytest.raises(ExportError, match=r"'Complex' .* of unlike shapes"):
-        onnx_results(call, PARTS, tmp_path)
