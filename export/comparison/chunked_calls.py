@@ -38,6 +38,29 @@ def run_in_chunks(
     return {name: _join([each[name] for each in calls]) for name in calls[0]}
 
 
+def ignore_padding(found: Arrays, expected: Arrays, mask: Any, carried: Mapping[str, str]) -> Arrays:
+    """Returns the outputs of a sequence with the expected values where they are not compared.
+
+    Padding enters the cache, so the whole cache of a sequence with padding is not compared.
+
+    Args:
+        found: The outputs of all calls, joined.
+        expected: The expected outputs.
+        mask: 0 at padding, `[batch, total]`.
+        carried: As in `run_in_chunks`.
+    """
+    is_padding = np.equal(mask, 0)
+    if not is_padding.any():
+        return found
+    kept = dict(found)
+    for name, array in expected.items():
+        if name in carried.values():
+            kept[name] = array
+        elif name in kept and kept[name].shape == array.shape:
+            kept[name] = np.where(is_padding[..., None], array, kept[name])
+    return kept
+
+
 def _cut(array: Any, axis: int, start: int, size: int) -> Any:
     return array[(*[slice(None)] * axis, slice(start, start + size))]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.state import State
-from keras_pe.export.comparison.chunked_calls import run_in_chunks
+from keras_pe.export.comparison.chunked_calls import ignore_padding, run_in_chunks
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.sweep import draw_case
 from keras_pe.export.comparison.references.reference import Expectation, Reference
@@ -53,19 +53,15 @@ class Stream:
     Attributes:
         expectation: The whole inputs with the first state, and the reference's outputs of all chunks.
         chunks: The calls.
-        meaningless: Whether a column is padding, whose logits, keys and values are not compared, `[batch, total]`;
-            None if all values are compared.
     """
 
     expectation: Expectation
     chunks: Chunks
-    meaningless: Array | None = None
 
     def answer(self, run: Run, first: Mapping[str, Array] | None = None) -> Arrays:
         """Returns every output and state of all calls, by name, with the calls joined.
 
-        Values that are not compared are those of the reference. Padding enters the cache, so the whole cache of a
-        sequence with padding is not compared.
+        Values that are not compared are those of the reference.
 
         Args:
             run: Makes one call.
@@ -77,13 +73,9 @@ class Stream:
         inputs, chunks = {**self.expectation.case.inputs, **(first or {})}, self.chunks
         found = run_in_chunks(run, inputs, chunks.sizes, chunks.axes, chunks.carried, chunks.growing)
         expected = self.expectation.outputs
-        if expected is None or self.meaningless is None or not self.meaningless.any():
+        if expected is None or chunks.padding is None:
             return found
-        kept = {name: array for name, array in found.items() if name not in chunks.carried.values()}
-        for name, array in kept.items():
-            if array.shape == expected[name].shape:
-                kept[name] = np.where(self.meaningless[..., None], expected[name], array)
-        return {**expected, **kept}
+        return dict(ignore_padding(found, expected, inputs[chunks.padding], chunks.carried))
 
 
 def expected_streams(reference: Reference) -> Iterator[Stream]:
@@ -119,10 +111,9 @@ def expected_streams(reference: Reference) -> Iterator[Stream]:
         if mask is not None and "position_ids" in arrays:
             arrays["position_ids"] = np.maximum(np.cumsum(mask, axis=1) - 1, 0)
         case = Case(name, {**arrays, **first}, "the state goes from call to call", known)
-        unread: Array | None = None
-        if mask is not None and not reference.model.has_values_at_padding:
-            unread = np.equal(mask, 0)
-        stream = Stream(Expectation(case, None), Chunks(sizes, axes, carried, growing), unread)
+        has_open_values = mask is not None and not reference.model.has_values_at_padding
+        masked = next(iter(growing)) if has_open_values else None
+        stream = Stream(Expectation(case, None), Chunks(sizes, axes, carried, growing, masked))
         try:
             outputs = stream.answer(reference.expect)
             truth = stream.answer(lambda given: run_in_float64(reference, given))

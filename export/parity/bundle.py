@@ -36,7 +36,7 @@ from keras_pe.export.results import (
 from keras_pe.export.runtimes.registry import known_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeName
 
-_VERSION = 7
+_VERSION = 8
 
 _Stored = dict[int, tuple[int, Mapping[str, Array]]]  # maps the id() of a set of arrays to its number and the set
 

@@ -138,24 +138,27 @@ def _replay(failure: Mapping[str, Any], arrays: list[Arrays], home: Path, given:
         f"{failure['runtime']} on {path.name}{signature}, case {failure['case']!r}; recorded with {failure['version']}"
     )
     *before, inputs = (arrays[number] for number in failure["fed"])
+    expected, chunks = arrays[failure["expected"]], failure["chunks"]
     try:
         run = _OPENERS[failure["format"]](str(path), failure["variant"], failure["signature"])
         for each in before:
             run(each)
-        actual = run(inputs) if failure["chunks"] is None else _run_sequence(run, inputs, failure["chunks"])
+        actual = run(inputs) if chunks is None else _run_sequence(run, inputs, chunks, expected)
     except ImportError:
         raise
     except Exception as error:  # the recorded failure may be an error of the runtime
         print(f"  {type(error).__name__}: {error}")
         return True
-    return _differs(actual, arrays[failure["expected"]], arrays[failure["actual"]])
+    return _differs(actual, expected, arrays[failure["actual"]])
 
 
-def _run_sequence(run: Run, inputs: Arrays, chunks: Mapping[str, Any]) -> Arrays:
-    """Returns the joined outputs of the calls of a sequence, by the function that the bundle holds."""
-    from chunked_calls import run_in_chunks  # type: ignore[import-not-found]
+def _run_sequence(run: Run, inputs: Arrays, chunks: Mapping[str, Any], expected: Arrays) -> Arrays:
+    """Returns the joined outputs of the calls of a sequence, by the functions that the bundle holds."""
+    from chunked_calls import ignore_padding, run_in_chunks  # type: ignore[import-not-found]
 
     outputs: Arrays = run_in_chunks(run, inputs, chunks["sizes"], chunks["axes"], chunks["carried"], chunks["growing"])
+    if chunks["padding"] is not None:
+        outputs = ignore_padding(outputs, expected, inputs[chunks["padding"]], chunks["carried"])
     return outputs
 
 

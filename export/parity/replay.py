@@ -11,7 +11,7 @@ from pathlib import Path
 
 from keras_pe.export.artifacts.read_artifact import hash_files
 from keras_pe.export.comparison.acceptance import accept_result
-from keras_pe.export.comparison.chunked_calls import run_in_chunks
+from keras_pe.export.comparison.chunked_calls import ignore_padding, run_in_chunks
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.reference import Expectation, StoredReference
 from keras_pe.export.comparison.run_cases import run_cases
@@ -114,7 +114,7 @@ class _PrimedWorker(Worker):
 
     def __init__(self, spec: RuntimeSpec, timeout: float, recording: Recording) -> None:
         super().__init__(spec, timeout)
-        self._before, self._chunks = recording.before, recording.chunks
+        self._before, self._chunks, self._expected = recording.before, recording.chunks, recording.expected
         self._due: list[Mapping[str, Array]] = []
 
     def load(self, path: Path | None = None, spec: RuntimeSpec | None = None) -> None:
@@ -128,7 +128,10 @@ class _PrimedWorker(Worker):
         if self._chunks is None:
             return super().run(inputs)
         chunks = self._chunks
-        return run_in_chunks(super().run, inputs, chunks.sizes, chunks.axes, chunks.carried, chunks.growing)
+        found = run_in_chunks(super().run, inputs, chunks.sizes, chunks.axes, chunks.carried, chunks.growing)
+        if chunks.padding is None:
+            return found
+        return dict(ignore_padding(found, self._expected, inputs[chunks.padding], chunks.carried))
 
 
 def _run(

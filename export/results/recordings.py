@@ -20,12 +20,14 @@ class Chunks:
         axes: The axis of each input that is cut, by name. Without any, each call takes the whole inputs.
         carried: The output with the next value of each state, by the state's input.
         growing: The axis of each input of which a call takes the part up to its own end, such as the mask of a cache.
+        padding: The input that is 0 at padding, where no output is compared; None if all values are compared.
     """
 
     sizes: tuple[int, ...]
     axes: Mapping[str, int] = field(default_factory=dict)
     carried: Mapping[str, str] = field(default_factory=dict)
     growing: Mapping[str, int] = field(default_factory=dict)
+    padding: str | None = None
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,15 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
-from keras_pe.export import write_bundle
+from keras_pe.export import replay_bundle, write_bundle
 from keras_pe.export.comparison import chunked_calls
 from keras_pe.export.parity import bundle_script
 from keras_pe.export.records import ParityReport, Recording, RuntimeResult
-from keras_pe.export.results import RunStatus
+from keras_pe.export.results import Chunks, RunStatus
 from tests.cli.test_check_data import write_model
 
 INPUTS = {"x": np.ones((2, 4), np.float32)}
@@ -86,3 +88,25 @@ def test_a_file_that_does_not_load_exits_with_1_and_the_reason(tmp_path: Path) -
     (tmp_path / "model.onnx").write_bytes(b"damaged")
     done = run(bundle)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+_ECHO = """<ir_version: 8, opset_import: ["": 17]>
+echo (float[n, length] x, int64[n, total] mask, float[n, 1] h) => (float[n, length, 1] y, float[n, 1] h_out)
+<int64[1] last = {2}> {
+    y = Unsqueeze(x, last)
+    h_out = Identity(h)
+}"""
+
+
+@pytest.mark.parametrize(("extra", "code"), [(0.0, 0), (0.5, 1)])
+def test_a_sequence_is_compared_where_it_has_no_padding(tmp_path: Path, extra: float, code: int) -> None:
+    onnx.save(onnx.parser.parse_model(_ECHO), path := tmp_path / "echo.onnx")
+    inputs = {"x": np.array([[1, 2, 3]], "float32"), "mask": np.array([[0, 1, 1]]), "h": np.zeros((1, 1), "float32")}
+    # The first value of `y` is padding, and the state after padding has no meaning.
+    expected = {"y": np.array([[[9], [2], [3 + extra]]], "float32"), "h_out": np.full((1, 2, 1), 7, "float32")}
+    chunks = Chunks((2, 1), {"x": 1}, {"h": "h_out"}, {"mask": 1}, "mask")
+    recording = Recording("a sequence", inputs, expected, expected, chunks=chunks)
+    failed = RuntimeResult(str(path), "onnx", "onnxruntime[all]", False, RunStatus.COMPARED, recording=recording)
+    write_bundle(ParityReport("model", "itself", (), (failed,)), tmp_path / "failure.npz")
+    assert run(tmp_path / "failure.npz").returncode == code
+    assert replay_bundle(tmp_path / "failure.npz").passed == (code == 0)
