@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -125,6 +125,7 @@ NEUTRAL = (
 """An array that was left out of an addition, and of a multiplication."""
 
 DOUBLED = Proposal(Cause.ADDED_TWICE, "{} added twice", lambda array: 2 * array)
+INVERTED = Proposal(Cause.INVERTED_MASK, "{} inverted", np.logical_not)
 FIRST_ROW = Proposal(
     Cause.REPEATED_ROW,
     "the first row of {} instead of every row",
@@ -144,7 +145,7 @@ CLIPPED = tuple(
 def exchanged_axes(array: Array) -> Iterator[Proposal]:
     """Yields an array with two axes of equal size exchanged."""
     for one, other in itertools.combinations(range(array.ndim), 2):
-        if array.shape[one] == array.shape[other]:
+        if array.shape[one] == array.shape[other] > 1:
             swapped = partial(np.swapaxes, axis1=one, axis2=other)
             description = f"axes {one} and {other} of {{}} exchanged"
             yield Proposal(Cause.TRANSPOSED_AXES, description, swapped, {"axes": (one, other)})
@@ -156,6 +157,24 @@ def backwards(array: Array, first_axis: int = 0, cause: Cause = Cause.REVERSED_V
         yield Proposal(cause, f"{{}} reversed along axis {axis}", partial(np.flip, axis=axis), {"axis": axis})
 
 
+def rolls(array: Array) -> Iterator[Proposal]:
+    """Yields an array whose values are moved by one along an axis, the last to the first or the reverse."""
+    for axis, shift in itertools.product((axis for axis, size in enumerate(array.shape) if size > 2), (1, -1)):
+        change = partial(np.roll, shift=shift, axis=axis)
+        description = f"{{}} rolled by {shift} along axis {axis}"
+        yield Proposal(Cause.SHIFTED_ROWS, description, change, {"axis": axis, "shift": shift})
+
+
+def in_blocks(array: Array) -> Iterator[Proposal]:
+    """Yields an array with the values of an axis in blocks, instead of interleaved."""
+    for axis, size in enumerate(array.shape):
+        for count in (each for each in range(2, size) if size % each == 0):
+            order = np.arange(size).reshape(-1, count).T.ravel()
+            description = f"{{}} in {count} blocks along axis {axis}, instead of with every {count}th value together"
+            change = partial(np.take, indices=order, axis=axis)
+            yield Proposal(Cause.OTHER_ORDER, description, change, {"axis": axis, "blocks": count})
+
+
 def powers(array: Array) -> Iterator[Proposal]:
     """Yields the root and the square, for a variance that replaces a deviation or the reverse."""
     if (array > 0).all():
@@ -163,10 +182,10 @@ def powers(array: Array) -> Iterator[Proposal]:
         yield Proposal(Cause.CHANGED_VALUES, "the square of {}", np.square)
 
 
-def integer_steps(last: int) -> Iterator[Proposal]:
-    """Yields integers that are one larger or smaller, limited to 0 and a last value."""
+def integer_steps(first: float = -np.inf, last: float = np.inf) -> Iterator[Proposal]:
+    """Yields integers that are one larger or smaller, limited to a first and a last value."""
     for step, description in ((1, "plus"), (-1, "minus")):
-        change = partial(_step_integers, step=step, last=last)
+        change = partial(_step_integers, step=step, first=first, last=last)
         yield Proposal(Cause.SHIFTED_INPUT, f"{{}} {description} 1", change, {"step": step})
 
 
@@ -176,8 +195,8 @@ def through(functions: Mapping[str, Callable[[Any], Any]], cause: Cause) -> Iter
         yield Proposal(cause, f"{{}} through {name}", on_arrays(function), {"function": name})
 
 
-def _step_integers(array: Array, step: int, last: int) -> Array:
-    return (array.astype(np.int64) + step).clip(0, last)
+def _step_integers(array: Array, step: int, first: float, last: float) -> Array:
+    return (array.astype(np.int64) + step).clip(first, last)
 
 
 @dataclass(frozen=True)
@@ -187,44 +206,59 @@ class Place:
     Attributes:
         how: The relation of the layer to the array, as in "with" or "given"; empty for an output.
         name: The name of the array in a sentence.
-        get: Returns the correct array.
-        put: Returns the layer's output with another array.
+        apply: Returns the layer's output after a function has changed the array.
         is_output: As in `Edit`.
+        code: The operation that the array belongs to, as `place` in `Edit`.
     """
 
     how: str
     name: str
-    get: Callable[[LayerFault], Array]
-    put: Callable[[LayerFault, Array], Array]
+    apply: Callable[[Callable[[Array], Array], LayerFault], Array | None]
     is_output: bool = False
+    code: CodePlace | None = None
 
     def edits(self, proposals: Iterable[Proposal]) -> Edits:
         """Yields an edit for each proposal."""
-        for proposal in proposals:
-            description = f"{self.how} {proposal.template.format(self.name)}".lstrip()
-            parameters = tuple(OtherValue(name, None, value) for name, value in proposal.numbers.items())
-            yield replace(
-                self.edit(proposal.cause, description, partial(self._change_array, proposal)), parameters=parameters
-            )
+        for each in proposals:
+            description = f"{self.how} {each.template.format(self.name)}".lstrip()
+            parameters = tuple(OtherValue(name, None, value) for name, value in each.numbers.items())
+            compute = partial(self.apply, each.change)
+            yield Edit(each.cause, description, compute, self.is_output, parameters=parameters, place=self.code)
 
-    def _change_array(self, proposal: Proposal, fault: LayerFault) -> Array:
-        return proposal.change(self.get(fault))
-
-    def edit(self, cause: Cause, description: str, other: Callable[[LayerFault], Array]) -> Edit:
-        """Returns the edit that replaces the array."""
-        return Edit(cause, description, lambda fault: self.put(fault, other(fault)), self.is_output)
+    def replacement(self, cause: Cause, description: str, other: Callable[[LayerFault], Array]) -> Edit:
+        """Returns the edit that replaces the array by another one."""
+        return Edit(cause, description, lambda fault: self.apply(lambda _: other(fault), fault), self.is_output)
 
     def scaling_edit(self, cause: Cause) -> NumericEdit:
         """Returns the edit that multiplies the array by a number. A factor of -1 has its own cause."""
+
+        def cause_of(numbers: Mapping[str, float]) -> Cause:
+            return cause_of_factor(numbers["factor"]) if cause is Cause.SCALED_VALUES else cause
+
+        return self._numeric("factor", 1.0, np.multiply, "times", cause_of)
+
+    def offset_edit(self) -> NumericEdit:
+        """Returns the edit that adds a number to the array."""
+        return self._numeric("offset", 0.0, np.add, "plus", lambda _: Cause.OFFSET_VALUES)
+
+    def _numeric(
+        self,
+        name: str,
+        start: float,
+        function: Callable[[Array, float], Array],
+        word: str,
+        cause: Callable[[Mapping[str, float]], Cause],
+    ) -> NumericEdit:
         return NumericEdit(
-            {"factor": 1.0},
-            lambda fault, numbers: self.put(fault, numbers["factor"] * self.get(fault)),
-            lambda numbers: cause_of_factor(numbers["factor"]) if cause is Cause.SCALED_VALUES else cause,
-            lambda numbers: f"{self.how} {self.name} times {numbers['factor']}".lstrip(),
+            {name: start},
+            lambda fault, numbers: self.apply(lambda array: function(array, numbers[name]), fault),
+            cause,
+            lambda numbers: f"{self.how} {self.name} {word} {numbers[name]}".lstrip(),
             self.is_output,
+            self.code,
         )
 
 
 def output_called(name: str) -> Place:
     """Returns the place of a call's output, under a name."""
-    return Place("", name, lambda fault: fault.expected, lambda _, array: array, is_output=True)
+    return Place("", name, lambda function, fault: function(fault.expected), is_output=True)

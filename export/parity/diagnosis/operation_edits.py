@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.operations import CodePlace, Operation, is_plain_tensor, tensors_in
-from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit
+from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Place
 from keras_pe.export.parity.diagnosis.inside_calls import Change, Source, Tape, Tapes, again
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as_tensor
 from keras_pe.export.results import Array, Cause
-
-CauseOfNumber = Callable[[float], Cause]
-"""Returns the cause for a changed number."""
 
 Key = int | str
 """The position of an argument, or its name among the keywords."""
@@ -58,26 +55,39 @@ class EditedOperation:
         """Returns the edit that changes the operands of the operation."""
         return self.edit(cause, description, partial(with_operands, change))
 
-    def change_result(self, cause: Cause, description: str, function: Callable[[Any], Any]) -> Edit:
-        """Returns the edit that applies a function to the result."""
-        return self.edit(cause, description, lambda op, args, names: function(again(op, args, names)))
+    @property
+    def result_place(self) -> Place:
+        """The place of the result."""
 
-    def numeric(
-        self, start: float, description: str, change: Callable[[float], Change], cause: CauseOfNumber
-    ) -> NumericEdit:
-        """Returns the edit with a number to fit. Its text has braces for the number."""
+        def change(function: Callable[[Array], Array], operation: Operation, arguments: Any, names: Any) -> Any:
+            return _on_tensor(function, again(operation, arguments, names))
+
+        return self._place("with", "its result", change)
+
+    def operand_place(self, number: int) -> Place:
+        """Returns the place of an operand."""
+
+        def change(function: Callable[[Array], Array], *operation: Any) -> Any:
+            return with_operands(lambda own: put(own, number, _on_tensor(function, own[number])), *operation)
+
+        return self._place("given", f"its operand {number + 1}", change)
+
+    def _place(self, how: str, name: str, change: Callable[..., Any]) -> Place:
+        """Returns the place of an array, in which `change` computes the result after a function of the array."""
+        place = self.operation.place
+        return Place(how, name, lambda f, fault: self._replay({place: partial(change, f)}, fault), code=place)
+
+    def with_number(self, key: Key, own: float, cause: Cause) -> NumericEdit:
+        """Returns the edit with another number as an argument, which is fitted."""
         place = self.operation.place
 
         def compute(fault: LayerFault, numbers: Mapping[str, float]) -> Array:
-            return self._replay({place: change(numbers["number"])}, fault)
+            return self._replay({place: partial(with_argument, key, numbers["number"])}, fault)
 
-        return NumericEdit(
-            {"number": start},
-            compute,
-            lambda numbers: cause(numbers["number"]),
-            lambda numbers: description.format(numbers["number"]),
-            place=place,
-        )
+        def describe(numbers: Mapping[str, str]) -> str:
+            return f"with {numbers['number']} instead of {own:.6g}"
+
+        return NumericEdit({"number": own}, compute, lambda _: cause, describe, place=place)
 
     def replace_operand(self, source: Source, operand: int, description: str) -> Edit:
         """Returns the edit that replaces an operand by another tensor of the call."""
@@ -155,9 +165,10 @@ def put(operands: Sequence[Any], number: int, tensor: Any) -> list[Any]:
     return [*operands[:number], tensor, *operands[number + 1 :]]
 
 
-def changed_operand(number: int, function: Callable[[Any], Any], operands: Sequence[Any]) -> list[Any]:
-    """Returns operands with a function applied to one of them."""
-    return put(operands, number, function(operands[number]))
+def _on_tensor(function: Callable[[Array], Array], tensor: Any) -> Any:
+    """Returns the result of a function of arrays for a tensor, in the type of the tensor."""
+    own = as_array(tensor)
+    return as_tensor(np.asarray(function(own)).astype(own.dtype))
 
 
 def named_arguments(operation: Operation) -> Iterator[tuple[Key, str, Any]]:

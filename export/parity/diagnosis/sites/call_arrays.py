@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -35,7 +36,7 @@ def altered_inputs(fault: LayerFault) -> Edits:
         yield from place.edits(_input_proposals(fault, array))
         for tensor in itertools.islice(fault.around.reordered(number), _MOST_REORDERED):
             description, other = f"given {name} in another order", partial(_reordered_input, number, tensor)
-            yield place.edit(Cause.REORDERED_INPUT, description, other)
+            yield place.replacement(Cause.REORDERED_INPUT, description, other)
         yield from _taken_instead(place, fault, array)
 
 
@@ -46,7 +47,7 @@ def other_sources(fault: LayerFault) -> Edits:
         for path, output in fault.around.before.items():
             if output.shape == array.shape and not np.array_equal(output, array):
                 description = f"given the output of {path!r} instead of {place.name}"
-                yield place.edit(Cause.OTHER_INPUT, description, partial(_before, path))
+                yield place.replacement(Cause.OTHER_INPUT, description, partial(_before, path))
 
 
 def dropped_inputs(fault: LayerFault) -> Edits:
@@ -56,11 +57,7 @@ def dropped_inputs(fault: LayerFault) -> Edits:
             place = _input_place(lambda fault: fault.call.inputs, number, f"input {number}")
             source = fault.around.sources[number] if fault.around.sources else ""
             description = f"with {place.name}{f', from {source!r},' if source else ''} at zero"
-            yield place.edit(Cause.DROPPED_INPUT, description, partial(_zeros, place))
-
-
-def _zeros(place: Place, fault: LayerFault) -> Array:
-    return np.zeros_like(place.get(fault))
+            yield from replace(place, how="").edits([Proposal(Cause.DROPPED_INPUT, description, np.zeros_like)])
 
 
 def exchanged_inputs(fault: LayerFault) -> Edits:
@@ -82,24 +79,25 @@ def other_inputs(fault: LayerFault) -> Edits:
         place = _input_place(lambda fault: fault.around.loose, number, "the result of the code around it")
         for path in (path for path, output in fault.around.before.items() if output.shape == loose.shape):
             description = f"the output of {path!r} instead of {place.name}"
-            yield place.edit(Cause.OPERATION_LEFT_OUT, f"given {description}", partial(_before, path))
+            yield place.replacement(Cause.OPERATION_LEFT_OUT, f"given {description}", partial(_before, path))
             for name, function in activations().items():
                 other = partial(_before, path, part=on_arrays(function))
-                yield place.edit(Cause.OTHER_ACTIVATION, f"given {name} of {description}", other)
+                yield place.replacement(Cause.OTHER_ACTIVATION, f"given {name} of {description}", other)
 
 
 def _input_place(arrays: Callable[[LayerFault], Sequence[Array]], number: int, name: str) -> Place:
     """Returns the place of one of several arrays among the layer's inputs."""
 
-    def get(fault: LayerFault) -> Array:
-        return arrays(fault)[number]
+    def apply(function: Callable[[Array], Array], fault: LayerFault) -> Array:
+        own = arrays(fault)[number]
+        return with_inputs(fault, [(own, function(own))])
 
-    return Place("given", name, get, lambda fault, array: with_inputs(fault, [(get(fault), array)]))
+    return Place("given", name, apply)
 
 
 def _input_proposals(fault: LayerFault, array: Array) -> Iterator[Proposal]:
     if array.dtype.kind in "iu":
-        yield from edits.integer_steps(getattr(fault.call.layer, "input_dim", 2**31) - 1)
+        yield from edits.integer_steps(0, getattr(fault.call.layer, "input_dim", 2**31) - 1)
     elif array.dtype.kind == "f":
         yield from edits.backwards(array, first_axis=1, cause=Cause.REVERSED_INPUT)
         yield from edits.CLIPPED
@@ -119,7 +117,7 @@ def _taken_instead(place: Place, fault: LayerFault, array: Array) -> Edits:
             is_whole = output.shape == array.shape
             if is_whole == (description == "the output") and not (is_whole and np.array_equal(output, array)):
                 description = f"given {description} of {path!r} instead of {place.name}"
-                yield place.edit(Cause.OTHER_INPUT, description, partial(_before, path, part=part))
+                yield place.replacement(Cause.OTHER_INPUT, description, partial(_before, path, part=part))
 
 
 def _before(path: str, fault: LayerFault, part: Callable[[Array], Array] = lambda output: output) -> Array:
@@ -183,10 +181,10 @@ def exchanged_weights(pairs: Sequence[tuple[Any, Any]], names: str) -> Edit:
 
 
 def _weight_place(variable: Any) -> Place:
-    def put(fault: LayerFault, array: Array) -> Array:
-        return with_weights(fault, [(variable, array)])
+    def apply(function: Callable[[Array], Array], fault: LayerFault) -> Array:
+        return with_weights(fault, [(variable, function(_values(variable)))])
 
-    return Place("with", repr(variable.path), lambda _: _values(variable), put)
+    return Place("with", repr(variable.path), apply)
 
 
 def _weight_proposals(path: str, values: Array, is_sound: bool) -> Iterator[Proposal]:

@@ -1,15 +1,15 @@
 """Edits that add to an operation inside a layer: a factor, a number, or a function of a result or operand."""
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from keras_pe.export.model.watch.operations import Operation, tensors_in
-from keras_pe.export.parity.diagnosis.edits import Edits
+from keras_pe.export.parity.diagnosis.edits import INVERTED, Edits, integer_steps, through
 from keras_pe.export.parity.diagnosis.inside_calls import again
 from keras_pe.export.parity.diagnosis.layer_call import as_array
-from keras_pe.export.parity.diagnosis.operation_edits import EditedOperation, changed_operand, fits, with_operands
-from keras_pe.export.parity.diagnosis.relations.scaling import cause_of_factor
+from keras_pe.export.parity.diagnosis.operation_edits import EditedOperation, fits
 from keras_pe.export.results import Cause
 
 _UNARY = (
@@ -36,30 +36,19 @@ def additions(edited: EditedOperation) -> Edits:
     """Yields an additional operation on the result or on an operand."""
     import keras
 
-    result, operands = edited.result, edited.operation.operands
+    result, operands, place = edited.result, edited.operation.operands, edited.result_place
     if result is None:
         return
-    if not _is_float(result):
-        if as_array(result).dtype.kind == "b":
-            yield edited.change_result(Cause.INVERTED_MASK, "inverted", keras.ops.logical_not)
-        else:
-            for step in (1, -1):
-                yield edited.change_result(Cause.SHIFTED_INPUT, f"plus {step}", partial(_plus, step))
+    kind = as_array(result).dtype.kind
+    if kind in "biu":
+        yield from place.edits([INVERTED] if kind == "b" else integer_steps())
         return
-    floats = [number for number, operand in enumerate(operands) if _is_float(operand)]
-    for function, start, description in ((_times, 1.0, "times {}"), (_plus, 0.0, "plus {}")):
-        yield edited.numeric(start, description, partial(_result_changed, function), _cause_of_number(start))
-        for number in floats:
-            change = partial(_operand_changed, function, number)
-            yield edited.numeric(
-                start, f"given its operand {number + 1} {description}", change, _cause_of_number(start)
-            )
-    for name, own in unary_functions().items():
-        text = f"through {name}"
-        yield edited.change_result(Cause.OPERATION_ADDED, text, own)
-        for number in floats:
-            description = f"given its operand {number + 1} {text}"
-            yield edited.change_operands(Cause.OPERATION_ADDED, description, partial(changed_operand, number, own))
+    floats = [number for number, operand in enumerate(operands) if as_array(operand).dtype.kind not in "biu"]
+    places = [place, *map(edited.operand_place, floats)]
+    yield from (each.scaling_edit(Cause.SCALED_VALUES) for each in places)
+    yield from (each.offset_edit() for each in places)
+    for proposal, each in itertools.product(through(unary_functions(), Cause.OPERATION_ADDED), places):
+        yield from each.edits([proposal])
     for number in floats:
         for description, name in _JOINED.items() if fits(operands[number], result) else ():
             change = partial(_join, getattr(keras.ops, name), number)
@@ -68,27 +57,3 @@ def additions(edited: EditedOperation) -> Edits:
 
 def _join(function: Callable[..., Any], number: int, operation: Operation, arguments: Any, names: Any) -> Any:
     return function(again(operation, arguments, names), tensors_in((arguments, dict(names)))[number])
-
-
-def _times(number: float, tensor: Any) -> Any:
-    return tensor * number
-
-
-def _plus(number: float, tensor: Any) -> Any:
-    return tensor + number
-
-
-def _result_changed(function: Callable[[float, Any], Any], number: float) -> Any:
-    return lambda op, args, names: function(number, again(op, args, names))
-
-
-def _operand_changed(function: Callable[[float, Any], Any], operand: int, number: float) -> Any:
-    return partial(with_operands, partial(changed_operand, operand, partial(function, number)))
-
-
-def _cause_of_number(start: float) -> Callable[[float], Cause]:
-    return (lambda _: Cause.OFFSET_VALUES) if start == 0 else cause_of_factor
-
-
-def _is_float(tensor: Any) -> bool:
-    return as_array(tensor).dtype.kind not in "biu"

@@ -14,7 +14,6 @@ from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes, a
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
 from keras_pe.export.parity.diagnosis.operation_edits import (
     EditedOperation,
-    Key,
     fits,
     is_number,
     named_arguments,
@@ -144,8 +143,7 @@ def _other_constants(edited: EditedOperation) -> Edits:
                 description = f"with {other} instead of {value}"
                 yield edited.edit(cause, description, partial(with_argument, key, type(value)(other)))
         if is_number(value) and name not in AXES:
-            description = f"with {{}} instead of {float(value):.6g}"
-            yield edited.numeric(float(value), description, partial(_with_number, key), partial(_always, cause))
+            yield edited.with_number(key, float(value), cause)
         elif isinstance(value, tuple | list) and name not in AXES and all(isinstance(each, int) for each in value):
             for order in itertools.islice(itertools.permutations(value), 1, _MOST_ORDERS):
                 if list(order) != list(value):
@@ -162,10 +160,6 @@ def _cause_of_constant(name: str, value: Any) -> Cause:
     if is_number(value) and 0 < abs(value) < _EPSILON:
         return Cause.OTHER_EPSILON
     return Cause.attribute("constant" if len(name) < 3 or name == "other" else name)
-
-
-def _always(cause: Cause, _: float) -> Cause:
-    return cause
 
 
 def _subscripts_beside(subscripts: str) -> Iterator[str]:
@@ -269,10 +263,6 @@ def _operand_alone(number: int, operation: Operation, arguments: Any, names: Any
     operand = tensors_in((arguments, dict(names)))[number]
     shape = tuple(operation.outputs[0].shape)
     return operand if tuple(operand.shape) == shape else keras.ops.broadcast_to(operand, shape)
-
-
-def _with_number(key: Key, number: float) -> Any:
-    return partial(with_argument, key, number)
 
 
 def _through(

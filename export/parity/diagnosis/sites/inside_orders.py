@@ -8,15 +8,11 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.operations import Operation, tensors_in
-from keras_pe.export.parity.diagnosis.edits import Edits
+from keras_pe.export.parity.diagnosis.edits import Edits, Proposal, backwards, exchanged_axes, in_blocks, rolls
 from keras_pe.export.parity.diagnosis.inside_calls import again
-from keras_pe.export.parity.diagnosis.operation_edits import (
-    EditedOperation,
-    changed_operand,
-    named_arguments,
-    with_argument,
-)
-from keras_pe.export.results import Cause
+from keras_pe.export.parity.diagnosis.layer_call import as_array
+from keras_pe.export.parity.diagnosis.operation_edits import EditedOperation, named_arguments, with_argument
+from keras_pe.export.results import Array, Cause
 
 AXES = frozenset({"axis", "axes", "dim", "dims", "axis1", "axis2", "source", "destination", "perm", "reduction_axes"})
 """Names of arguments that are axes."""
@@ -39,10 +35,7 @@ def other_operation_axes(edited: EditedOperation) -> Edits:
 def transposed_operands(edited: EditedOperation) -> Edits:
     """Yields operands with two axes exchanged."""
     for number, operand in enumerate(edited.operation.operands):
-        for one, other in _alike_axes(operand):
-            description = f"given its operand {number + 1} with the axes {one} and {other} exchanged"
-            swapped = partial(_swap, one, other)
-            yield edited.change_operands(Cause.TRANSPOSED_AXES, description, partial(changed_operand, number, swapped))
+        yield from edited.operand_place(number).edits(exchanged_axes(as_array(operand)))
 
 
 def other_slices(edited: EditedOperation) -> Edits:
@@ -72,19 +65,9 @@ def other_orders(edited: EditedOperation) -> Edits:
         for order in itertools.islice(itertools.permutations(range(len(operands))), 1, _MOST_ORDERS):
             description = f"given its operands in the order {[each + 1 for each in order]}"
             yield edited.change_operands(Cause.OTHER_ORDER, description, partial(take_in_order, order))
-    for axis, size in enumerate(map(int, result.shape)):
-        if size < 2:
-            continue
-        yield edited.change_result(Cause.REVERSED_VALUES, f"reversed along axis {axis}", partial(_flip, axis))
-        for shift in (1, -1) if size > 2 else ():
-            description = f"rolled by {shift} along axis {axis}"
-            yield edited.change_result(Cause.SHIFTED_ROWS, description, partial(_roll, axis, shift))
-        for count in (each for each in range(2, size) if size % each == 0):
-            description = f"in {count} blocks along axis {axis}, instead of with every {count}th value together"
-            yield edited.change_result(Cause.OTHER_ORDER, description, partial(_in_blocks, axis, count))
-    for one, other in _alike_axes(result):
-        description = f"with the axes {one} and {other} of its result exchanged"
-        yield edited.change_result(Cause.TRANSPOSED_AXES, description, partial(_swap, one, other))
+    array = as_array(result)
+    orders = backwards(array), rolls(array), in_blocks(array), exchanged_axes(array)
+    yield from edited.result_place.edits(itertools.chain.from_iterable(orders))
 
 
 def _other_shapes(edited: EditedOperation, before: int, after: int) -> Edits:
@@ -92,8 +75,9 @@ def _other_shapes(edited: EditedOperation, before: int, after: int) -> Edits:
         description = f"filled with its axes in the order {list(order)}"
         yield edited.edit(Cause.OTHER_ORDER, description, partial(_fill, order))
     for order in _orders(before):
-        description = f"given its operand with the axes in the order {list(order)}"
-        yield edited.change_operands(Cause.OTHER_ORDER, description, partial(_read_in_order, order))
+        text = f"{{}} read with its axes in the order {list(order)}"
+        read = Proposal(Cause.OTHER_ORDER, text, partial(_read_in_order, order), {"order": order})
+        yield from edited.operand_place(0).edits([read])
 
 
 def _other_pieces(edited: EditedOperation) -> Edits:
@@ -113,11 +97,6 @@ def _orders(rank: int) -> Iterator[tuple[int, ...]]:
     """Yields the orders of axes except the identity, with the batch first."""
     if 1 < rank <= _MOST_AXES:
         yield from ((0, *order) for order in itertools.islice(itertools.permutations(range(1, rank)), 1, None))
-
-
-def _alike_axes(tensor: Any) -> list[tuple[int, int]]:
-    pairs = itertools.combinations(range(len(tensor.shape)), 2)
-    return [(one, other) for one, other in pairs if tensor.shape[one] == tensor.shape[other] > 1]
 
 
 def _axes_beside(value: Any, rank: int) -> Iterator[Any]:
@@ -176,33 +155,6 @@ def _slice_text(part: Any) -> str:
     return f"{start}:{stop}" + (f":{step}" if step not in ("", "1") else "")
 
 
-def _swap(one: int, other: int, tensor: Any) -> Any:
-    import keras
-
-    return keras.ops.swapaxes(tensor, one, other)
-
-
-def _flip(axis: int, tensor: Any) -> Any:
-    import keras
-
-    return keras.ops.flip(tensor, axis)
-
-
-def _roll(axis: int, shift: int, tensor: Any) -> Any:
-    import keras
-
-    return keras.ops.roll(tensor, shift, axis)
-
-
-def _in_blocks(axis: int, count: int, tensor: Any) -> Any:
-    """Returns a tensor with the values of an axis written in rows of `count` and read by columns."""
-    import keras
-
-    shape = tuple(tensor.shape)
-    cut = keras.ops.reshape(tensor, (*shape[:axis], shape[axis] // count, count, *shape[axis + 1 :]))
-    return keras.ops.reshape(keras.ops.swapaxes(cut, axis, axis + 1), shape)
-
-
 def take_in_order(order: Sequence[int], operands: list[Any]) -> list[Any]:
     """Returns operands in another order."""
     return [operands[each] for each in order]
@@ -223,11 +175,8 @@ def _fill(order: Sequence[int], operation: Operation, arguments: Any, names: Any
     return keras.ops.transpose(turned, np.argsort(order).tolist())
 
 
-def _read_in_order(order: Sequence[int], operands: list[Any]) -> list[Any]:
-    import keras
-
-    turned = keras.ops.transpose(operands[0], order)
-    return [keras.ops.reshape(turned, operands[0].shape)]
+def _read_in_order(order: Sequence[int], array: Array) -> Array:
+    return array.transpose(order).reshape(array.shape)
 
 
 def _every(axis: int, count: int, operation: Operation, arguments: Any, names: Any) -> Any:
