@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from benchmarks import measurement_files, rendering
-from benchmarks.measuring import RUNTIMES, run_module, thread_counts
+from benchmarks.measuring import RUNTIMES, run_in_process, thread_counts
 
 # With two threads only what there is most work in.
 TWO_THREADS = ("range:8:128", "range:1:2048", "positions:32:512", "start:1:2048", "starts:32:512")
@@ -18,18 +18,13 @@ _BESIDE_OTHER_WORK = (
 )
 _ONE_THREAD = "The exporter's files on two threads: with other work on the machine their time tells nothing."
 # A contestant takes PyTorch many seconds to compile: only some cases of these modes are measured.
-ROTARY = {
+ROTARY: dict[str, tuple[dict[str, Any], ...]] = {
     "in_torch": (
-        ("--modes", "PyTorch, eager"),
-        (
-            "--modes",
-            "PyTorch, compiled",
-            "--cases",
-            "8 heads of 64:8:128",
-            "32 heads of 128:1:2048",
-            "step:1:1",
-            "step:8:1",
-        ),
+        {"modes": ["PyTorch, eager"]},
+        {
+            "modes": ["PyTorch, compiled"],
+            "cases": ["8 heads of 64:8:128", "32 heads of 128:1:2048", "step:1:1", "step:8:1"],
+        },
     )
 }
 
@@ -53,7 +48,7 @@ def main() -> None:
 
 def accuracy(shared: bool) -> dict[str, Any]:
     """Returns the largest errors."""
-    return {"beside": {"figures": run_module("benchmarks.accuracy.encodings")}}
+    return {"beside": {"figures": run_in_process("accuracy.encodings:measure")}}
 
 
 def rotary(shared: bool) -> dict[str, Any]:
@@ -64,9 +59,8 @@ def rotary(shared: bool) -> dict[str, Any]:
         if find_spec(backend) is None:
             left_out.append(f"Rotary positions, {backend}: it was not installed where this was measured.")
             continue
-        for limits in ROTARY.get(runtime, [()]):
-            arguments = [runtime, "--encoding", "rotary", *limits]
-            found = run_module("benchmarks.speed.worker", arguments, threads=1, backend=backend)
+        for limits in ROTARY.get(runtime, ({},)):
+            found = run_in_process("speed.worker:measure", runtime, "rotary", threads=1, backend=backend, **limits)
             seconds |= found["seconds"]
             left_out += [f"{name}: {reason}" for name, reason in found["failed"].items()]
     return {"seconds": seconds, "beside": {"left out": left_out}}
@@ -81,8 +75,9 @@ def speed(runtime: str, backend: str, shared: bool) -> dict[str, Any]:
     if shared:
         left_out.append(f"{runtime}, two threads: with other work on the machine their time tells nothing.")
     for threads in thread_counts(shared):
-        arguments = [runtime, "--threads", str(threads), *(["--cases", *TWO_THREADS] if threads > 1 else [])]
-        found = run_module("benchmarks.speed.worker", arguments, threads=threads, backend=backend)
+        cases = TWO_THREADS if threads > 1 else ()
+        arguments = (runtime, "sinusoidal", threads)
+        found = run_in_process("speed.worker:measure", *arguments, cases=cases, threads=threads, backend=backend)
         seconds |= found["seconds"]
         left_out += [f"{name}: {reason}" for name, reason in found["failed"].items()]
     return {"seconds": seconds, "beside": {"left out": left_out}}
@@ -90,7 +85,7 @@ def speed(runtime: str, backend: str, shared: bool) -> dict[str, Any]:
 
 def costs(shared: bool) -> dict[str, Any]:
     """Returns what an encoding adds to a model beside time, and the times of `identify`."""
-    return dict(run_module("benchmarks.costs", threads=1))
+    return dict(run_in_process("costs:measure", threads=1))
 
 
 def exporter(shared: bool) -> dict[str, Any]:
@@ -105,7 +100,7 @@ def exporter(shared: bool) -> dict[str, Any]:
         "seconds": seconds,
         "bytes": {f"export of BERT, peak/{route}": int(each["peak"]) for route, each in exports.items()},
         "beside": {
-            "check relative to its runs": run_module("benchmarks.exporter.parity_cost"),
+            "check relative to its runs": run_in_process("exporter.parity_cost:measure"),
             "operators": found["operators"],
             "left out": [*([_ONE_THREAD] if shared else []), *found["left out"]],
         },
@@ -116,12 +111,12 @@ def quantize(shared: bool) -> dict[str, Any]:
     """Returns the figures of quantized files."""
     if find_spec("sklearn") is None:
         return {"beside": {"left out": ["Quantized files: scikit-learn was not installed where this was measured."]}}
-    return {"beside": {"models": run_module("benchmarks.quantization", threads=1)}}
+    return {"beside": {"models": run_in_process("quantization:measure_all", threads=1)}}
 
 
 def decoder(shared: bool) -> dict[str, Any]:
     """Returns the times of decoders, with one thread and with two."""
-    found = [run_module("benchmarks.decoder", [str(threads)], threads=threads) for threads in thread_counts(shared)]
+    found = [run_in_process("decoder:measure", threads, threads=threads) for threads in thread_counts(shared)]
     left_out = [each for part in found for each in part["left out"]]
     seconds = {name: each for part in found for name, each in part["seconds"].items()}
     return {"seconds": seconds, "beside": {"left out": [*dict.fromkeys(left_out)]}}

@@ -1,10 +1,5 @@
-"""Measures the size of an encoding in a file, its time to load and to build, and the memory of a call.
+"""Measures the size of an encoding in a file, its time to load and to build, and the memory of a call."""
 
-python -m benchmarks.costs
-"""
-
-import json
-import sys
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -14,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.measuring import peak_bytes, run_module, time_in_turns
+from benchmarks.measuring import peak_bytes, run_in_process, time_in_turns
 from benchmarks.speed.contestants import CONTESTANTS, Contestant, ours
 from benchmarks.speed.in_onnxruntime import onnx_file, session
 from benchmarks.speed.in_tensorflow import MODES, function, signature
@@ -70,10 +65,10 @@ def _saved_model_bytes(contestant: Contestant) -> int:
 def memory() -> dict[str, int]:
     """Returns the memory of a call with positions given, beyond its inputs and what the model holds."""
     pairs = [(mode, name) for mode in MODES[:2] for name in MEASURED]
-    return {f"memory, {mode}/{name}": run_module("benchmarks.costs", [mode, name]) for mode, name in pairs}
+    return {f"memory, {mode}/{name}": run_in_process("costs:memory_of", mode, name) for mode, name in pairs}
 
 
-def _memory_of(mode: str, name: str) -> int:
+def memory_of(mode: str, name: str) -> int:
     """Returns the memory of one contestant, measured in a subprocess because an allocator never shrinks."""
     (contestant,) = (each for each in CONTESTANTS if each.name == name)
     small, large = (contestant.inputs(SCENARIOS["positions"], *shape) for shape in ((1, 2), (32, 512)))
@@ -96,7 +91,3 @@ def _build(max_length: int | None) -> None:
 
 def _table(rows: int, columns: int) -> np.ndarray:
     return timing_signal(np.arange(rows), columns).astype(np.float32)
-
-
-if __name__ == "__main__":
-    print(json.dumps(_memory_of(*sys.argv[1:]) if len(sys.argv) > 1 else measure()))

@@ -4,8 +4,6 @@ The contestants of a step are our two files and a graph that is made by hand of 
 generation has Keras' `generate` on TensorFlow and onnxruntime-genai as well, if the package is installed. All of them
 take turns in one process.
 
-    python -m benchmarks.decoder [threads]
-
 The environment variable KERAS_PE_GENAI_PYTHON is the path of a Python with PyTorch, transformers and onnxruntime-genai.
 There the builder of onnxruntime-genai makes the same architecture, which is one more contestant.
 """
@@ -15,16 +13,15 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from statistics import median
 from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks.measuring import Run, quotient, time_in_turns
+from benchmarks.measuring import Run, time_in_turns
 
 SIZES = {"vocabulary_size": 8000, "num_layers": 4, "hidden_dim": 512, "intermediate_dim": 1408}
 HEADS = {"num_query_heads": 8, "num_key_value_heads": 4}
@@ -181,31 +178,3 @@ def _build(folder: Path) -> Path:
     given = [str(BUILDER_PYTHON), "-P", str(script), str(folder), json.dumps(sizes)]
     subprocess.run(given, check=True, env=other, stdout=sys.stderr)
     return folder
-
-
-def describe(seconds: Mapping[str, list[float]]) -> list[str]:
-    """Returns a line for each contestant: the median, and the ratio to the graph made by hand in turns."""
-    cases: dict[str, dict[str, list[float]]] = {}
-    for key, each in seconds.items():
-        label, _, name = key.rpartition("/")
-        cases.setdefault(label, {})[name] = each
-    lines: list[str] = []
-    tell: Callable[[float], str]
-    for label, taken in cases.items():
-        is_text = label.startswith("decoder text")
-        for name, each in taken.items():
-            tell = (lambda s: f"{NEW / s:8.1f} tokens/s") if is_text else (lambda s: f"{s * 1e3:8.3f} ms")
-            middle, least, most = quotient(each, taken[BY_HAND])
-            lines.append(f"{label}, {name}: {tell(median(each))}; {middle:.2f} ({least:.2f} to {most:.2f}) of by hand")
-    return lines
-
-
-def main() -> None:
-    """Prints the seconds of one number of threads as JSON."""
-    found = measure(int(sys.argv[1]) if sys.argv[1:] else 1)
-    print(*describe(found["seconds"]), *found["left out"], sep="\n", file=sys.stderr)
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main()

@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.exporter import depth_cost
 from benchmarks.measurement_files import load
-from benchmarks.measuring import RUNTIMES, quotient, run_module
+from benchmarks.measuring import RUNTIMES, quotient, run_in_process
 
 BOUNDS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("bounds.toml").read_text())["bound"]
 OURS = "keras_pe"
@@ -48,10 +48,16 @@ def check(bounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _measure(encoding: str, runtime: str, cases: list[str]) -> dict[str, list[float]]:
-    arguments = [runtime, "--encoding", encoding, "--modes", *dict.fromkeys(case.split("/")[0] for case in cases)]
-    arguments += ["--cases", *(_short(case) for case in cases), "--contestants", BASES[encoding], OURS]
-    module, backend = "benchmarks.speed.worker", RUNTIMES[runtime]
-    found: dict[str, dict[str, list[float]]] = run_module(module, arguments, threads=1, backend=backend)
+    found: dict[str, dict[str, list[float]]] = run_in_process(
+        "speed.worker:measure",
+        runtime,
+        encoding,
+        threads=1,
+        backend=RUNTIMES[runtime],
+        modes=[*dict.fromkeys(case.split("/")[0] for case in cases)],
+        cases=[*map(_short, cases)],
+        contestants=[BASES[encoding], OURS],
+    )
     return found["seconds"]
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pkgutil
 import random
 import subprocess
 import sys
@@ -107,16 +108,17 @@ def memory(field: str) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
 
 
-def run_module(
-    module: str, arguments: Sequence[str] = (), *, threads: int | None = None, backend: str = "tensorflow"
+def run_in_process(
+    function: str, *arguments: Any, threads: int | None = None, backend: str = "tensorflow", **options: Any
 ) -> Any:
-    """Returns what `python -m module` prints as its last line, which is JSON.
+    """Returns the result of a function in a process of its own. Its arguments and its result travel as JSON.
 
     Args:
-        module: One of this package.
-        arguments: Its command-line arguments.
+        function: The function's module in this package and its name, such as `costs:measure`.
+        *arguments: Its arguments.
         threads: Processor cores that the process may use; None for all.
         backend: Keras' backend.
+        **options: Its arguments by name.
 
     Raises:
         RuntimeError: If the process fails, with the end of what it said.
@@ -126,7 +128,7 @@ def run_module(
         environment["OMP_NUM_THREADS"] = str(threads)
     cores = sorted(os.sched_getaffinity(0))[:threads]
     done = subprocess.run(
-        [sys.executable, "-m", module, *arguments],
+        [sys.executable, "-m", "benchmarks.measuring", f"benchmarks.{function}", json.dumps([arguments, options])],
         cwd=ROOT,
         env=environment,
         preexec_fn=lambda: os.sched_setaffinity(0, cores),
@@ -134,5 +136,16 @@ def run_module(
         text=True,
     )
     if done.returncode:
-        raise RuntimeError(f"{module} {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+        raise RuntimeError(f"{function} {arguments} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    """Prints the result of the function that the first argument names, for the arguments in the second, as JSON."""
+    name, given = sys.argv[1:]
+    arguments, options = json.loads(given)
+    print(json.dumps(pkgutil.resolve_name(name)(*arguments, **options)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,16 +1,11 @@
 """Measures quantized files of small trained models beside their float32 file: bytes, time, and changed decisions.
 
-    python -m benchmarks.quantization [--model NAME] [--format NAME]
-
-prints the figures of some models in some formats, or of all, as JSON. scikit-learn has the digits. The texts are the
-docstrings of installed packages, and Python's reference.
+scikit-learn has the digits. The texts are the docstrings of installed packages, and Python's reference.
 """
 
-import argparse
 import contextlib
 import importlib
 import inspect
-import json
 import pkgutil
 import pydoc_data.topics
 import re
@@ -230,14 +225,6 @@ def _row(name: str, nbytes: int, ratio: float, score: Any, trial: Any, passed: b
     }
 
 
-def main() -> None:
-    """Prints the figures as JSON."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quantization", description=__doc__)
-    parser.add_argument("--model", choices=MODELS, action="append", help="a model; all by default")
-    parser.add_argument("--format", choices=FORMATS, action="append", help="a format; all by default")
-    given = parser.parse_args()
-    print(json.dumps({name: measure(name, given.format or FORMATS) for name in given.model or MODELS}))
-
-
-if __name__ == "__main__":
-    main()
+def measure_all() -> dict[str, list[dict[str, Any]]]:
+    """Returns the figures of all models."""
+    return {name: measure(name) for name in MODELS}

@@ -1,17 +1,13 @@
 """Measures the largest errors of common encodings, for the accuracy tables.
 
-    python -m benchmarks.accuracy.encodings [--exhaustive]
-
-Prints JSON: for 512 channels, the largest absolute difference from the float64 signal over positions 0 ... n - 1.
+For 512 channels, they are the largest absolute difference from the float64 signal over positions 0 ... n - 1.
 The encodings are tensor2tensor's formula in float32 (run by TensorFlow as tensor2tensor's code runs it), the formula
 with timescales from float64, and this package's layer. The half-precision figures are of keras-hub's
 SinePositionEncoding and this layer at 2,048 positions. Positions up to 131,072 are all tried; beyond, 65,536 at random
 and the last 65,536.
-With --exhaustive the layer's tables are composed for every position below 2**24 (some minutes).
+`python -m benchmarks.accuracy.encodings` composes the layer's tables for every position below 2**24, in some minutes.
 """
 
-import argparse
-import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -104,15 +100,5 @@ def measure() -> dict[str, Any]:
     return {"largest error below": errors, "half precision": half_precision()}
 
 
-def main() -> None:
-    """Prints the figures."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--exhaustive", action="store_true", help="compose every position below 2**24")
-    if parser.parse_args().exhaustive:
-        exhaustive()
-    else:
-        print(json.dumps(measure()))
-
-
 if __name__ == "__main__":
-    main()
+    exhaustive()

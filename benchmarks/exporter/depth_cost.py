@@ -7,7 +7,6 @@ command ends with 1 if the cost of a layer grows by more than the factor `MOST` 
 """
 
 import itertools
-import json
 import sys
 import tempfile
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import keras
 
-from benchmarks.measuring import run_module
+from benchmarks.measuring import run_in_process
 from keras_pe.export import check_parity, export_onnx
 
 DEPTHS = (100, 300, 1000, 3000)
@@ -49,7 +48,7 @@ def compare(depths: Sequence[int]) -> tuple[dict[str, float], bool]:
     """
     found = {}
     for depth in sorted(depths):
-        found[depth] = run_module("benchmarks.exporter.depth_cost", [str(depth)])
+        found[depth] = run_in_process("exporter.depth_cost:measure", depth)
         shown = ", ".join(f"{name} {value:.1f} s" for name, value in found[depth].items() if name != "passed")
         print(f"{depth:5} layers: {shown}", flush=True)
     ratios = {}
@@ -61,12 +60,8 @@ def compare(depths: Sequence[int]) -> tuple[dict[str, float], bool]:
 
 
 def main() -> None:
-    """Prints a line for each network; with a single depth, the figures of that network as JSON."""
-    depths = [int(each) for each in sys.argv[1:]] or list(DEPTHS)
-    if len(depths) == 1:
-        print(json.dumps(measure(depths[0])))
-        return
-    ratios, passed = compare(depths)
+    """Prints a line for each network."""
+    ratios, passed = compare([int(each) for each in sys.argv[1:]] or DEPTHS)
     sys.exit(max(ratios.values()) > MOST or not passed)
 
 

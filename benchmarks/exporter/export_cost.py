@@ -2,28 +2,23 @@
 
 Each export runs in a subprocess, which builds the same model first. It reports the time of the export alone, the
 highest resident memory of the process, and the increase over the memory before the export.
-
-    python -m benchmarks.exporter.export_cost
 """
 
-import json
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measuring import memory, run_module
+from benchmarks.measuring import memory, run_in_process
 
 LAYERS, WIDTH, VOCABULARY = 4, 768, 30_522
 ROUTES = ("keras_pe", "keras")
-MIB = 2**20
 
 
 def measure() -> dict[str, dict[str, float]]:
     """Returns the figures of each route: `seconds`, and `peak`, `above` and `weights` in bytes."""
-    return {route: run_module("benchmarks.exporter.export_cost", [route]) for route in ROUTES}
+    return {route: run_in_process("exporter.export_cost:export", route) for route in ROUTES}
 
 
 def export(route: str) -> dict[str, float]:
@@ -47,22 +42,3 @@ def export(route: str) -> dict[str, float]:
             "above": memory("VmHWM") - before,
             "weights": sum(v.value.numpy().nbytes for v in model.weights),
         }
-
-
-def main() -> None:
-    """Prints both routes and the ratios; with an argument does one process' part."""
-    if len(sys.argv) > 1:
-        print(json.dumps(export(sys.argv[1])))
-        return
-    found = measure()
-    for route, figures in found.items():
-        print(f"{route:8} {figures['seconds']:7.1f} s, peak {figures['peak'] / MIB:7.0f} MiB, ", end="")
-        print(f"above the model {figures['above'] / MIB:6.0f} MiB ({figures['weights'] / MIB:.0f} MiB of weights)")
-    ours, theirs = found["keras_pe"], found["keras"]
-    print(f"time: {theirs['seconds'] / ours['seconds']:.1f} times faster (wanted: 15)")
-    print(f"peak memory: 1 / {theirs['peak'] / ours['peak']:.1f} (wanted: 1 / 7)")
-    print(f"peak above the model: {ours['above'] / ours['weights']:.2f} times the weights (wanted: at most 1.3)")
-
-
-if __name__ == "__main__":
-    main()

@@ -5,24 +5,19 @@ both of PyTorch's exporters. ONNX Runtime's optimizer of transformers rewrites t
 in a subprocess, so that no exporter changes another. Then they take turns, on one thread and on two, opened eight
 times. Our file runs twice each time: its ratio to itself is the noise of the measurement. The results also have the
 numbers of operators and of transpositions.
-
-    python -m benchmarks.exporter.onnx_speed [model]...
 """
 
-import json
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 
 from benchmarks.exporter.models import CASES, MEASURED, build
-from benchmarks.measuring import Run, quotient, run_module, thread_counts, time_openings
+from benchmarks.measuring import Run, run_in_process, time_openings
 
 _DTYPES = {"tensor(float)": "float32", "tensor(int32)": "int32", "tensor(int64)": "int64", "tensor(bool)": "bool"}
 _OPTIMIZED = {"torch optimized": "torch", "torchscript optimized": "torchscript"}
@@ -46,21 +41,21 @@ def measure(names: Sequence[str] = (), threads: Sequence[int] = (1,)) -> dict[st
             for route in ROUTES:
                 backend = "torch" if route.startswith("torch") else "tensorflow"  # it dies with both in one process
                 try:
-                    run_module("benchmarks.exporter.onnx_speed", ["export", name, route, folder], backend=backend)
+                    run_in_process("exporter.onnx_speed:export", name, route, folder, backend=backend)
                 except RuntimeError as error:
                     reasons = [line for line in str(error).splitlines() if "Error" in line] or ["its process died"]
                     left_out.append(f"{name}, {route}: {reasons[-1]}")
             for count in threads:
-                arguments = ["run", name, folder, str(count)]
-                found = run_module("benchmarks.exporter.onnx_speed", arguments, threads=count)
+                found = run_in_process("exporter.onnx_speed:run", name, folder, count, threads=count)
                 seconds |= found["seconds"]
         operators[name] = found["operators"]
         left_out += found["left out"]
     return {"seconds": seconds, "operators": operators, "left out": list(dict.fromkeys(left_out))}
 
 
-def export(name: str, route: str, folder: Path) -> None:
+def export(name: str, route: str, directory: str) -> None:
     """Writes the file of one route, where that has the model."""
+    folder = Path(directory)
     path = folder / f"{route}.onnx"
     model = MEASURED[name]
     if route.startswith("torch"):
@@ -82,11 +77,11 @@ def export(name: str, route: str, folder: Path) -> None:
         export_onnx(build(name), path, opset_version=model.opset)
 
 
-def run(name: str, folder: Path, threads: int) -> dict[str, Any]:
+def run(name: str, directory: str, threads: int) -> dict[str, Any]:
     """Returns the seconds of a run of each file on each case, and the numbers of its operators and transpositions."""
     from benchmarks.speed.in_onnxruntime import session
 
-    feeds = MEASURED[name].feeds
+    folder, feeds = Path(directory), MEASURED[name].feeds
     files = {route: folder / f"{route}.onnx" for route in ROUTES if (folder / f"{route}.onnx").is_file()}
     contents = {route: file.read_bytes() for route, file in files.items()}
 
@@ -145,40 +140,3 @@ def _operators(file: Path) -> list[int]:
     model = onnx.load(file, load_external_data=False)
     found = [name for name in count(model.graph) if name != "Constant"]
     return [len(found), found.count("Transpose")]
-
-
-def main() -> None:
-    """Prints a line for each model and case; within does one process' part."""
-    if sys.argv[1:2] == ["export"]:
-        name, route, folder = sys.argv[2:]
-        export(name, route, Path(folder))
-        print(json.dumps(None))
-        return
-    if sys.argv[1:2] == ["run"]:
-        name, folder, threads = sys.argv[2:]
-        print(json.dumps(run(name, Path(folder), int(threads))))
-        return
-    for name in sys.argv[1:] or MEASURED:
-        found = measure([name], thread_counts())
-        cases: dict[str, dict[str, list[float]]] = {}
-        for key, seconds in found["seconds"].items():
-            label, _, route = key.rpartition("/")
-            cases.setdefault(label, {})[route] = seconds
-        for label, each in cases.items():
-            _tell(label, each)
-        print(
-            f"{'':28} operators, transpositions: {found['operators'][name]}", *found["left out"], sep="\n", flush=True
-        )
-
-
-def _tell(label: str, seconds: dict[str, list[float]]) -> None:
-    ours = seconds.pop(OURS)
-    quotients = {route: quotient(ours, other) for route, other in seconds.items()}
-    ratios = ", ".join(
-        f"{route} {middle:.3f} ({least:.3f} to {most:.3f})" for route, (middle, least, most) in quotients.items()
-    )
-    print(f"{label:28} {median(ours) * 1e3:8.2f} ms; over that of {ratios}")
-
-
-if __name__ == "__main__":
-    main()

@@ -4,11 +4,8 @@ The bare runs are those of Keras, of its float64 rebuild and of each runtime, wi
 loaded. They have the same inputs in the same order. The check does the same, and makes the inputs, compares every
 output and reports.
 Imports and the loading of artifacts are left out on both sides, because the check cannot make them cheaper.
-
-    python -m benchmarks.exporter.parity_cost
 """
 
-import json
 import tempfile
 import time
 from collections.abc import Sequence
@@ -48,11 +45,6 @@ def measure() -> list[float]:
         reference = KerasReference(model)
         specs = find_runtimes(["onnxruntime"])
         return [_whole(reference, specs, path) / _bare(reference, specs, path) for _ in range(REPEATS + 1)][1:]
-
-
-def main() -> None:
-    """Prints the ratios."""
-    print(json.dumps(measure()))
 
 
 def _bare(reference: KerasReference, specs: Sequence[RuntimeSpec], path: Path) -> float:
@@ -98,7 +90,3 @@ class _Loaded:
 
     def load(self, path: Path | None = None, spec: RuntimeSpec | None = None) -> None:
         pass
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,7 @@
-"""Measures the contestants in one runtime, in this process, and prints the seconds as JSON."""
+"""Measures the contestants in one runtime, in this process."""
 
-import argparse
 import importlib
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,30 +17,38 @@ ENCODINGS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-def main() -> None:
-    """Prints `{"seconds": {name: [...]}, "failed": {name: sentence}}`."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("runtime", help="module of this package")
-    parser.add_argument("--encoding", choices=ENCODINGS, default="sinusoidal")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--modes", nargs="*", help="some of the runtime's; default all")
-    parser.add_argument("--cases", nargs="*", help="scenario:batch:length; default all")
-    parser.add_argument("--contestants", nargs="*", help="some of them; default all")
-    asked = parser.parse_args()
-    everyone, ways = ENCODINGS[asked.encoding]
-    contestants = [each for each in everyone if each.name in (asked.contestants or [each.name])]
-    runtime = importlib.import_module(f"benchmarks.speed.{asked.runtime}")
+def measure(
+    module: str,
+    encoding: str = "sinusoidal",
+    threads: int = 1,
+    modes: Sequence[str] = (),
+    cases: Sequence[str] = (),
+    contestants: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Returns `{"seconds": {name: [...]}, "failed": {name: sentence}}`.
+
+    Args:
+        module: The runtime, a module of this package.
+        encoding: A key of `ENCODINGS`.
+        threads: The number of threads.
+        modes: Some of the runtime's modes; all by default.
+        cases: Some cases, as `scenario:batch:length`; all by default.
+        contestants: Some contestants by name; all by default.
+    """
+    everyone, ways = ENCODINGS[encoding]
+    chosen = [each for each in everyone if each.name in (contestants or [each.name])]
+    runtime = importlib.import_module(f"benchmarks.speed.{module}")
     found: dict[str, dict[str, Any]] = {"seconds": {}, "failed": {}}
-    for mode in asked.modes or runtime.MODES:
+    for mode in modes or runtime.MODES:
         for scenario in ways.values():
             for batch, length in scenario.shapes:
-                if asked.cases and f"{scenario.name}:{batch}:{length}" not in asked.cases:
+                if cases and f"{scenario.name}:{batch}:{length}" not in cases:
                     continue
-                case = f"{mode}/{asked.threads}/{scenario.name}/{batch}x{length}"
-                seconds, failed = measure_case(runtime, mode, asked.threads, scenario, (batch, length), contestants)
+                case = f"{mode}/{threads}/{scenario.name}/{batch}x{length}"
+                seconds, failed = measure_case(runtime, mode, threads, scenario, (batch, length), chosen)
                 found["seconds"] |= {f"{case}/{name}": each for name, each in seconds.items()}
                 found["failed"] |= {f"{case}/{name}": reason for name, reason in failed.items()}
-    print(json.dumps(found))
+    return found
 
 
 def measure_case(
@@ -66,7 +72,3 @@ def measure_case(
     if runtime.OPENINGS == 1:
         return time_in_turns(runs), failed
     return time_openings(openers, 3 * runtime.OPENINGS, most_seconds=2.0, openings=runtime.OPENINGS), failed
-
-
-if __name__ == "__main__":
-    main()

@@ -23,8 +23,8 @@ def test_a_bound_can_fail(bound: dict[str, object]) -> None:
 def test_a_cost_that_grows_with_the_square_of_the_depth_breaks_the_guard(
     power: float, passed: float, holds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measure(module: str, arguments: list[str]) -> dict[str, Any]:
-        return {"export": int(arguments[0]) / 100, "check": (int(arguments[0]) / 100) ** power, "passed": passed}
+    def measure(function: str, depth: int) -> dict[str, Any]:
+        return {"export": depth / 100, "check": (depth / 100) ** power, "passed": passed}
 
-    monkeypatch.setattr(depth_cost, "run_module", measure)
+    monkeypatch.setattr(depth_cost, "run_in_process", measure)
     assert is_linear() is holds

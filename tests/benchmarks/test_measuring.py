@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import measurement_files
-from benchmarks.measuring import Run, quotient, run_module, time_in_turns, time_openings
+from benchmarks.measuring import Run, quotient, run_in_process, time_in_turns, time_openings
 
 
 def test_runs_take_turns_and_each_may_follow_any_other() -> None:
@@ -46,7 +46,13 @@ def test_stored_results_keep_their_order_and_a_part_is_replaced(
 
 def test_a_process_that_fails_says_why() -> None:
     with pytest.raises(RuntimeError, match="no_such_module"):
-        run_module("benchmarks.no_such_module")
+        run_in_process("no_such_module:measure")
+
+
+def test_a_function_has_its_arguments_and_a_backend_in_a_process_of_its_own() -> None:
+    assert run_in_process("measuring:quotient", [4.0], second=[2.0]) == [2.0, 2.0, 2.0]
+    backend = run_in_process("measuring:os.environ.get", "KERAS_BACKEND", threads=1, backend="jax")
+    assert backend == "jax"
 
 
 def test_a_quotient_is_of_what_was_measured_in_the_same_turn() -> None:
