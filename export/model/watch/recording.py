@@ -93,6 +93,11 @@ class LayerCall:
     outputs: tuple[Array, ...]
     depth: int
 
+    @property
+    def layer_path(self) -> str:
+        """The path of the layer, without the number of the call."""
+        return self.path.partition("#")[0]
+
 
 def record_calls(model: Any, run: Callable[[], Any]) -> list[LayerCall]:
     """Returns the calls of a model's layers, in the order in which they returned. Inner calls come first.
@@ -267,21 +272,17 @@ def _replace_results(model: Any, returned: Callable[[str, _Seen], Any]) -> conte
             depth -= bool(path)
         return returned(path, _Seen(layer, arguments, keywords, result, depth))
 
+    # The `call` of a subclassed model is code like that of a layer.
+    own = [("", model)] if is_users_module(type(model).__module__) else []
     shown = [
         (
             layer,
             "quantized_call" if getattr(layer, "quantization_mode", None) else "call",
             functools.partial(show, path, layer),
         )
-        for path, layer in [*layer_paths(model), *_own_code(model)]
+        for path, layer in [*layer_paths(model), *own]
     ]
     return replaced_functions(shown)
-
-
-def _own_code(model: Any) -> Iterator[tuple[str, Any]]:
-    """Yields a subclassed model with an empty path, since its `call` is code like that of a layer."""
-    if is_users_module(type(model).__module__):
-        yield "", model
 
 
 def arrays_in(structure: Any) -> tuple[Array, ...] | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.comparison.inputs.sweep import draw_case
@@ -16,6 +16,14 @@ from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays
 
 Found = TypeVar("Found")
+
+
+class Row(NamedTuple):
+    """One case: its result, the expected outputs, and the actual outputs; None if the runtime refuses the case."""
+
+    result: CaseResult
+    expectation: Expectation
+    answer: Arrays | None
 
 
 @dataclass(frozen=True)
@@ -84,12 +92,17 @@ class Probe:
             return ""
         return f" Only call {' and '.join(numbers)} of {len(fault.around.calls)} is wrong."
 
+    @property
+    def rows(self) -> list[Row]:
+        """The cases with the expected and the actual outputs."""
+        run = self.run
+        return [Row(*each) for each in zip(run.result.cases, run.expectations, run.answers, strict=False)]
+
     def failing(self) -> list[tuple[CaseResult, Expectation, Arrays]]:
         """Returns the failed cases that both sides have answered."""
-        rows = zip(self.run.result.cases, self.run.expectations, self.run.answers, strict=False)
         return [
             (case, expectation, answer)
-            for case, expectation, answer in rows
+            for case, expectation, answer in self.rows
             if case.status == CaseStatus.FAILED and expectation.outputs is not None and answer is not None
         ]
 

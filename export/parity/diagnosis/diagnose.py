@@ -140,7 +140,7 @@ def _record_layer(trace: LayerTrace, findings: Sequence[Finding], probe: Probe) 
         yield LayerRecording(fault.layer, case, inputs, expected, fault.tolerance, tensor, actual)
     elif layer is not None:
         calls = RecordedCase(probe, reference, expectation).calls
-        call = next(call for call in calls if call.path.partition("#")[0] == layer)
+        call = next(call for call in calls if call.layer_path == layer)
         yield LayerRecording(layer, expectation.case.inputs, call.inputs, call.outputs[0])
 
 

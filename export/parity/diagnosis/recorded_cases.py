@@ -77,7 +77,7 @@ def other_cases(probe: Probe, first: Expectation) -> list[int]:
     """Returns the numbers of the telling cases other than `first`, the smallest first, up to a limit."""
     usable = [
         number
-        for number, (result, each) in enumerate(zip(probe.run.result.cases, probe.run.expectations, strict=False))
+        for number, (result, each, _) in enumerate(probe.rows)
         if result.status != CaseStatus.SKIPPED and each is not first and not each.case.repeats and _is_finite(each)
     ]
     usable.sort(key=lambda number: sum(array.size for array in probe.run.expectations[number].case.inputs.values()))
@@ -121,7 +121,7 @@ class RecordedOutput:
     @property
     def layer(self) -> str:
         """The layer's path, without the number of the call."""
-        return self.call.path.partition("#")[0]
+        return self.call.layer_path
 
     def as_of(self, call: LayerCall, index: int) -> "RecordedOutput":
         """Returns the output as an output of an enclosing call; see `containers`."""

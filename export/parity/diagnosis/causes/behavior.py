@@ -43,8 +43,7 @@ def refused_every_case(probe: Probe) -> Iterator[Finding]:
 
 def refused_cases(probe: Probe) -> Iterator[Finding]:
     """Detects cases that the runtime refuses and the model answers, if none of its answers is wrong."""
-    rows = zip(probe.run.result.cases, probe.run.expectations, strict=False)
-    refused = [case for case, each in rows if case.status == CaseStatus.FAILED and each.outputs is not None]
+    refused = [case for case, each, _ in probe.rows if case.status == CaseStatus.FAILED and each.outputs is not None]
     if refused and not probe.failing():
         text = f"The runtime refuses {len(refused)} of {len(probe.run.result.cases)} cases, first {refused[0].name!r}"
         yield Finding(Cause.REFUSED_CASE, f"{text}: {sentence(refused[0].error)}")
@@ -192,10 +191,10 @@ def _frozen_candidates(probe: Probe) -> list[int]:
     They come from shapes of wrong outputs, sizes of passing cases, constants of the artifact, and small integers.
     """
     found: list[int] = []
-    for result, expectation in zip(probe.run.result.cases, probe.run.expectations, strict=False):
+    for result, expectation, _ in probe.rows:
         if result.status == CaseStatus.PASSED:
             found += probe.sizes(expectation.case.inputs).values()
-    for expectation, answer in zip(probe.run.expectations, probe.run.answers, strict=False):
+    for _, expectation, answer in probe.rows:
         for name, expected in (expectation.outputs or {}).items():
             actual = (answer or {}).get(name)
             if actual is not None and actual.shape != expected.shape:

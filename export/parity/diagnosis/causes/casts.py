@@ -120,7 +120,7 @@ def _agrees_after_cast(
         names = ()  # a float beyond the largest integer has no integer to be cast back to
     rows = [
         (expectation, answer)
-        for expectation, answer in zip(probe.run.expectations, probe.run.answers, strict=False)
+        for _, expectation, answer in probe.rows
         if expectation.outputs is not None and answer is not None
     ]
     for expectation, answer in sorted(rows, key=lambda row: id(row[0]) not in failing):

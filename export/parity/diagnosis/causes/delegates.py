@@ -187,7 +187,7 @@ class _Layers:
                 for output in call.outputs:
                     is_like = output.size == array.size and output.dtype == array.dtype and output.size > 1
                     if is_like and distance(output.ravel(), array.ravel()) <= SHARES["float32"] * largest(output, 1.0):
-                        return call.path.partition("#")[0] or None
+                        return call.layer_path or None
         return None
 
 

@@ -69,7 +69,7 @@ class Dimension:
     def _split(self) -> tuple[set[int], set[int]]:
         """Returns the sizes with an agreeing case, and the sizes without one."""
         good, bad = set[int](), set[int]()
-        for result, expectation in zip(self._probe.run.result.cases, self._probe.run.expectations, strict=False):
+        for result, expectation, _ in self._probe.rows:
             if result.status != CaseStatus.SKIPPED and expectation.outputs is not None:
                 size = self._probe.sizes(expectation.case.inputs)[self.name]
                 (good if result.status == CaseStatus.PASSED else bad).add(size)

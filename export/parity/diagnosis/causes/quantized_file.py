@@ -90,9 +90,7 @@ def _telling_rows(probe: Probe) -> list[tuple[Expectation, Arrays]]:
     """Returns answered cases with usual values, those with several positions first."""
     rows = [
         (expectation, answer)
-        for case, expectation, answer in zip(
-            probe.run.result.cases, probe.run.expectations, probe.run.answers, strict=False
-        )
+        for case, expectation, answer in probe.rows
         if case.status is not CaseStatus.SKIPPED and expectation.outputs and answer
         if not expectation.case.repeats and not rank(expectation)[0]
         if all(array.size for array in (*expectation.case.inputs.values(), *expectation.outputs.values()))

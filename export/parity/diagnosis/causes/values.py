@@ -113,7 +113,7 @@ def _failing_outputs(probe: Probe) -> dict[str, list[tuple[Array, Array]]]:
 
 def _right_outputs(probe: Probe, name: str) -> Iterator[Array]:
     """Yields the values of an output in each case in which the artifact returns the right ones."""
-    for result, expectation in zip(probe.run.result.cases, probe.run.expectations, strict=False):
+    for result, expectation, _ in probe.rows:
         if any(each.output == name and each.passed for each in result.comparisons):
             yield from (array for own, array in (expectation.outputs or {}).items() if own == name)
 
