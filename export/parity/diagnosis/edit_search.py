@@ -213,7 +213,7 @@ class _Search:
                 rates = [number / sizes[dimension] ** power for sizes, number in known]
                 if np.ptp(rates) <= _SPREAD * abs(np.mean(rates)):
                     size = float(np.mean(rates)) ** -power
-                    description = edit.description({name: " / ".join((dimension, f"{size:.6g}")[::power])})
+                    description = edit.describe({name: " / ".join((dimension, f"{size:.6g}")[::power])})
                     compute = partial(_with_share, edit, name, dimension, size, power)
                     values = (OtherValue(dimension, None, size),)
                     yield Edit(Cause.FROZEN_LENGTH, description, compute, edit.is_output, parameters=values)

@@ -2,14 +2,14 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.model.watch.operations import CodePlace
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, on_arrays
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, on_arrays, with_inputs
 from keras_pe.export.parity.diagnosis.relations.scaling import cause_of_factor
 from keras_pe.export.results import Array, Cause, OtherValue
 
@@ -60,21 +60,31 @@ class NumericEdit:
         start: The model's numbers.
         compute: Returns the output with other numbers.
         cause: Returns the cause for changed numbers.
-        description: Returns the change in words, with each number as text.
+        description: Returns the change in words, with each number as text. By default, the words name both values of
+            each number.
         is_output: As in `Edit`.
         place: As in `Edit`.
+        note: The end of the default words.
     """
 
     start: Mapping[str, float]
     compute: Callable[[LayerFault, Mapping[str, float]], Array | None]
     cause: Callable[[Mapping[str, float]], Cause]
-    description: Callable[[Mapping[str, str]], str]
+    description: Callable[[Mapping[str, str]], str] | None = None
     is_output: bool = False
     place: CodePlace | None = None
+    note: str = ""
+
+    def describe(self, numbers: Mapping[str, str]) -> str:
+        """Returns the change in words."""
+        if self.description is not None:
+            return self.description(numbers)
+        pairs = (f"{name}={value} instead of {self.start[name]:.6g}" for name, value in numbers.items())
+        return f"with {' and '.join(pairs)}{self.note}"
 
     def edit(self, numbers: Mapping[str, float]) -> Edit:
         """Returns the edit with fitted numbers."""
-        description = self.description({name: f"{value:.6g}" for name, value in numbers.items()})
+        description = self.describe({name: f"{value:.6g}" for name, value in numbers.items()})
         values = tuple(OtherValue(name, self.start[name], value) for name, value in numbers.items())
         compute = partial(_at_numbers, self, numbers)
         return Edit(self.cause(numbers), description, compute, self.is_output, parameters=values, place=self.place)
@@ -87,6 +97,27 @@ def _at_numbers(edit: NumericEdit, numbers: Mapping[str, float], fault: LayerFau
 Edits = Iterator[Edit | NumericEdit]
 Site = Callable[[LayerFault], Edits]
 """A function that yields edits of one part of a call."""
+
+
+def edits_of_makers(fault: LayerFault, site: Callable[[LayerFault], Iterator[Edit]], kinds: str) -> Edits:
+    """Yields edits of the calls that returned the inputs, as edits of the call that takes the inputs.
+
+    Args:
+        fault: The call.
+        site: Yields the edits of a call that returned an input.
+        kinds: The kinds of the inputs' types, as in NumPy.
+    """
+    for number, maker in fault.around.made_by.items():
+        if fault.call.inputs[number].dtype.kind in kinds:
+            for edit in site(replace(fault, call=maker, index=0)):
+                yield replace(edit, compute=partial(_after_maker, number, edit.compute), layer=maker.layer_path)
+
+
+def _after_maker(number: int, compute: Compute, fault: LayerFault) -> Array | None:
+    """Returns the layer's output if the call that made an input returned something else of equal shape."""
+    maker, own = fault.around.made_by.get(number), fault.call.inputs[number]
+    array = None if maker is None else compute(replace(fault, call=maker, index=0))
+    return None if array is None or array.shape != own.shape else with_inputs(fault, [(own, array)])
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ class LayerFault:
     @property
     def layer(self) -> str:
         """The layer's path, without the number of the call."""
-        return self.call.path.partition("#")[0]
+        return self.call.layer_path
 
     @property
     def folded(self) -> "LayerFault | None":
@@ -211,13 +211,6 @@ def with_inputs(fault: LayerFault, pairs: Iterable[tuple[Array, Array]]) -> Arra
         return leaf if new is None else as_tensor(new.astype(array.dtype))
 
     return call(fault.call.layer, keras.tree.map_structure(put, arguments_of(fault)), fault)
-
-
-def after_maker(number: int, compute: Callable[[LayerFault], Array | None], fault: LayerFault) -> Array | None:
-    """Returns the layer's output if the call that made an input returned something else of equal shape."""
-    maker, own = fault.around.made_by.get(number), fault.call.inputs[number]
-    array = None if maker is None else compute(replace(fault, call=maker, index=0))
-    return None if array is None or array.shape != own.shape else with_inputs(fault, [(own, array)])
 
 
 def shown(fault: LayerFault, result: Array | None) -> Array | None:

@@ -73,8 +73,8 @@ def own_numbers(layer: Any, config: Mapping[str, Any]) -> Edits:
     for attribute, name in names.items():
         start = _NUMBERS.get(name, {})
         if start and not start.keys() & config.keys():
-            compute, describe = partial(_compute, attribute, name), partial(_describe, name, start)
-            yield NumericEdit(start, compute, lambda _: Cause.OTHER_ACTIVATION, describe)
+            compute, note = partial(_compute, attribute, name), f" in its activation {name}"
+            yield NumericEdit(start, compute, lambda _: Cause.OTHER_ACTIVATION, note=note)
 
 
 def _compute(attribute: str, name: str, fault: LayerFault, numbers: Mapping[str, float]) -> Array:
@@ -82,8 +82,3 @@ def _compute(attribute: str, name: str, fault: LayerFault, numbers: Mapping[str,
     if attribute:
         return with_attributes(fault, {attribute: function})
     return as_array(function(as_tensor(fault.call.inputs[0])))
-
-
-def _describe(name: str, start: Mapping[str, float], moved: Mapping[str, str]) -> str:
-    changes = " and ".join(f"{number}={value} instead of {start[number]:.6g}" for number, value in moved.items())
-    return f"with {changes} in its activation {name}"

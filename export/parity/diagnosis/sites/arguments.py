@@ -11,10 +11,9 @@ import numpy as np
 
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, stored_instead
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, edits_of_makers, stored_instead
 from keras_pe.export.parity.diagnosis.layer_call import (
     LayerFault,
-    after_maker,
     arguments_of,
     as_array,
     as_tensor,
@@ -24,13 +23,14 @@ from keras_pe.export.results import Array, Cause, OtherValue
 
 _AXES = (1, 2, 3)
 _WEAK = (1.0, 10.0, 100.0, 1e3, 1e4)
+_TRAINING = {"training": True}
 _HIDING = (1e9, np.inf, 1e4)
 _HIDDEN: dict[str, Callable[[Any, float], Any]] = {
     "{} added to": lambda scores, size: scores - size,
     "{} instead of": lambda scores, size: 0 * scores - size,
 }
-_Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""Returns changed arguments by name, from the arguments of a layer."""
+_Change = Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""Changed arguments by name, or a function that makes them of the arguments of a layer."""
 
 
 def other_arguments(fault: LayerFault) -> Edits:
@@ -38,15 +38,13 @@ def other_arguments(fault: LayerFault) -> Edits:
     parameters = inspect.signature(fault.call.layer.call).parameters
     for name, value in arguments_of(fault).items():
         if parameters[name].default is None and "mask" not in name and _has_tensors(value):
-            yield _with(Cause.DROPPED_INPUT, f"without `{name}`", partial(_without, name))
+            yield _with(Cause.DROPPED_INPUT, f"without `{name}`", {name: None})
         if isinstance(value, float) or (_is_whole(value) and fault.expected.dtype.kind == "f"):
             yield _other_number(name, value)
         yield from _stored_numbers(fault, name, value)
     if "training" in parameters:
-        description = (
-            "as in training, by the statistics of the batch" if hasattr(fault.call.layer, "moving_mean") else ""
-        )
-        yield _with(Cause.TRAINING_MODE, description or "as in training", _in_training)
+        by = ", by the statistics of the batch" if hasattr(fault.call.layer, "moving_mean") else ""
+        yield _with(Cause.TRAINING_MODE, f"as in training{by}", _TRAINING)
 
 
 def _is_whole(value: Any) -> bool:
@@ -59,33 +57,25 @@ def _other_number(name: str, own: float) -> NumericEdit:
     def compute(fault: LayerFault, numbers: Mapping[str, float]) -> Array:
         return call(fault.call.layer, {**arguments_of(fault), **numbers}, fault)
 
-    def describe(numbers: Mapping[str, str]) -> str:
-        return f"with {name}={numbers[name]} instead of {own:.6g}"
-
-    return NumericEdit({name: own}, compute, lambda names: Cause.attribute(*names), describe)
+    return NumericEdit({name: own}, compute, lambda names: Cause.attribute(*names))
 
 
 def _stored_numbers(fault: LayerFault, name: str, own: Any) -> Iterator[Edit]:
     """Yields the layer with an argument from the artifact's constants, such as a threshold, which cannot be fitted."""
     for other in stored_instead(own, fault.around.constants()):
         parameters = (OtherValue(name, own, other),)
-        edit = _with(Cause.attribute(name), f"with {name}={other} instead of {own}", partial(_put, name, other))
+        edit = _with(Cause.attribute(name), f"with {name}={other} instead of {own}", {name: other})
         yield replace(edit, parameters=parameters)
-
-
-def _put(name: str, value: Any, _: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value}
 
 
 def other_makers(fault: LayerFault) -> Edits:
     """Yields the layer after another number in the operation that returns a mask or integers to it."""
-    for number, maker in fault.around.made_by.items():
-        if fault.call.inputs[number].dtype.kind in "biu":
-            before = replace(fault, call=maker, index=0)
-            for name, value in arguments_of(before).items():
-                for edit in _stored_numbers(before, name, value):
-                    compute = partial(after_maker, number, edit.compute)
-                    yield replace(edit, compute=compute, layer=maker.path.partition("#")[0])
+    yield from edits_of_makers(fault, _other_stored_numbers, "biu")
+
+
+def _other_stored_numbers(fault: LayerFault) -> Iterator[Edit]:
+    for name, value in arguments_of(fault).items():
+        yield from _stored_numbers(fault, name, value)
 
 
 def other_masks(fault: LayerFault) -> Edits:
@@ -107,7 +97,7 @@ def other_masks(fault: LayerFault) -> Edits:
     if "use_causal_mask" in parameters:
         causal = not arguments.get("use_causal_mask", False)
         cause = Cause.ADDED_CAUSAL_MASK if causal else Cause.DROPPED_CAUSAL_MASK
-        yield _with(cause, f"with use_causal_mask={causal}", lambda _: {"use_causal_mask": causal})
+        yield _with(cause, f"with use_causal_mask={causal}", {"use_causal_mask": causal})
 
 
 def _shifted_masks(arguments: Mapping[str, Any], names: list[str]) -> Edits:
@@ -129,23 +119,19 @@ def _with(cause: Cause, description: str, change: _Change) -> Edit:
 
     def compute(fault: LayerFault) -> Array:
         arguments = arguments_of(fault)
-        return call(fault.call.layer, {**arguments, **change(arguments)}, fault)
+        return call(fault.call.layer, {**arguments, **_resolve(change, arguments)}, fault)
 
     return Edit(cause, description, compute)
+
+
+def _resolve(change: _Change, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    return change(arguments) if callable(change) else change
 
 
 def _has_tensors(value: Any) -> bool:
     import keras
 
     return any(map(keras.ops.is_tensor, keras.tree.flatten(value)))
-
-
-def _without(name: str, _: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: None}
-
-
-def _in_training(_: Mapping[str, Any]) -> dict[str, Any]:
-    return {"training": True}
 
 
 def _without_masks(names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,7 +231,7 @@ def several_layers(fault: LayerFault) -> Edits:
     normalizations = [layer for layer in layers if hasattr(layer, "moving_mean")]
     if len(normalizations) > 1:
         description = f"with {_list_names(normalizations)} as in training, by the statistics of the batch"
-        called = partial(_call_with, _in_training)
+        called = partial(_call_with, _TRAINING)
         yield _inside(Cause.TRAINING_MODE, description, normalizations, called, of="the model")
 
 
@@ -282,7 +268,7 @@ def _inside(
 
 def _call_with(change: _Change, usual: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     bound = inspect.signature(usual).bind(*args, **keywords)
-    bound.arguments.update(change(bound.arguments))
+    bound.arguments.update(_resolve(change, bound.arguments))
     return usual(*bound.args, **bound.kwargs)
 
 

@@ -1,19 +1,18 @@
 """Edits of the indices from a lookup, a hash or a discretization, read back from the rows of the table after it."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.model.watch.recording import LayerCall
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, with_attributes, with_inputs
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits, edits_of_makers
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, with_attributes
 from keras_pe.export.results import Array, Cause, OtherValue
 
 _MOST_SHOWN = 4
-_AT_ONCE = 2**22  # differences between rows that are computed at once
+_MOST_DIFFERENCES = 2**24  # differences between values of vectors and of rows that are computed
 _PARAMETERS = {
     "Hashing": "salt",
     "StringLookup": "vocabulary",
@@ -52,7 +51,7 @@ def shifted_indices(fault: LayerFault) -> Edits:
         name = argument.name if argument else name
         description = ", ".join(f"{each.name} is {each.artifact} instead of {each.model}" for each in parameters)
         text = f"the rows of other indices: the {description}"
-        path = maker.path.partition("#")[0]
+        path = maker.layer_path
         yield Edit(Cause.attribute(name), text, _table_rows, is_output=True, layer=path, parameters=parameters)
 
 
@@ -94,45 +93,22 @@ def _counts(fault: LayerFault) -> Array | None:
 
 def other_vocabularies(fault: LayerFault) -> Edits:
     """Yields a lookup, or the layer after it, with a missing or unknown word, or with words in another order."""
-    if fault.around.made_by and fault.through is None:
-        for number, maker in fault.around.made_by.items():
-            for edit in _vocabulary_edits(maker.layer, partial(_input_array, number), _with_input):
-                yield replace(edit, layer=maker.path.partition("#")[0])
-    yield from _vocabulary_edits(fault.call.layer, lambda f: f.expected, lambda f, _, array: array)
+    if fault.through is None:
+        yield from edits_of_makers(fault, _vocabulary_edits, "fiu")
+    yield from _vocabulary_edits(fault)
 
 
-def _vocabulary_edits(
-    layer: Any, get: Callable[[LayerFault], Array], put: Callable[[LayerFault, Array, Array], Array]
-) -> Iterator[Edit]:
-    """Yields the edits of a lookup's output for each other vocabulary that it may have.
-
-    Args:
-        layer: The lookup. Other layers yield nothing.
-        get: Returns the indices of a call, or their counts.
-        put: Returns the output after replacing these.
-    """
-    if type(layer).__name__ not in _LOOKUPS:
-        return
-    mode = layer.output_mode
-    for description, changed, places in _other_words(layer):
-
-        def compute(fault: LayerFault, places: Array = places) -> Array:
-            own = get(fault)
-            return put(fault, own, _move(own, places, mode))
-
+def _vocabulary_edits(fault: LayerFault) -> Iterator[Edit]:
+    """Yields the edits of a lookup's indices, or of their counts, for each other vocabulary that it may have."""
+    layer = fault.call.layer
+    for description, changed, places in _other_words(layer) if type(layer).__name__ in _LOOKUPS else ():
+        compute = partial(_move, places, layer.output_mode)
         yield Edit(Cause.attribute("vocabulary"), description, compute, parameters=changed)
 
 
-def _input_array(number: int, fault: LayerFault) -> Array:
-    return fault.call.inputs[number]
-
-
-def _with_input(fault: LayerFault, own: Array, other: Array) -> Array:
-    return with_inputs(fault, [(own, other)])
-
-
-def _move(own: Array, places: Array, mode: str) -> Array:
-    """Returns indices mapped to other indices, or counts with their columns moved."""
+def _move(places: Array, mode: str, fault: LayerFault) -> Array:
+    """Returns a call's indices mapped to other indices, or its counts with their columns moved."""
+    own = fault.expected
     if mode == "int":
         inside = np.clip(own, 0, len(places) - 1)
         return np.where(inside == own, places[inside], own).astype(own.dtype)
@@ -196,11 +172,16 @@ def _rows_shown(fault: LayerFault) -> Array | None:
     table = getattr(fault.call.layer, "embeddings", None)
     if table is None or fault.actual is None or not fault.call.inputs:
         return None
-    rows, vectors = as_array(table), fault.actual.reshape(-1, fault.actual.shape[-1])
-    if len(vectors) * rows.size > _AT_ONCE:
+    return rows_in_table(fault.actual, as_array(table), fault.tolerance)
+
+
+def rows_in_table(vectors: Array, table: Array, tolerance: float) -> Array | None:
+    """Returns the row of a table that each vector of an array is; None if a vector is not a row of the table."""
+    flat = vectors.reshape(-1, vectors.shape[-1])
+    if len(flat) * table.size > _MOST_DIFFERENCES:
         return None
-    apart = np.abs(vectors[:, np.newaxis] - rows).max(axis=-1)
-    if apart.min(axis=1).max(initial=0.0) > fault.tolerance:
+    apart = np.stack([np.abs(table - vector).max(axis=-1) for vector in flat])
+    if apart.min(axis=1).max(initial=0.0) > tolerance:
         return None
-    found: Array = apart.argmin(axis=1).reshape(fault.actual.shape[:-1])
+    found: Array = apart.argmin(axis=1).reshape(vectors.shape[:-1])
     return found

@@ -1,17 +1,24 @@
 """Edits of an output: operations removed, added or in another order."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.edits import FIRST_ROW, Compute, Edit, Edits, output_called, through
+from keras_pe.export.parity.diagnosis.edits import (
+    FIRST_ROW,
+    Compute,
+    Edit,
+    Edits,
+    edits_of_makers,
+    output_called,
+    through,
+)
 from keras_pe.export.parity.diagnosis.layer_call import (
     LayerFault,
-    after_maker,
     arguments_of,
     as_array,
     call,
@@ -96,34 +103,27 @@ def added_operations(fault: LayerFault) -> Edits:
 
 def repeated_operations(fault: LayerFault) -> Edits:
     """Yields the layer's output if the layer before it processes its own output once more."""
-    for number, maker in fault.around.made_by.items():
-        array = fault.call.inputs[number]
-        if array.dtype.kind != "f":
-            continue
-        path = maker.path.partition("#")[0]
-        for description, again in _once_more(replace(fault, call=maker, index=0)).items():
-            compute = partial(after_maker, number, again)
-            yield Edit(Cause.OPERATION_ADDED, f"given the output of {path!r} {description}", compute, layer=path)
+    yield from edits_of_makers(fault, _once_more, "f")
 
 
 def repeated_activation(fault: LayerFault) -> Edits:
     """Yields the output of a layer after another pass through the layer's activation."""
-    for description, again in _once_more(fault).items():
-        yield Edit(Cause.OPERATION_ADDED, f"its output {description}", again, is_output=True)
+    yield from _once_more(fault)
 
 
-def _once_more(fault: LayerFault) -> dict[str, Compute]:
-    """Returns the output after another pass through the layer's activation, or through a layer that is an activation.
+def _once_more(fault: LayerFault) -> Iterator[Edit]:
+    """Yields the output after another pass through the layer's activation, or through a layer that is an activation.
 
     Other layers are excluded, since a layer that undoes itself has other causes too.
     """
     layer = fault.call.layer
     own = getattr(layer, "activation", None)
-    if callable(own):
-        return {"through its own activation once more": lambda fault: on_arrays(own)(fault.expected)}
     is_activation = type(layer).__module__.startswith("keras.src.layers.activations.")
-    whole = _layer_once_more(fault) if is_activation else None
-    return {} if whole is None else {"through the layer once more": whole}
+    what, again = "the layer", _layer_once_more(fault) if is_activation else None
+    if callable(own):
+        what, again = "its own activation", lambda fault: on_arrays(own)(fault.expected)
+    if again is not None:
+        yield Edit(Cause.OPERATION_ADDED, f"its output through {what} once more", again, is_output=True)
 
 
 def _layer_once_more(fault: LayerFault) -> Compute | None:
