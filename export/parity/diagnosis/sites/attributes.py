@@ -1,10 +1,10 @@
 """Edits of a layer's attributes: other values, fitted numbers, and conventions that change two attributes."""
 
-import dis
 import inspect
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache, partial
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,9 @@ import numpy as np
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, stored_instead
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_attributes
 from keras_pe.export.parity.diagnosis.sites.activations import activations, own_numbers
-from keras_pe.export.results import Cause, OtherValue
+from keras_pe.export.parity.diagnosis.sites.other_values import cause_of, is_plain, other_value, other_values
+from keras_pe.export.results import Cause
 
-_CAUSES = {
-    "layout": Cause.WRONG_LAYOUT,
-    "endpoint": Cause.OTHER_CONVENTION,
-    "max_timescale": Cause.OTHER_CONVENTION,
-    "min_timescale": Cause.OTHER_CONVENTION,
-}
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "padding": ("valid", "same", "causal"),
     "layout": ("concatenated", "interleaved"),
@@ -41,7 +36,6 @@ _OF_EVERY_AXIS = {
 _OF_WINDOWS = ("strides", "padding", "dilation_rate", "pool_size")  # attributes that may differ in pairs
 _UNTRIED = {"name", "start_index", "dtype", "trainable", "seed", "quantization_config", "autocast", "sparse"}
 _UNTRIED |= {"dropout", "rate", "recurrent_dropout", "momentum"}  # attributes without effect in inference
-_MOST_REPORTED = 64  # numbers of a reported list
 _MOST_TOGETHER = 4  # numbers of a layer that are fitted together
 
 
@@ -50,11 +44,8 @@ def other_attributes(fault: LayerFault) -> Edits:
     layer = fault.call.layer
     config = _config_of(layer)
     for name, value in sorted(config.items(), key=lambda item: item[0].endswith("activation")):
-        for description, other in itertools.chain(_stored_lists(fault, name, value), _other_values(name, value)):
-            own = "its own" if _is_of_numbers(value) else _text_of(value)
-            text = f"with {name}={description} instead of {own}"
-            parameters = (OtherValue(name, _plain(value), description if callable(other) else _plain(other)),)
-            yield Edit(cause_of([name]), text, partial(with_attributes, change={name: other}), parameters=parameters)
+        for shown, other in itertools.chain(_stored_lists(fault, name, value), _other_values(name, value)):
+            yield other_value(name, value, shown, {name: other})
     yield from _windows(config)
     if (kind := _sibling(layer)) is not None:
         yield Edit(Cause.OTHER_OPERATION, f"as a {kind.__name__}", partial(with_attributes, change={}, kind=kind))
@@ -70,7 +61,7 @@ def _config_of(layer: Any) -> dict[str, Any]:
         return dict(layer.get_config()) if hasattr(layer, "get_config") else {}
     names = inspect.signature(type(layer).__init__).parameters
     own = {name: getattr(layer, name) for name in names if hasattr(layer, name) and name not in _UNTRIED}
-    return {name: value for name, value in own.items() if _is_plain(value) or isinstance(value, list | tuple)}
+    return {name: value for name, value in own.items() if is_plain(value) or isinstance(value, list | tuple)}
 
 
 def _within(config: Mapping[str, Any]) -> Edits:
@@ -80,10 +71,10 @@ def _within(config: Mapping[str, Any]) -> Edits:
     for name in sorted(names, key=lambda name: name.endswith("activation")):
         of_each = {key: value["config"][name] for key, value in held.items() if name in value["config"]}
         first = next(iter(of_each.values()))
-        for description, other in _other_values(name, first):
+        for shown, other in _other_values(name, first):
             change = {key: {**held[key], "config": {**held[key]["config"], name: other}} for key in of_each}
-            text = f"holding layers of {name}={description} instead of {_text_of(first)}"
-            yield Edit(cause_of([name]), text, partial(with_attributes, change=change))
+            found = other_value(name, first, shown, change)
+            yield replace(found, description=f"holding layers {found.description}")
 
 
 def _windows(config: Mapping[str, Any]) -> Edits:
@@ -91,11 +82,7 @@ def _windows(config: Mapping[str, Any]) -> Edits:
     names = [name for name in _OF_WINDOWS if name in config]
     for pair in itertools.combinations(names, 2):
         for others in itertools.product(*(_alike_on_axes(name, config[name]) for name in pair)):
-            change = dict(zip(pair, others, strict=True))
-            text = " and ".join(f"{name}={_plain(v)!r} instead of {config[name]!r}" for name, v in change.items())
-            parameters = tuple(OtherValue(name, _plain(config[name]), _plain(v)) for name, v in change.items())
-            compute = partial(with_attributes, change=change)
-            yield Edit(cause_of(pair), f"with {text}", compute, parameters=parameters)
+            yield other_values(config, dict(zip(pair, others, strict=True)))
 
 
 def _alike_on_axes(name: str, value: Any) -> list[Any]:
@@ -115,8 +102,7 @@ def _conventions(config: Mapping[str, Any]) -> Edits:
         changes += [{**endpoint, "start_index": config["start_index"] + k} for k in (1, -1, 2)]
         changes += [{"layout": layout, "start_index": config["start_index"] + k} for layout in layouts for k in (1, -1)]
     for change in changes:
-        description = ", ".join(f"{name}={value!r}" for name, value in change.items())
-        yield Edit(Cause.OTHER_CONVENTION, f"with {description}", partial(with_attributes, change=change))
+        yield other_values(config, change, cause=Cause.OTHER_CONVENTION)
 
 
 def _numbers(fault: LayerFault, config: Mapping[str, Any]) -> Edits:
@@ -128,7 +114,11 @@ def _numbers(fault: LayerFault, config: Mapping[str, Any]) -> Edits:
     together = [tuple(values)] if 1 < len(values) <= _MOST_TOGETHER else []
     for names in [*((name,) for name in values), *together]:
         start = {name: values[name] for name in names}
-        yield NumericEdit(start, with_attributes, cause_of, partial(_said_of_numbers, start))
+        yield NumericEdit(start, with_attributes, cause_of)
+
+
+def _is_number(value: Any, kinds: Any) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 def _takes_floats(fault: LayerFault) -> bool:
@@ -137,67 +127,13 @@ def _takes_floats(fault: LayerFault) -> bool:
     return not getattr(fault.call.layer, "weights", ()) and fault.expected.shape in shapes
 
 
-def _is_number(value: Any, kinds: Any) -> bool:
-    return isinstance(value, kinds) and not isinstance(value, bool)
-
-
-def _said_of_numbers(start: Mapping[str, float], moved: Mapping[str, str]) -> str:
-    return "with " + " and ".join(f"{name}={value} instead of {start[name]:.6g}" for name, value in moved.items())
-
-
-def cause_of(names: Iterable[str]) -> Cause:
-    """Returns the cause of other values of some attributes."""
-    causes = {_CAUSES.get(name) for name in names}
-    known = causes.pop() if len(causes) == 1 else None
-    own = [name.strip("_") for name in names]
-    return known or (Cause.attribute(*own) if _known_attributes().issuperset(own) else Cause.USERS_ATTRIBUTE)
-
-
-@cache
-def _known_attributes() -> frozenset[str]:
-    """Returns the names of the attributes that layers and operations of Keras and of this package take or set."""
-    import keras
-
-    import keras_pe
-
-    found = (getattr(package, name) for package in (keras.layers, keras_pe) for name in dir(package))
-    layers = [each for each in found if isinstance(each, type) and issubclass(each, keras.Layer)]
-    operations = (each for each in keras.Operation.__subclasses__() if each.__module__.startswith("keras."))
-    parents = {parent for each in layers for parent in each.__mro__ if issubclass(parent, keras.Layer)}
-    classes = parents.union(operations)
-    arguments = {name for each in classes for name in inspect.signature(each).parameters}
-    makers = [vars(each)[name] for each in classes for name in ("__init__", "build") if name in vars(each)]
-    steps = (step for each in makers if inspect.isfunction(each) for step in dis.get_instructions(each))
-    return frozenset(arguments.union(step.argval.strip("_") for step in steps if step.opname == "STORE_ATTR"))
-
-
-def _plain(value: Any) -> Any:
-    """Returns an attribute as numbers, texts and tuples of these, or a function by its name."""
-    if isinstance(value, list | tuple | np.ndarray):
-        return tuple(map(_plain, list(value)[:_MOST_REPORTED]))
-    if isinstance(value, np.generic):
-        return value.item()
-    return value if _is_plain(value) else _text_of(value)
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float | str)
-
-
-def _text_of(value: Any) -> str:
-    """Returns an attribute as text. A serialized function gives its name."""
-    described = isinstance(value, dict) and isinstance(value.get("config"), str)
-    return repr(value["config"]) if described else repr(value)
-
-
-def _other_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the values that an attribute might have by mistake, each with its text."""
-    if _is_of_numbers(value):
-        yield from _other_numbers(value)
-    elif name.endswith("activation"):
-        yield from ((repr(own), function) for own, function in activations().items() if own != value)
+def _other_values(name: str, value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yields the values that an attribute might have by mistake, each after the value to report."""
+    if name.endswith("activation"):
+        yield from ((own, function) for own, function in activations().items() if own != value)
     else:
-        yield from ((repr(other), other) for other in _plain_values(name, value))
+        others = _other_numbers(value) if _is_of_numbers(value) else _plain_values(name, value)
+        yield from ((other, other) for other in others)
 
 
 def _is_of_numbers(value: Any) -> bool:
@@ -207,7 +143,7 @@ def _is_of_numbers(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind == "f"
 
 
-def _stored_lists(fault: LayerFault, name: str, value: Any) -> Iterator[tuple[str, list[float]]]:
+def _stored_lists(fault: LayerFault, name: str, value: Any) -> Iterator[tuple[Any, Any]]:
     """Yields 1-D constants of the artifact that may be the value of an attribute.
 
     They have the length of the attribute. Boundaries of bins may have any length, in ascending order.
@@ -218,17 +154,14 @@ def _stored_lists(fault: LayerFault, name: str, value: Any) -> Iterator[tuple[st
     for row in fault.around.constants():
         is_of_bins = name == "bin_boundaries" and row.ndim == 1 and bool((np.diff(row) > 0).all())
         for numbers in stored_instead(np.resize(own, row.shape) if is_of_bins else own, [row]):
-            yield repr(numbers[:_MOST_REPORTED]), numbers
+            yield numbers, numbers
 
 
-def _other_numbers(value: Any) -> Iterator[tuple[str, Any]]:
+def _other_numbers(value: Any) -> Iterator[Any]:
     """Yields likely replacements of numbers: their roots, their squares, zeros, and ones."""
     numbers = np.asarray(value)
-    if (numbers > 0).all():
-        yield "the roots", np.sqrt(numbers).tolist()
-        yield "the squares", np.square(numbers).tolist()
-    yield "zeros", np.zeros_like(numbers).tolist()
-    yield "ones", np.ones_like(numbers).tolist()
+    makers = (np.sqrt, np.square, np.zeros_like, np.ones_like)
+    yield from (make(numbers).tolist() for make in (makers if (numbers > 0).all() else makers[2:]))
 
 
 def _plain_values(name: str, value: Any) -> Iterator[Any]:

@@ -1,6 +1,6 @@
 """Edits of the buckets in which a relative bias looks distances up."""
 
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,8 @@ import numpy.typing as npt
 
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_attributes
-from keras_pe.export.results import Array, Cause, OtherValue
+from keras_pe.export.parity.diagnosis.sites.other_values import other_values
+from keras_pe.export.results import Array, Cause
 from keras_pe.signal.distances import relative_buckets
 
 _MOST = 8  # largest number of distances in other buckets; more mean another rule
@@ -49,17 +50,13 @@ def _neighboring_buckets(layer: Any) -> Edits:
 
 
 def _with_buckets(layer: Any, meant: npt.NDArray[np.int32], found: npt.NDArray[np.int32]) -> Edit:
-    description = [
-        f"distance {row - layer.max_distance} in bucket {found[row]} instead of {meant[row]}"
-        for row in np.flatnonzero(found != meant)[:_SHOWN]
-    ]
-    change = {"_buckets": _table(found)}
     rows = np.flatnonzero(found != meant)[:_SHOWN]
-    parameters = tuple(
-        OtherValue(f"bucket of distance {row - layer.max_distance}", int(meant[row]), int(found[row])) for row in rows
+    model, artifact = (
+        {f"bucket of distance {row - layer.max_distance}": int(each[row]) for row in rows} for each in (meant, found)
     )
-    compute = partial(with_attributes, change=change)
-    return Edit(Cause.OTHER_BUCKET, f"with {', '.join(description)}", compute, parameters=parameters)
+    edit = other_values(model, artifact, {"_buckets": _table(found)}, Cause.OTHER_BUCKET)
+    moves = (f"distance {row - layer.max_distance} in bucket {found[row]} instead of {meant[row]}" for row in rows)
+    return replace(edit, description=f"with {', '.join(moves)}")
 
 
 def _buckets_of(layer: Any) -> npt.NDArray[np.int32]:

@@ -2,24 +2,21 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
 from math import comb
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.call_positions import axes_of
-from keras_pe.export.parity.diagnosis.edits import Edits
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.inferred_rotations import rates_of
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
-from keras_pe.export.parity.diagnosis.sites.hypotheses import (
+from keras_pe.export.parity.diagnosis.sites.other_values import other_value, other_values
+from keras_pe.export.parity.diagnosis.sites.rate_fits import (
     FITS,
     Config,
-    Hypothesis,
     ShownRates,
     by_digits,
-    change_one,
-    change_several,
     distance_of,
     fit_number,
     own_rates,
@@ -45,15 +42,8 @@ def other_configurations(fault: LayerFault) -> Edits:
     if not type(layer).__module__.startswith(f"{keras_pe.__name__}.layers."):
         return
     config, shown = layer.get_config(), shown_rates(fault)
-    for hypothesis in _hypotheses(layer, config, shown):
-        yield hypothesis.edit
-    if isinstance(layer, keras_pe.AlibiBias):
-        yield from _other_slopes(fault, config)
-
-
-def _hypotheses(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hypothesis]:
     for name, other in _choices(type(layer), config):
-        yield change_one(name, config[name], other)
+        yield other_values(config, {name: other})
     if "scaling" in config:
         yield from rounded_rates(own_rates(layer))
     if shown is not None:
@@ -63,6 +53,8 @@ def _hypotheses(layer: Any, config: Config, shown: ShownRates | None) -> Iterato
     if "query_scaling" in config:
         yield from _other_query_scalings(config["query_scaling"], shown)
     yield from _other_pairs(layer, config, shown)
+    if isinstance(layer, keras_pe.AlibiBias):
+        yield from _other_slopes(fault, config)
 
 
 def _choices(kind: type, config: Config) -> Iterator[tuple[str, Any]]:
@@ -81,30 +73,26 @@ def _names_in(hint: Any) -> Iterator[Any]:
         yield from itertools.chain.from_iterable(map(_names_in, get_args(hint)))
 
 
-def _other_query_scalings(own: Config | None, shown: ShownRates | None) -> Iterator[Hypothesis]:
+def _other_query_scalings(own: Config | None, shown: ShownRates | None) -> Iterator[Edit]:
     """Yields query scalings: without the factor that grows with the position, with other numbers, and fitted ones."""
     for name, value in (own or {}).items():
         if name == "scale":
             continue  # the scale is fitted below
         lengths = [int(value * 2.0**power) for power in (1, -1, 2, -2, 3, -3)]
         for other in (not value,) if isinstance(value, bool) else (1 - value,) if name == "first_position" else lengths:
-            yield _query_scaling_hypothesis(own, {**(own or {}), name: other})
+            yield _with_query_scaling(own, {**(own or {}), name: other})
     if own is not None:
-        yield replace(change_one("query_scaling", tuple(own.items()), None), cause=Cause.MISSING_SCALING)
-    yield from (_query_scaling_hypothesis(own, each) for each in _shown_query_scalings(shown))
+        yield other_value("query_scaling", tuple(own.items()), None, cause=Cause.MISSING_SCALING)
+    yield from (_with_query_scaling(own, each) for each in _shown_query_scalings(shown))
 
 
-def _query_scaling_hypothesis(own: Config | None, other: Config) -> Hypothesis:
+def _with_query_scaling(own: Config | None, other: Config) -> Edit:
+    change = {"query_scaling": dict(other)}
     if own is None:
-        found = change_one("query_scaling", None, tuple(other.items()))
-        return replace(found, change={"query_scaling": dict(other)})
-    changed = {name: value for name, value in other.items() if value != own[name]}
-    found = change_several({f"query_scaling.{name}": own[name] for name in changed}, _with_prefix(changed))
-    return replace(found, change={"query_scaling": dict(other)}, cause=Cause.attribute(*changed))
-
-
-def _with_prefix(entries: Config) -> Config:
-    return {f"query_scaling.{name}": value for name, value in entries.items()}
+        return other_value("query_scaling", None, tuple(other.items()), change)
+    names = [name for name, value in other.items() if value != own[name]]
+    model, artifact = ({f"query_scaling.{name}": each[name] for name in names} for each in (own, other))
+    return other_values(model, artifact, change, Cause.attribute(*names))
 
 
 def _shown_query_scalings(shown: ShownRates | None) -> Iterator[Config]:
@@ -127,31 +115,31 @@ def _shown_query_scalings(shown: ShownRates | None) -> Iterator[Config]:
             yield QueryScaling(float(f"{scale:.4g}"), length, first, stepwise).arguments()
 
 
-def _other_pairs(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hypothesis]:
+def _other_pairs(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Edit]:
     """Yields other numbers of rotated channels, and other divisions of the pairs among several axes of positions."""
     if "rotary_dim" in config:
         channels = layer.input_spec.axes[layer.feature_axis]
         own = config["rotary_dim"] or channels
         nearest_first = sorted(range(2, channels + 1, 2), key=lambda width: abs(width - own))
         for width in [width for width in nearest_first if width != own][:_MOST_WIDTHS]:
-            yield change_one("rotary_dim", own, width)
+            yield other_value("rotary_dim", own, width)
     for name in ("sequence_axis", "max_length", "start_index", "grid_shape"):
         value = config.get(name)
         if isinstance(value, list | tuple) and 1 < len(value) <= _MOST_PERMUTED:
             for other in list(dict.fromkeys(itertools.permutations(value)))[1:]:
-                yield change_one(name, tuple(value), other)
+                yield other_values(config, {name: other})
     if config.get("axis_of_pair") is not None:
         own = tuple(config["axis_of_pair"])
         labels = itertools.permutations(range(axes_of(layer)))
         others = [tuple(label[axis] for axis in own) for label in labels]
         for other in dict.fromkeys((*others, tuple(sorted(own)), own[::-1])):
             if other != own:
-                yield change_one("axis_of_pair", own, other)
+                yield other_values(config, {"axis_of_pair": other})
     elif "sections" in config and axes_of(layer) > 1:
         yield from _dealt(layer, config, shown)
 
 
-def _dealt(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hypothesis]:
+def _dealt(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Edit]:
     """Yields other divisions of the pairs among the axes of positions, those that fit the artifact first."""
     axes = axes_of(layer)
     pairs = (config["rotary_dim"] or layer.input_spec.axes[layer.feature_axis]) // 2
@@ -173,7 +161,7 @@ def _dealt(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hyp
         found.append((distance > FITS, len(moved), distance, moved, now))
     for is_far, *_, moved, now in sorted(found, key=lambda each: each[:3])[: _MOST_DEALT if shown else None]:
         if not is_far:
-            yield change_several({name: now[name] for name in moved}, moved)
+            yield other_values(now, moved)
 
 
 def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
@@ -182,14 +170,13 @@ def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
         yield tuple(b - a for a, b in itertools.pairwise((0, *cuts, total)))
 
 
-def _fitted_arguments(layer: Any, config: Config, shown: ShownRates) -> Iterator[Hypothesis]:
+def _fitted_arguments(layer: Any, config: Config, shown: ShownRates) -> Iterator[Edit]:
     """Yields each number of a layer's configuration with a value that fits the artifact's rates."""
     numbers = {name: value for name, value in config.items() if isinstance(value, float)}
-    for name, value, description in by_digits(
+    for name, value, others in by_digits(
         numbers, lambda name, value: distance_of(layer, shown, {**config, name: value})
     ):
-        found = change_one(name, config[name], value)
-        yield replace(found, description=found.description + description)
+        yield other_values(config, {name: value}, note=others)
 
 
 def _other_slopes(fault: LayerFault, config: Config) -> Edits:
@@ -208,4 +195,4 @@ def _other_slopes(fault: LayerFault, config: Config) -> Edits:
         return float(np.abs(alibi_slopes(config["num_heads"], config["rule"], value) / slopes - 1).max())
 
     for value in fit_number(distance, config["bias_max"]):
-        yield change_one("bias_max", config["bias_max"], value).edit
+        yield other_values(config, {"bias_max": value})

@@ -21,6 +21,8 @@ from keras_pe.export.parity.diagnosis.layer_call import (
     call,
     with_attributes,
 )
+from keras_pe.export.parity.diagnosis.sites.indices import rows_in_table
+from keras_pe.export.parity.diagnosis.sites.other_values import other_value
 from keras_pe.export.results import Array, Cause, OtherValue
 from keras_pe.signal.formula import Float64Array
 
@@ -79,12 +81,7 @@ def _other_starts(fault: LayerFault, offsets: Iterable[int]) -> Edits:
     if _counts_from_its_start(fault):
         start = fault.call.layer.start_index
         for other in (start + offset for offset in offsets):
-            description, parameters = (
-                f"with start_index={other} instead of {start}",
-                OtherValue("start_index", start, other),
-            )
-            compute = partial(with_attributes, change={"start_index": other})
-            yield Edit(Cause.START_INDEX_OFF, description, compute, parameters=(parameters,))
+            yield other_value("start_index", start, other, cause=Cause.START_INDEX_OFF)
 
 
 def _counts_from_its_start(fault: LayerFault) -> bool:
@@ -153,12 +150,9 @@ def _rows_shown(fault: LayerFault, output: Array) -> Float64Array | None:
     signal, weights = signal_of(fault, output), fault.call.layer.get_weights()
     if signal.ndim != 3 or len(weights) != 1:
         return None
-    table = weights[0]
-    apart = np.stack([np.abs(table - row).max(axis=-1) for row in signal.reshape(-1, signal.shape[-1])])
-    if apart.min(axis=1).max() > max(fault.tolerance, 1e-5 * np.abs(output).max()):
-        return None
-    rows: Float64Array = apart.argmin(axis=1).reshape(signal.shape[:2]).astype(np.float64)
-    return rows
+    tolerance = max(fault.tolerance, 1e-5 * float(np.abs(output).max()))
+    rows = rows_in_table(signal, weights[0], tolerance)
+    return None if rows is None else rows.astype(np.float64)
 
 
 def _at_positions_shown(fault: LayerFault) -> Array | None:

@@ -3,27 +3,27 @@
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.edits import Edits
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.inferred_rotations import Rates
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
-from keras_pe.export.parity.diagnosis.sites.hypotheses import (
+from keras_pe.export.parity.diagnosis.sites.other_values import other_value, other_values
+from keras_pe.export.parity.diagnosis.sites.rate_fits import (
     FITS,
     Config,
-    Hypothesis,
     ShownRates,
     by_digits,
     distance_of,
     fit_number,
     own_rates,
-    plain,
     shown_rates,
 )
-from keras_pe.export.results import Cause, OtherValue
+from keras_pe.export.results import Cause
 from keras_pe.export.runtimes.runtime import as_dtype
 from keras_pe.signal.rope_scalings import ROPE_TYPES, RopeScaling, scaling_function
 
@@ -40,16 +40,15 @@ _BASES = (1.0e4, 5.0e5, 1.0e6, 1.0e5, 1.0e7)
 _TOLD = ("factor", "partial_rotary_factor")  # entries without which a rule has no effect
 
 
-def other_scalings(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hypothesis]:
+def other_scalings(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Edit]:
     """Yields other scalings: none, other numbers of the rule, or another rule."""
     own = dict(config["scaling"] or {"rope_type": "default"})
     if config["scaling"] is not None:
         yield _without_scaling(own)
         rates = own_rates(layer)
         if rates is not None and rates.radius != 1.0:
-            description = f"without the factor {rates.radius:.6g} of its scaling"
-            changed = (OtherValue("scaling.attention_factor", rates.radius, 1.0),)
-            yield Hypothesis({"scaling": {**own, "attention_factor": 1.0}}, changed, Cause.MISSING_SCALING, description)
+            change = {"scaling": {**own, "attention_factor": 1.0}}
+            yield other_value("scaling.attention_factor", rates.radius, 1.0, change, Cause.MISSING_SCALING)
     if shown is None or shown.own.axes.any():
         yield from (_with_scaling(own, each) for each in (*_same_rule(own), *_usual_numbers(own), *_other_rules(own)))
         return
@@ -79,28 +78,30 @@ def _distance_to(layer: Any, shown: ShownRates, config: Config, scaling: Config)
     return distance_of(layer, shown, {**config, "scaling": scaling})
 
 
-def _without_scaling(own: Config) -> Hypothesis:
+def _without_scaling(own: Config) -> Edit:
     factor = "" if own.get("factor") is None else f", factor {own['factor']:g}"
-    description = f"without its scaling {own['rope_type']!r}{factor}"
-    changed = (OtherValue("scaling.rope_type", own["rope_type"], None),)
-    return Hypothesis({"scaling": None}, changed, Cause.MISSING_SCALING, description)
+    edit = other_value("scaling.rope_type", own["rope_type"], None, {"scaling": None}, Cause.MISSING_SCALING)
+    return replace(edit, description=f"without its scaling {own['rope_type']!r}{factor}")
 
 
-def _with_scaling(own: Config, scaling: Config, others: str = "") -> Hypothesis:
-    """Returns the hypothesis of another scaling, with its changed entries, and with text on alternatives."""
+def _with_scaling(own: Config, scaling: Config, others: str = "", bases: tuple[float, ...] = ()) -> Edit:
+    """Returns the edit of another scaling, with its changed entries.
+
+    Args:
+        own: The model's scaling.
+        scaling: The other scaling.
+        others: Text on alternatives.
+        bases: The model's base and another one, if the base changes too.
+    """
     names = [name for name in dict.fromkeys([*own, *scaling]) if scaling.get(name) != own.get(name)]
-    defaults = {name: each.default for name, each in _entries(own["rope_type"]).items()}
     is_own_rule = scaling["rope_type"] == own["rope_type"]
-    before = {name: own.get(name, defaults.get(name) if is_own_rule else None) for name in names}
-    before = {name: None if value is inspect.Parameter.empty else value for name, value in before.items()}
-    parameters = tuple(OtherValue(f"scaling.{name}", plain(before[name]), plain(scaling.get(name))) for name in names)
-    description = ", ".join(f"{name}={_short(scaling.get(name))} instead of {_short(before[name])}" for name in names)
+    defaults = {name: each.default for name, each in _entries(own["rope_type"]).items()} if is_own_rule else {}
+    before = {name: own.get(name, defaults.get(name)) for name in names}
+    model = {f"scaling.{name}": None if each is inspect.Parameter.empty else each for name, each in before.items()}
+    artifact = {f"scaling.{name}": scaling.get(name) for name in names}
+    model_base, base = ({"base": each} for each in bases) if bases else ({}, {})
     cause = Cause.attribute(names[0]) if is_own_rule else Cause.attribute("rope_type")
-    return Hypothesis({"scaling": scaling}, parameters, cause, f"with {description} in its scaling{others}")
-
-
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else repr(value)
+    return other_values({**model, **model_base}, {**artifact, **base}, {"scaling": scaling, **base}, cause, others)
 
 
 def _entries(rope_type: str) -> dict[str, inspect.Parameter]:
@@ -156,7 +157,7 @@ def _usual_numbers(own: Config) -> Iterator[dict[str, Any]]:
             yield from ({**own, name: value * 2.0**power} for power in (1, -1, 2, -2, 3, -3, 4, -4))
 
 
-def rounded_rates(own: Rates | None) -> Iterator[Hypothesis]:
+def rounded_rates(own: Rates | None) -> Iterator[Edit]:
     """Yields a rotary layer of one axis whose rates are rounded to short floats."""
     if own is None or own.axes.any() or not (own.rates > 0).all():
         return
@@ -165,9 +166,8 @@ def rounded_rates(own: Rates | None) -> Iterator[Hypothesis]:
             rates = own.rates.astype(np.float32).astype(as_dtype(dtype)).astype(np.float64)
         if (rates > 0).all():
             scaling = RopeScaling(1.0 / rates, own.radius).parameters()
-            changed = (OtherValue("rates", "float32", dtype),)
-            description = f"with rates rounded to {dtype}"
-            yield Hypothesis({"scaling": scaling}, changed, Cause.ROUNDED_RATES, description)
+            edit = other_value("rates", "float32", dtype, {"scaling": scaling}, Cause.ROUNDED_RATES)
+            yield replace(edit, description=f"with rates rounded to {dtype}")
 
 
 def any_rates(fault: LayerFault) -> Edits:
@@ -181,13 +181,9 @@ def any_rates(fault: LayerFault) -> Edits:
     for base, rule, factor in itertools.product(others, _other_rules(own), _FACTORS):
         scaling = {**rule, "factor": factor} if "factor" in rule else rule
         if distance_of(layer, shown, {**config, "base": base, "scaling": scaling}) < FITS:
-            found = _with_scaling(own, scaling)
-            both = (OtherValue("base", config["base"], base), *found.parameters)
-            description = f"{found.description}, and with base={base:g} instead of {config['base']:g}"
-            yield Hypothesis({"base": base, **found.change}, both, found.cause, description).edit
+            yield _with_scaling(own, scaling, bases=(config["base"], base))
     scaling = RopeScaling(1.0 / shown.rates.rates, shown.rates.radius).parameters()
     moved = np.flatnonzero(np.abs(shown.rates.rates / shown.own.rates - 1) > FITS)[:_MOST_SHOWN]
     model, artifact = (tuple(float(f"{rate:.5g}") for rate in each.rates[moved]) for each in (shown.own, shown.rates))
-    description = f"with rates of its own, in pairs {', '.join(map(str, moved))} {artifact} instead of {model}"
-    changed = (OtherValue("rates", model, artifact),)
-    yield Hypothesis({"scaling": scaling}, changed, Cause.attribute("rates"), description).edit
+    note = f" in pairs {', '.join(map(str, moved))}"
+    yield other_value("rates", model, artifact, {"scaling": scaling}, Cause.attribute("rates"), note)

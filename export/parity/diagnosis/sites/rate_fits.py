@@ -1,17 +1,13 @@
-"""Other arguments of this package's position layers in an artifact, and numbers that fit the artifact's rates."""
+"""The rates that an artifact shows of a position layer, and numbers of the layer that fit them."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.edits import Edit
 from keras_pe.export.parity.diagnosis.inferred_rotations import Rates, Turns, rates_of, turns_of, uniform_rates
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_attributes
-from keras_pe.export.parity.diagnosis.sites.attributes import cause_of
-from keras_pe.export.results import Cause, OtherValue
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 
 Config = Mapping[str, Any]
 
@@ -21,29 +17,6 @@ _STEPS = 161  # initial steps between these ends
 _ZOOMS = 6  # refinements, each to a tenth of the step before
 _POWERS = [2.0**power for power in range(-6, 24)]
 _NICE = [digit * 10.0**power for power in range(-5, 8) for digit in (1.0, 2.0, 5.0, 1.5, 2.5, 3.0, 4.0, 6.0, 8.0)]
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """Other arguments of a layer that may have made an artifact.
-
-    Attributes:
-        change: The arguments by name.
-        parameters: The changed arguments in the form of a report.
-        cause: The cause of the finding.
-        description: The change in words, as in `Edit`.
-    """
-
-    change: Config
-    parameters: tuple[OtherValue, ...]
-    cause: Cause
-    description: str
-
-    @property
-    def edit(self) -> Edit:
-        """The edit that makes a new layer with the arguments."""
-        compute = partial(with_attributes, change=self.change)
-        return Edit(self.cause, self.description, compute, parameters=self.parameters)
 
 
 class ShownRates(NamedTuple):
@@ -82,23 +55,6 @@ def own_rates(layer: Any) -> Rates | None:
         return rates_of(layer, layer.get_config())
     except ValueError:
         return None
-
-
-def change_one(name: str, model: Any, artifact: Any) -> Hypothesis:
-    description = f"with {name}={artifact!r} instead of {model!r}"
-    return Hypothesis(
-        {name: artifact}, (OtherValue(name, plain(model), plain(artifact)),), cause_of([name]), description
-    )
-
-
-def plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list | tuple) else value
-
-
-def change_several(model: Config, artifact: Config) -> Hypothesis:
-    description = ", ".join(f"{name}={value!r} instead of {model[name]!r}" for name, value in artifact.items())
-    parameters = tuple(OtherValue(name, plain(model[name]), plain(value)) for name, value in artifact.items())
-    return Hypothesis(artifact, parameters, cause_of(list(artifact)), f"with {description}")
 
 
 def distance_of(layer: Any, shown: ShownRates, config: Config) -> float:
