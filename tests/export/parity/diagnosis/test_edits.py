@@ -5,8 +5,20 @@ from typing import cast
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.edits import CLIPPED, NumericEdit, exchanged_axes, output_called, stored_instead
+from keras_pe.export.model.watch.operations import CodePlace
+from keras_pe.export.parity.diagnosis.edits import (
+    CLIPPED,
+    NumericEdit,
+    Place,
+    backwards,
+    exchanged_axes,
+    in_blocks,
+    output_called,
+    rolls,
+    stored_instead,
+)
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.parity.diagnosis.sites.other_values import other_values
 from keras_pe.export.results import Cause, OtherValue
 
 
@@ -35,6 +47,28 @@ def test_a_change_of_an_array_is_kept_with_its_axes_and_limits() -> None:
     assert swapped.parameters == (OtherValue("axes", None, (1, 2)),)
     first, *_ = place.edits(CLIPPED)
     assert first.parameters == (OtherValue("low", None, 0.0), OtherValue("high", None, 1.0))
+
+
+def test_a_change_of_a_result_inside_a_layer_keeps_its_numbers_and_its_line() -> None:
+    result, code = np.arange(6.0).reshape(2, 3), CodePlace("decode.py", 31, "Decode.call", "ops.exp(x)")
+    place = Place("with", "its result", lambda function, fault: function(result), code=code)
+    *_, flipped = place.edits(backwards(result))
+    assert (flipped.place, flipped.parameters) == (code, (OtherValue("axis", None, 1),))
+    output = flipped.compute(cast(LayerFault, None))
+    assert output is not None
+    np.testing.assert_array_equal(output, [[2, 1, 0], [5, 4, 3]])
+
+
+def test_rolls_and_blocks_are_those_of_each_axis_that_shows_them() -> None:
+    array = np.arange(8).reshape(2, 4)
+    assert [each.change(array)[0].tolist() for each in rolls(array)] == [[3, 0, 1, 2], [1, 2, 3, 0]]
+    assert [each.change(array)[0].tolist() for each in in_blocks(array)] == [[0, 2, 1, 3]]
+
+
+def test_other_values_of_attributes_are_kept_with_both_values_though_the_layer_has_another_form_of_them() -> None:
+    own = {"factor": 4.0, "layout": "halves"}
+    edit = other_values(own, {"factor": 8.0}, {"scaling": {"factor": 8.0}}, Cause.attribute("factor"))
+    assert (edit.cause, edit.parameters) == ("other factor", (OtherValue("factor", 4.0, 8.0),))
 
 
 def test_a_fault_has_few_fields() -> None:
