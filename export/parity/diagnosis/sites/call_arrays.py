@@ -37,17 +37,14 @@ def altered_inputs(fault: LayerFault) -> Edits:
         for tensor in itertools.islice(fault.around.reordered(number), _MOST_REORDERED):
             description, other = f"given {name} in another order", partial(_reordered_input, number, tensor)
             yield place.replacement(Cause.REORDERED_INPUT, description, other)
-        yield from _taken_instead(place, fault, array)
+        yield from _taken_instead(place, fault, array, _OF_STEPS)
 
 
 def other_sources(fault: LayerFault) -> Edits:
     """Yields a layer of several inputs with an earlier output in place of each, as for a wrong skip connection."""
     for number, array in enumerate(fault.call.inputs if len(fault.call.inputs) > 1 else ()):
         place = _input_place(lambda fault: fault.call.inputs, number, f"input {number}")
-        for path, output in fault.around.before.items():
-            if output.shape == array.shape and not np.array_equal(output, array):
-                description = f"given the output of {path!r} instead of {place.name}"
-                yield place.replacement(Cause.OTHER_INPUT, description, partial(_before, path))
+        yield from _taken_instead(place, fault, array, ("the output",))
 
 
 def dropped_inputs(fault: LayerFault) -> Edits:
@@ -110,14 +107,15 @@ def _reordered_input(number: int, tensor: str, fault: LayerFault) -> Array:
     return fault.around.reordered(number)[tensor]
 
 
-def _taken_instead(place: Place, fault: LayerFault, array: Array) -> Edits:
-    """Yields replacements of a layer's input: earlier outputs, one step of them, or their mean."""
+def _taken_instead(place: Place, fault: LayerFault, array: Array, parts: Iterable[str]) -> Edits:
+    """Yields replacements of a layer's input by parts of earlier outputs, see `_OF_STEPS`."""
     for path, output in fault.around.before.items():
-        for description, part in _OF_STEPS.items():
+        for name in parts:
             is_whole = output.shape == array.shape
-            if is_whole == (description == "the output") and not (is_whole and np.array_equal(output, array)):
-                description = f"given {description} of {path!r} instead of {place.name}"
-                yield place.replacement(Cause.OTHER_INPUT, description, partial(_before, path, part=part))
+            if is_whole == (name == "the output") and not (is_whole and np.array_equal(output, array)):
+                description = f"given {name} of {path!r} instead of {place.name}"
+                part = partial(_before, path, part=_OF_STEPS[name])
+                yield place.replacement(Cause.OTHER_INPUT, description, part)
 
 
 def _before(path: str, fault: LayerFault, part: Callable[[Array], Array] = lambda output: output) -> Array:
