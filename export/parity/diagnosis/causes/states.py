@@ -46,11 +46,11 @@ def state_at_fault(probe: Probe) -> Iterator[Finding]:
     if not states or not cases:
         return
     carried = {each.input: each.output for each in states}
-    for edit in _edits(states, cases[0].inputs):
+    for edit in _edits(states, [case.inputs for case in cases]):
         if all(_is_returned(case, carried, edit) for case in cases):
             yield _finding(edit, "returns", carried)
             return
-    for edit in _edits(states, cases[0].inputs):
+    for edit in _edits(states, [case.inputs for case in cases]):
         probe.budget.check()
         if all(_is_read(case, carried, edit, probe.expect) for case in cases):
             yield _finding(edit, "reads", carried)
@@ -105,7 +105,7 @@ def stream_at_fault(
     if fits(late):
         description = f"Each call reads {_quote_names(carried)} from the call before the last."
         return Finding(Cause.STATE_NOT_CARRIED, description, output=states[0].output)
-    for edit in _edits(states, case.inputs):
+    for edit in _edits(states, [case.inputs]):
         if fits(_run_with_edit(expect, edit)):
             return _finding(edit, "reads", carried)
     return None
@@ -133,8 +133,14 @@ class _Late:
         return self._expect({**inputs, **last})
 
 
-def _edits(states: Sequence[State], inputs: Mapping[str, Array]) -> Iterator[_Edit]:
-    """Yields the changes of states, the change of all states before the change of one."""
+def _edits(states: Sequence[State], cases: Sequence[Mapping[str, Array]]) -> Iterator[_Edit]:
+    """Yields the changes of states, the change of all states before the change of one.
+
+    Args:
+        states: The states.
+        cases: The inputs of each case, the case with most rows first. A cache may have another length in each.
+    """
+    inputs = cases[0]
     every = tuple(each.input for each in states)
     groups = [every, *((name,) for name in every if len(every) > 1)]
     rows = [tuple(s.input for s in states if s.input in group and _has_rows(s, inputs)) for group in groups]
@@ -151,9 +157,10 @@ def _edits(states: Sequence[State], inputs: Mapping[str, Array]) -> Iterator[_Ed
         start = {s.input: s for s in states if s.input in names}
         yield _Edit(Cause.STATE_NOT_CARRIED, description, names, _restart(start))
     for names in groups:
-        shapes = {inputs[name].shape for name in names}
+        are_alike = len({inputs[name].shape for name in names}) == 1
         has_rows = any(_has_rows(each, inputs) for each in states if each.input in names)
-        for axis, size in enumerate(shapes.pop() if len(shapes) == 1 else ()):
+        shapes = [case[names[0]].shape for case in cases] if are_alike else []
+        for axis, size in enumerate(map(max, zip(*shapes, strict=True))):
             for steps in () if axis == 0 and has_rows else (each for each in _SHIFTS if abs(each) < size):
                 description = f"It {{}} {_quote_names(names)} shifted by {steps} along axis {axis}."
                 yield _Edit(Cause.SHIFTED_STATE, description, names, _shift(names, axis, steps))

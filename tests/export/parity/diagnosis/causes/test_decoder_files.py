@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export import check_parity, export_onnx
+from keras_pe.export.results import Cause
 from tests.export.decoders.faulty_decoders import FAULTS, LAST_ROW, EditedGraph
 from tests.export.decoders.small_decoders import language_model
 
@@ -38,7 +39,8 @@ def test_a_fault_in_the_file_of_a_decoder_has_its_cause(fault: str, tmp_path: Pa
     assert {finding.cause for finding in result.findings} == {cause}, str(result.findings)
     if fault == "table clamped":
         assert str(LAST_ROW) in result.findings[0].evidence
-        assert [each.layer for each in result.layers if each.originates_here] == ["gpt2_backbone/position_embedding"]
+        (layer,) = (each.layer for each in result.layers if each.originates_here)
+        assert layer.endswith("/position_embedding")
     if is_large:
         assert {finding.output for finding in result.findings} >= {"present.0.value", "present.1.value"}
         assert "infinite" in result.findings[0].evidence + result.findings[-1].evidence
@@ -67,4 +69,6 @@ def test_a_sound_decoder_has_no_cause(family: str, options: dict[str, Any], tmp_
     precision = "float16" if options.get("half_precision") else None
     report = check_parity(model, artifact, runtimes="onnxruntime[all]", precision=precision)
     assert report.passed, str(report)
-    assert not report.findings
+    # A file in float16 differs by its dtype and its rounding, which the check accepts.
+    accepted = {Cause.OTHER_DTYPE, Cause.ROUNDED_VALUES} if precision else set[Cause]()
+    assert {finding.cause for finding in report.findings} <= accepted
