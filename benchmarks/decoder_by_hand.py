@@ -1,4 +1,4 @@
-"""A Llama decoder written by hand of ONNX Runtime's fused operators, with a shared cache: a bound for our files."""
+"""A Llama decoder written by hand of ONNX Runtime's fused operators: a bound for our files."""
 
 from pathlib import Path
 from typing import Any
@@ -8,13 +8,14 @@ import numpy as np
 _MICROSOFT = "com.microsoft"
 
 
-def write_llama(model: Any, file: Path, longest: int, *, is_in_if: bool = False) -> None:
+def write_llama(model: Any, file: Path, longest: int, *, is_shared: bool = True, is_in_if: bool = False) -> None:
     """Writes the file.
 
     Args:
         model: A `LlamaCausalLM` of keras-hub.
         file: The file to write.
         longest: The largest number of tokens of a text, for the table of rotations.
+        is_shared: Whether the cache is written in place. Otherwise each call returns a longer copy.
         is_in_if: Whether each attention is in an `If` on the number of tokens, with the same operator in both branches.
             The operator refuses several rows with several tokens after a cache, so a general file needs another branch.
     """
@@ -25,9 +26,13 @@ def write_llama(model: Any, file: Path, longest: int, *, is_in_if: bool = False)
     graph.build()
     backbone = model.backbone
     heads = backbone.num_key_value_heads
-    shape = ["batch", heads, "longest", backbone.hidden_dim // backbone.num_query_heads]
-    floats = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in graph.pasts]
-    presents = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in graph.presents]
+    channels = backbone.hidden_dim // backbone.num_query_heads
+
+    def caches(names: list[str], rows: str) -> list[Any]:
+        shape = ["batch", heads, "longest" if is_shared else rows, channels]
+        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in names]
+
+    floats, presents = caches(graph.pasts, "past"), caches(graph.presents, "total")
     integers = [
         helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "length"]),
         helper.make_tensor_value_info("attention_mask", TensorProto.INT64, ["batch", "total"]),
