@@ -34,6 +34,8 @@ from keras_pe.export.onnx.handlers import opsets
 _ROWS = 2  # the axis of the rows of a cache, `[batch, heads, rows, channels]`
 _MULTIPLE = 8  # ONNX Runtime 1.32 refuses other numbers of channels
 _FILL = -1e9  # larger numbers do not mask, see `attention_scores`
+_LEAST = -6e4  # a mask in float16 is finite, so that a fully masked row is not NaN
+_TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,12 @@ class _Scores:
     @classmethod
     def of(cls, value: ir.Value) -> "_Scores | None":
         """Returns the scores that a value is; None for another value."""
-        node = producer(value, "Add", "MatMul", "Mul", "Where")
+        node = producer(value, "Add", "Cast", "MatMul", "Mul", "Where")
         if node is None or node.op_type == "MatMul":
             return node and cls((node,))
+        if node.op_type == "Cast":  # the softmax of a model in float16 is in float32
+            found = cls.of(node.inputs[0])
+            return found and replace(found, nodes=(*found.nodes, node))
         first, second = node.inputs[-2:]
         if node.op_type == "Where":
             found, fill = cls.of(first), number(second)
@@ -68,8 +73,8 @@ class _Scores:
                 return found.times(node, float(factor)) if factor is not None and factor > 0 else None
         return None
 
-    def write_mask(self, place: Node) -> ir.Value | None:
-        """Writes the sum of the masks before a node; returns None without a mask."""
+    def write_mask(self, place: Node, dtype: ir.DataType) -> ir.Value | None:
+        """Writes the sum of the masks before a node, in a type; returns None without a mask."""
         total: ir.Value | None = None
         for mask, factor in self.masks:
             own = mask
@@ -78,7 +83,11 @@ class _Scores:
             elif factor != 1:
                 own = insert(place, "Mul", [mask, constant(place.graph, np.float32(factor))])
             total = own if total is None else insert(place, "Add", [total, own])
-        return total
+        if total is None or dtype == ir.DataType.FLOAT:
+            return total
+        return insert(
+            place, "Cast", [insert(place, "Max", [total, constant(place.graph, np.float32(_LEAST))])], to=dtype
+        )
 
     def add_mask(self, node: Node, mask: ir.Value, factor: float | None) -> "_Scores":
         return replace(self, nodes=(*self.nodes, node), masks=(*self.masks, (mask, factor)))
@@ -117,16 +126,20 @@ def attend_in_place(node: Node, sizes: KnownSizes) -> None:
 
     GroupQueryAttention refuses several tokens after earlier ones in a batch of several texts.
     """
-    values, scaling = _rows_in_use(node.inputs[1]), producer(node.inputs[0], "Mul")
-    softmax = producer(scaling.inputs[0] if scaling else node.inputs[0], "Softmax")
+    values, cast = _rows_in_use(node.inputs[1]), producer(node.inputs[0], "Cast")
+    weights = cast.inputs[0] if cast else node.inputs[0]
+    scaling = producer(weights, "Mul")
+    softmax = producer(scaling.inputs[0] if scaling else weights, "Softmax")
     # Only the scores of a cache are searched: the search doubles with each Add of other graphs.
     scores = _Scores.of(softmax.inputs[0]) if values and softmax else None
     keys = _rows_in_use(scores.nodes[0].inputs[1]) if scores else None
     if values is None or scores is None or keys is None:
         return
-    chain = [*scores.nodes, softmax, *([scaling] if scaling else []), node]
+    chain = [*scores.nodes, softmax, *filter(None, (scaling, cast)), node]
     if any(count_uses(each.outputs[0]) > 1 for each in chain[:-1]):
         raise NoMatchError("its scores are returned")
+    if scaling and (sizes.shape(scaling.inputs[1]) or (0,))[-1] != 1:
+        raise NoMatchError("its weights are multiplied by other factors than those of rows")
     heads, groups, channels = _heads(scores, keys[0], values[0], sizes)
     found = _Attention(scores, keys[0], values[0], scaling and scaling.inputs[1], heads, groups, channels)
     _write(found, {*keys, *values, *chain}, node)
@@ -162,8 +175,8 @@ def _heads(scores: _Scores, keys: Node, values: Node, sizes: KnownSizes) -> tupl
         NoMatchError: If the operator cannot compute attention to two caches.
     """
     query = scores.nodes[0].inputs[0]
-    if {value.dtype for value in (query, keys.inputs[0], values.inputs[0])} != {ir.DataType.FLOAT}:
-        raise NoMatchError("it computes in another type than float32")
+    if {value.dtype for value in (query, keys.inputs[0], values.inputs[0])} not in [{each} for each in _TYPES]:
+        raise NoMatchError("it computes in another type than float32 or float16")
     (_, heads, _, channels), other = (_known(sizes.shape(each.inputs[0])) for each in (keys, values))
     width = _query_width(query, sizes)
     if (heads, channels) != other[1::2] or not heads * channels or width % (heads * channels):
@@ -197,9 +210,9 @@ def _query_width(query: ir.Value, sizes: KnownSizes) -> int:
 class _Branch:
     """The branch for one token, which is a graph of its own."""
 
-    def __init__(self, like: Node) -> None:
+    def __init__(self, like: Node, dtype: ir.DataType) -> None:
         self.nodes: list[Node] = []
-        self._like = like
+        self._like, self._dtype = like, dtype
 
     def add(self, operator: str, inputs: Sequence[ir.Value | None], outputs: int = 1, **attributes: Any) -> Any:
         """Adds a node, and returns its results."""
@@ -207,7 +220,7 @@ class _Branch:
         node = ir.node(operator, inputs, attributes, domain=domain, num_outputs=outputs)
         node.meta.update({key: self._like.meta.get(key, "") for key in (LAYER, TRACED)})
         for each in node.outputs:
-            each.type = ir.TensorType(ir.DataType.FLOAT)
+            each.type = ir.TensorType(self._dtype)
         self.nodes.append(node)
         return node.outputs if outputs > 1 else node.outputs[0]
 
@@ -229,9 +242,10 @@ def _write(found: _Attention, moved: set[Node], last: Node) -> None:
     place = insert(last, "Cast", [first], to=ir.DataType.INT32)  # the last row in use after a call with one token
     total = insert(last, "Add", [insert(last, "ReduceMax", [place], keepdims=0), constant(graph, np.int32(1))])
     count = insert(last, "Shape", [keys], start=_ROWS, end=_ROWS + 1)
-    is_step, mask = insert(last, "Equal", [count, shape(1)]), found.scores.write_mask(last)
+    dtype = past_keys.dtype
+    is_step, mask = insert(last, "Equal", [count, shape(1)]), found.scores.write_mask(last, dtype)
 
-    branch = _Branch(last)
+    branch = _Branch(last, dtype)
     rows = [branch.add("Reshape", [each, shape(0, 1, -1)]) for each in (found.scores.nodes[0].inputs[0], keys, values)]
     if mask is not None and groups > 1:
         of_groups = branch.add("Expand", [mask, shape(1, heads, groups, 1)])
@@ -241,7 +255,8 @@ def _write(found: _Attention, moved: set[Node], last: Node) -> None:
     attended, *presents = branch.add("GroupQueryAttention", inputs, 3, **options)
     attended = branch.add("Reshape", [attended, shape(0, heads, groups, found.channels)])
     if found.sees is not None:
-        attended = branch.add("Mul", [attended, found.sees])
+        sees = branch.add("Cast", [found.sees], to=dtype) if dtype != found.sees.dtype else found.sees
+        attended = branch.add("Mul", [attended, sees])
 
     results = [last.outputs[0], found.keys.outputs[0], found.values.outputs[0]]
     choice = ir.node("If", [is_step], num_outputs=len(results))
