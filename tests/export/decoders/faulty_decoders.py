@@ -112,6 +112,19 @@ def _see_padding(graph: EditedGraph) -> None:
     graph.redirect(graph.is_token, graph.add("Or", graph.is_token, graph.add("Not", graph.is_token)))
 
 
+def _see_later(graph: EditedGraph) -> None:
+    causal = graph.first("LessOrEqual").output[0]
+    graph.redirect(causal, graph.add("Or", causal, graph.add("Not", causal)))
+
+
+def _exchange_all(graph: EditedGraph) -> None:
+    """Lets each layer read keys as values, and values as keys."""
+    for key, value in zip(graph.caches[::2], graph.caches[1::2], strict=True):
+        both = graph.add("Identity", key), graph.add("Identity", value)
+        graph.redirect(key, both[1])
+        graph.redirect(value, both[0])
+
+
 def ignore_mask(graph: EditedGraph) -> None:
     """Lets padding count as tokens everywhere."""
     graph.redirect(MASK, graph.add("Add", graph.add("Sub", MASK, MASK), graph.constant(1)))
@@ -196,11 +209,13 @@ FAULTS: Mapping[str, tuple[str, Cause, Callable[[EditedGraph], None]]] = {
     "padding counted as positions": ("GPT2", Cause.START_INDEX_OFF, _count_padding),
     "padding not masked": ("GPT2", Cause.DROPPED_MASK, _see_padding),
     "mask ignored": ("GPT2", Cause.DROPPED_MASK, ignore_mask),
+    "causal mask dropped": ("GPT2", Cause.DROPPED_CAUSAL_MASK, _see_later),
     "last row dropped": ("GPT2", Cause.DROPPED_INPUT, _hide_newest),
     "cache shifted by 1": ("GPT2", Cause.SHIFTED_STATE, _shift(1)),
     "cache shifted by 2": ("Llama", Cause.SHIFTED_STATE, _shift(2)),
     "cache of another row": ("GPT2", Cause.STATE_OF_ANOTHER_ROW, _reverse_rows),
     "keys and values exchanged": ("GPT2", Cause.EXCHANGED_STATES, exchange),
+    "keys and values of each layer exchanged": ("GPT2", Cause.EXCHANGED_STATES, _exchange_all),
     "window off by one": ("Mistral", Cause.attribute("window"), _widen_window),
     "16-bit cache beyond its range": ("GPT2", Cause.HALF_PRECISION, _store_in_16_bits),
     "table clamped": ("GPT2", Cause.CLAMPED_TABLE, _clamp),

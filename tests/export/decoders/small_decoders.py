@@ -128,6 +128,15 @@ class OwnDecoder(keras.Model):
             mask = causal
         if self.fault == "newest row hidden":
             mask = ops.logical_and(mask, places[None, None, :] != past - 1)
+        if self.fault == "oldest row hidden":
+            mask = ops.logical_and(mask, ops.logical_or(places[None, None, :] > 0, past == 0))
+        if self.fault == "one position later after the first call":
+            positions = positions + ops.cast(past > 0, "int32")
+        if self.fault == "window of 6":
+            every = ops.cumsum(ops.cast(mask[:, -1], "int32"), axis=1) - 1
+            mask = ops.logical_and(mask, positions[:, :, None] - every[:, None, :] < 6)
+        if self.fault == "rounded to float16":
+            cache = [ops.cast(ops.cast(each, "float16"), each.dtype) for each in cache]
         if self.fault == "oldest row lost":
             cache = [ops.concatenate([0 * each[:, :, :1], each[:, :, :-1]], axis=2) for each in cache]
         if self.fault == "order on reading":

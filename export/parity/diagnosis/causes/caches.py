@@ -53,7 +53,7 @@ def _explain(decoder: Any, cases: Sequence[FailedCase], fits: Callable[[], bool]
     """
     if not hasattr(decoder, "make_columns"):
         return None
-    faults = {**faulty_columns(), **_faulty_rotations(decoder), **_clamped_positions(cases)}
+    faults = {**faulty_columns(), **_faulty_rotations(decoder), **_shorter_ranges(cases)}
     for (cause, description), columns in faults.items():
         with replaced_attributes(decoder, {"make_columns": columns.from_mask}):
             try:
@@ -86,6 +86,21 @@ def faulty_columns() -> Mapping[tuple[Cause, str], Any]:
         def own_positions(self) -> Any:
             return ops.maximum(super().own_positions - 1, 0)
 
+    class _LaterAfterFirst(Columns):
+        @property
+        def own_positions(self) -> Any:
+            return super().own_positions + ops.cast(self.start > 0, "int32")
+
+    class _EarlierAfterFirst(Columns):
+        @property
+        def own_positions(self) -> Any:
+            return super().own_positions - ops.cast(self.start > 0, "int32")
+
+    class _LaterAtFirst(Columns):
+        @property
+        def own_positions(self) -> Any:
+            return super().own_positions + ops.cast(ops.equal(self.start, 0), "int32")
+
     class _WithPadding(Columns):
         @property
         def own_positions(self) -> Any:
@@ -103,10 +118,22 @@ def faulty_columns() -> Mapping[tuple[Cause, str], Any]:
     class _Ignored(_WithPadding, _Unmasked):
         pass
 
+    class _WithLater(Columns):
+        def visible(self, window: int | None = None) -> Any:
+            places = ops.arange(ops.shape(self.positions)[1], dtype="int32")
+            own = ops.logical_and(self.is_token, places[None] >= self.start)
+            return ops.logical_or(super().visible(window), own[:, None, :])
+
     class _WithoutNewest(Columns):
         def visible(self, window: int | None = None) -> Any:
             columns = ops.arange(ops.shape(self.positions)[1], dtype="int32")
             return ops.logical_and(super().visible(window), columns[None, None, :] != self.start - 1)
+
+    class _WithoutOldest(Columns):
+        def visible(self, window: int | None = None) -> Any:
+            columns = ops.arange(ops.shape(self.positions)[1], dtype="int32")
+            is_kept = ops.logical_or(columns > 0, ops.equal(self.start, 0))
+            return ops.logical_and(super().visible(window), is_kept[None, None, :])
 
     class _Wider(Columns):
         def visible(self, window: int | None = None) -> Any:
@@ -125,11 +152,19 @@ def faulty_columns() -> Mapping[tuple[Cause, str], Any]:
         (Cause.START_INDEX_OFF, "Each call begins at position 0, although the cache has rows."): _FromZero,
         (Cause.START_INDEX_OFF, "Each token has the position of the next one."): _Later,
         (Cause.START_INDEX_OFF, "Each token has the position of the one before."): _Earlier,
+        (Cause.START_INDEX_OFF, "After the first call, each token has the position of the next one."): _LaterAfterFirst,
+        (
+            Cause.START_INDEX_OFF,
+            "After the first call, each token has the position before its own.",
+        ): _EarlierAfterFirst,
+        (Cause.START_INDEX_OFF, "The first call begins at position 1."): _LaterAtFirst,
         (Cause.START_INDEX_OFF, "Padding is counted as positions."): _WithPadding,
         (Cause.DROPPED_MASK, "Tokens attend to padding in the cache."): _Unmasked,
         (Cause.DROPPED_MASK, "Tokens attend to padding up to their own positions."): _UnmaskedPadding,
         (Cause.DROPPED_MASK, "Nothing depends on `attention_mask`: padding counts as tokens."): _Ignored,
+        (Cause.DROPPED_CAUSAL_MASK, "Tokens attend to later tokens of their call."): _WithLater,
         (Cause.DROPPED_INPUT, "Tokens do not attend to the newest row of the cache."): _WithoutNewest,
+        (Cause.DROPPED_INPUT, "Tokens do not attend to the oldest row of the cache."): _WithoutOldest,
         (window, "A token attends to one position more than the window has."): _Wider,
         (window, "A token attends to one position less than the window has."): _Narrower,
         (window, "A token attends to all positions, without the window."): _Endless,
@@ -179,17 +214,18 @@ def _faulty_rotations(decoder: Any) -> Mapping[tuple[Cause, str], Any]:
     }
 
 
-def _clamped_positions(cases: Sequence[FailedCase]) -> Mapping[tuple[Cause, str], Any]:
-    """Returns the fault of a table that ends before the first wrong token of some cases; empty if the first is wrong.
+def _shorter_ranges(cases: Sequence[FailedCase]) -> Mapping[tuple[Cause, str], Any]:
+    """Returns the faults of a table or a window that ends before the first wrong token; empty if the first is wrong.
 
-    A token attends to earlier tokens alone, so all tokens up to the last row of the table are right.
+    A token attends to earlier tokens alone, so all tokens up to the last row of the table or the window are right.
     """
     from keras import ops
 
     from keras_pe.export.model.cache_columns import Columns  # imports Keras
 
     wrong = [position for case in cases for position in _wrong_positions(case)]
-    last = min(wrong, default=0) - 1
+    first = min(wrong, default=0)
+    last = first - 1
     if last < 0:
         return {}
 
@@ -198,7 +234,14 @@ def _clamped_positions(cases: Sequence[FailedCase]) -> Mapping[tuple[Cause, str]
         def own_positions(self) -> Any:
             return ops.minimum(super().own_positions, last)
 
-    return {(Cause.CLAMPED_TABLE, f"Positions above {last} are encoded as {last}."): _Clamped}
+    class _Short(Columns):
+        def visible(self, window: int | None = None) -> Any:
+            return super().visible(min(window or first, first))
+
+    return {
+        (Cause.CLAMPED_TABLE, f"Positions above {last} are encoded as {last}."): _Clamped,
+        (Cause.attribute("window"), f"A token attends to {first} positions at most, its own included."): _Short,
+    }
 
 
 def _wrong_positions(case: FailedCase) -> Array:
