@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from keras_pe.export.model.watch.keras_internals import open_scopes, resizing_to_tensors
+from keras_pe.export.model.watch.mask_scopes import masks_in_scopes
 from keras_pe.export.model.watch.nested_arguments import FlatModel
 from keras_pe.export.model.watch.recording import recorded_arguments, state_left_alone
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
@@ -37,7 +38,13 @@ def as_traceable(layers: Sequence[Any], trace: Callable[[], _Result]) -> _Result
     Raises:
         Exception: Any error that the layers raise without AutoGraph.
     """
-    with open_scopes(), resizing_to_tensors(), replaced_functions(_crops(layers)), batch_time_distributed(layers):
+    with (
+        open_scopes(),
+        masks_in_scopes(layers),
+        resizing_to_tensors(),
+        replaced_functions(_crops(layers)),
+        batch_time_distributed(layers),
+    ):
         try:
             return trace()
         except Exception as error:  # a layer may raise anything where a size is not known
