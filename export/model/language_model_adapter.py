@@ -65,11 +65,15 @@ def with_cache_as_arguments(model: Any, *, is_shared: bool = False) -> Decoder:
         error, largest = _difference(decoder)
     tolerance = 0.1 if decoder.compute_is_short else 1e-3
     if not error <= tolerance * largest:
+        way_out = (
+            "Compare its `step` with its `call`: positions, mask, padding, and the order of the cache."
+            if has_step(model)
+            else "A layer depends on positions in an unknown way. Write a model with `step` and `cache_shapes`."
+        )
         raise ArgValueError(
             "model",
             "must return the same logits with a cache as without. Received: "
-            f"{model.name!r}, whose logits differ by {error:.2g}; the largest logit is {largest:.2g}. One of its "
-            "layers depends on positions in an unknown way. Write a model with `step` and `cache_shapes`.",
+            f"{model.name!r}, whose logits differ by {error:.2g}; the largest logit is {largest:.2g}. {way_out}",
         )
     return decoder
 
