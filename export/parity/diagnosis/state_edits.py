@@ -12,6 +12,7 @@ from keras_pe.export.results import HALF, Array, Cause
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 
 _SHIFTS = (1, -1, 2, -2)
+_FAR_SHIFTS = (3, -3, 4, -4)  # only for several states at once: a deep decoder has many single ones
 _NEAR = 2  # a file may exchange two states of one layer, or of two adjacent layers
 
 Change = Callable[[Mapping[str, Array], Mapping[str, Array]], Arrays]
@@ -66,7 +67,8 @@ def state_edits(states: Sequence[State], cases: Sequence[Mapping[str, Array]]) -
         has_rows = any(_has_rows(each, inputs) for each in states if each.input in names)
         shapes = [case[names[0]].shape for case in cases] if are_alike else []
         for axis, size in enumerate(map(max, zip(*shapes, strict=True))):
-            for steps in () if axis == 0 and has_rows else (each for each in _SHIFTS if abs(each) < size):
+            shifts = _SHIFTS + (_FAR_SHIFTS if len(names) > 1 else ())
+            for steps in () if axis == 0 and has_rows else (each for each in shifts if abs(each) < size):
                 description = f"It {{}} {quote_names(names)} shifted by {steps} along axis {axis}."
                 yield StateEdit(Cause.SHIFTED_STATE, description, names, _shift(names, axis, steps))
 

@@ -139,6 +139,8 @@ class OwnDecoder(keras.Model):
             cache = [ops.cast(ops.cast(each, "float16"), each.dtype) for each in cache]
         if self.fault == "oldest row lost":
             cache = [ops.concatenate([0 * each[:, :, :1], each[:, :, :-1]], axis=2) for each in cache]
+        if self.fault == "three rows lost":
+            cache = [ops.concatenate([0 * each[:, :, :3], each[:, :, :-3]], axis=2)[:, :, :past] for each in cache]
         if self.fault == "order on reading":
             cache = cache[::-1]
         logits, cache = self.attend(tokens, cache, positions, mask)

@@ -15,6 +15,8 @@ from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.results import Array, Cause, Comparison, Finding
 from keras_pe.export.runtimes.runtime import Arrays
 
+_UNSEEN = 4  # positions before the first wrong token in the cases, at which a table or a window may end
+
 
 def cache_at_fault(probe: Probe) -> Iterator[Finding]:
     """Detects a fault of the positions or the mask: the model with that fault returns the outputs of the artifact."""
@@ -217,31 +219,33 @@ def _faulty_rotations(decoder: Any) -> Mapping[tuple[Cause, str], Any]:
 def _shorter_ranges(cases: Sequence[FailedCase]) -> Mapping[tuple[Cause, str], Any]:
     """Returns the faults of a table or a window that ends before the first wrong token; empty if the first is wrong.
 
-    A token attends to earlier tokens alone, so all tokens up to the last row of the table or the window are right.
+    A token attends to earlier tokens alone, so all tokens up to the last row of the table or the window are right. The
+    cases may lack the next token, or its difference may be small.
     """
     from keras import ops
 
     from keras_pe.export.model.cache_columns import Columns  # imports Keras
 
-    wrong = [position for case in cases for position in _wrong_positions(case)]
-    first = min(wrong, default=0)
-    last = first - 1
-    if last < 0:
-        return {}
+    def clamp(last: int) -> Any:
+        class _Clamped(Columns):
+            @property
+            def own_positions(self) -> Any:
+                return ops.minimum(super().own_positions, last)
 
-    class _Clamped(Columns):
-        @property
-        def own_positions(self) -> Any:
-            return ops.minimum(super().own_positions, last)
+        return _Clamped
 
-    class _Short(Columns):
-        def visible(self, window: int | None = None) -> Any:
-            return super().visible(min(window or first, first))
+    def limit(size: int) -> Any:
+        class _Short(Columns):
+            def visible(self, window: int | None = None) -> Any:
+                return super().visible(min(window or size, size))
 
-    return {
-        (Cause.CLAMPED_TABLE, f"Positions above {last} are encoded as {last}."): _Clamped,
-        (Cause.attribute("window"), f"A token attends to {first} positions at most, its own included."): _Short,
-    }
+        return _Short
+
+    first = min((position for case in cases for position in _wrong_positions(case)), default=0)
+    sizes = range(first, max(first - _UNSEEN, 0), -1)
+    clamped = {(Cause.CLAMPED_TABLE, f"Positions above {n - 1} are encoded as {n - 1}."): clamp(n - 1) for n in sizes}
+    window = Cause.attribute("window")
+    return clamped | {(window, f"A token attends to {n} positions at most, its own included."): limit(n) for n in sizes}
 
 
 def _wrong_positions(case: FailedCase) -> Array:

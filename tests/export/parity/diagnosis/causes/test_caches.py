@@ -32,6 +32,7 @@ FAULTS = {
     "window of 6": (Cause.attribute("window"), "6 positions"),
     "rounded to float16": (Cause.HALF_PRECISION, "float16"),
     "oldest row lost": (Cause.SHIFTED_STATE, "reads"),
+    "three rows lost": (Cause.SHIFTED_STATE, "by 3"),
     "order on reading": (Cause.EXCHANGED_STATES, "reads"),
     "order": (Cause.EXCHANGED_STATES, "returns"),
 }
