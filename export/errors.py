@@ -122,17 +122,32 @@ class UnknownSizesError(ValueError):
     Attributes:
         asks_for_a_value: Whether the model accepts arrays but not symbolic tensors, since its Python code needs the
             value of a tensor.
+        layer: The path of the layer whose table of positions is too short; None for any other cause.
+        rows: The number of rows of that table.
         file: The file of the user's code that raised the cause, as Python names it; None if it is unknown.
         line: The line in that file.
     """
 
     def __init__(
-        self, reason: str = "", *, asks_for_a_value: bool = False, file: str | None = None, line: int | None = None
+        self,
+        reason: str = "",
+        *,
+        asks_for_a_value: bool = False,
+        layer: str | None = None,
+        rows: int | None = None,
+        file: str | None = None,
+        line: int | None = None,
     ) -> None:
         super().__init__(reason)
         self.asks_for_a_value = asks_for_a_value
+        self.layer = layer
+        self.rows = rows
         self.file = file
         self.line = line
+
+    def with_text(self, text: str) -> Self:
+        """Returns the error with another text."""
+        return type(self)(text, **vars(self))
 
 
 class ProcessDiedError(Exception):

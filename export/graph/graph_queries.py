@@ -14,7 +14,7 @@ from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.graph.trace import TRACERS
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import scope_name
-from keras_pe.export.model.watch.layer_paths import is_within, layer_paths
+from keras_pe.export.model.watch.layer_paths import find_layer, is_within, layer_paths, layer_scopes
 from keras_pe.export.model.watch.operations import describe_line, users_line
 from keras_pe.export.model.watch.symbolic_trace import needed_nodes
 
@@ -160,26 +160,6 @@ class GraphView:
     def _layer_names(self) -> dict[str, str]:
         """The names of the layers by the names of their scopes."""
         return {scope_name(layer.name): layer.name for layer in self._layers}
-
-
-def layer_scopes(layers: Iterable[str]) -> dict[str, str]:
-    """Returns the paths of layers by the paths of their scopes."""
-    return {"/".join(map(scope_name, path.split("/"))): path for path in layers}
-
-
-def find_layer(path: str, scopes: Mapping[str, str]) -> str:
-    """Returns the path of the innermost layer around an operator, without the model's name; empty between layers.
-
-    Args:
-        path: The path of the operator in the traced graph.
-        scopes: The result of `layer_scopes` for the layers of the model.
-    """
-    found = ""
-    for scope in path.split("/")[:-1]:
-        inner = f"{found}/{scope}" if found else scope
-        known = (each for each in (re.sub(r"_\d+$", "", inner), inner) if each in scopes)
-        found = next(known, found)
-    return scopes.get(found, "")
 
 
 def _layer_name(scope: str, names: Mapping[str, str]) -> str | None:

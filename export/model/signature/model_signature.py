@@ -19,11 +19,12 @@ from keras_pe.export.model.signature.declared_inputs import (
 )
 from keras_pe.export.model.signature.fixed_sizes import FixedSize, FixedSizes, Origin, fixed_as_given, fixed_between
 from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.signature.size_errors import beyond_table, broken_rule, ways_out
 from keras_pe.export.model.signature.subclassed_signature import recorded_shapes, recorded_signatures
-from keras_pe.export.model.sizes.dimensions import Kind, checked_sizes, name_axes
+from keras_pe.export.model.sizes.dimensions import Kind, checked_sizes
 from keras_pe.export.model.sizes.found_sizes import FoundSizes, find_sizes
 from keras_pe.export.model.watch.known_values import KnownValues, find_vocabularies
-from keras_pe.export.model.watch.nested_arguments import FlatModel, Shape, leaves, sanitize, unique, with_leaves
+from keras_pe.export.model.watch.nested_arguments import FlatModel, leaves, sanitize, unique, with_leaves
 from keras_pe.export.results import Array
 from keras_pe.protocols import Model
 
@@ -117,7 +118,7 @@ def find_signature(
         return replace(found, remarks=(*remarks, *found.remarks))
     if refusal is not None:
         first, text = refusal
-        raise UnknownSizesError(text, file=first.file, line=first.line) from first.__cause__
+        raise first.with_text(text) from first.__cause__
     return _signature(own, asked, None, fixed)
 
 
@@ -170,13 +171,12 @@ def _signature(
         if at_given is not None:
             with contextlib.suppress(UnknownSizesError):
                 return _signature(own, asked, input_signature, at_given)
-        raise UnknownSizesError(
-            f"{_rule(asked.inputs, input_signature, model.name)} the shapes "
+        text = beyond_table(error, given, model.name) or (
+            f"{broken_rule(asked.inputs, input_signature, model.name)} the shapes "
             f"{', '.join(f'{name} {shape}' for name, shape in zip(names, shapes, strict=True))}. {error}. "
-            f"{_AS_NUMBERS if error.asks_for_a_value else _ways_out(names, shapes, dtypes, recorded_shapes(model))}",
-            file=error.file,
-            line=error.line,
-        ) from error.__cause__
+            f"{_AS_NUMBERS if error.asks_for_a_value else ways_out(names, shapes, dtypes, recorded_shapes(model))}"
+        )
+        raise error.with_text(text) from error.__cause__
     if fixed is None and (alone := fixed_between(shapes, found.shapes, Origin.ONLY)):
         fixed = FixedSizes(tuple(alone))
     may_fix_only = may_fix and input_signature is None and fixed is None and not asked.inputs
@@ -199,48 +199,6 @@ def _signature(
         tuple(remarks),
         fixed and fixed.with_inputs(named),
     )
-
-
-def _rule(inputs: Sequence[Any], input_signature: Any, model: str) -> str:
-    """Returns the first words of the error for a model that cannot be called."""
-    if inputs:
-        return f"`inputs` must fit the model: {model!r} cannot be called on the arrays that were given for"
-    rule = "`model` must take plain values" if input_signature is None else "`input_signature` must fit the model"
-    return f"{rule}: {model!r} cannot be called on zeros of"
-
-
-def _ways_out(
-    names: Sequence[str], shapes: Sequence[Shape], dtypes: Sequence[str], recorded: Sequence[tuple[int | None, ...]]
-) -> str:
-    """Returns two sentences with the Python code of arguments that pass values and sizes.
-
-    Args:
-        names: The model's own names of its inputs.
-        shapes: The shapes of the inputs.
-        dtypes: The dtypes of the inputs.
-        recorded: The shapes of the first inputs in a recorded call. The arguments contain their sizes.
-    """
-    named = name_axes(shapes)
-    sizes = {dim: 64 for shape in named for dim in shape if isinstance(dim, str)}
-    for shape, met in zip(named, recorded, strict=False):
-        if len(shape) == len(met):
-            pairs = zip(shape, met, strict=True)
-            sizes |= {dim: size for dim, size in pairs if isinstance(dim, str) and size is not None}
-    batches = {name for name in sizes if Kind.from_name(name, named) is Kind.BATCH}
-    lengths = {name: size for name, size in sizes.items() if name not in batches} or sizes
-    sizes |= dict.fromkeys(batches, 2)
-    static = [tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape) for shape in named]
-    filled = {
-        name: ("a", "object") if dtype == "string" else (0, dtype) for name, dtype in zip(names, dtypes, strict=True)
-    }
-    arrays = (
-        f"{name!r}: numpy.full({shape}, {value!r}, {dtype!r})"
-        for shape, (name, (value, dtype)) in zip(static, filled.items(), strict=True)
-    )
-    examples = f"give an example, or several, with your values: inputs={{{', '.join(arrays)}}}"
-    fixed = "fixed in `input_signature`"
-    given = f"give them, with your numbers: sizes={lengths}, or {fixed}" if lengths else f"give them {fixed}"
-    return f"If it takes certain values only, {examples}. If it takes certain sizes only, {given}."
 
 
 def _only_size(model: Any, found: FoundSizes) -> list[FixedSize]:

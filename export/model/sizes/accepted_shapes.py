@@ -9,7 +9,9 @@ from typing import Any
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.errors import UnknownSizesError, first_line
 from keras_pe.export.model.sizes.shape_inference import GraphShapes, SymbolicShapes
+from keras_pe.export.model.sizes.table_reads import TableEndError
 from keras_pe.export.model.watch.known_values import Filling, KnownValues
+from keras_pe.export.model.watch.layer_paths import find_layer, layer_paths, layer_scopes
 from keras_pe.export.model.watch.nested_arguments import FlatModel, PartialShape, StaticShape, leaves
 from keras_pe.export.model.watch.operations import describe_line, users_line
 from keras_pe.export.model.watch.recording import state_left_alone
@@ -54,6 +56,12 @@ class Oracle:
 
     def refusal(self) -> UnknownSizesError:
         """Returns the error for a model that refuses all sizes, with the model's own error and its line."""
+        if isinstance(self.cause, TableEndError):
+            scopes = layer_scopes(path for path, _ in layer_paths(self.model.layers[0]))
+            layer, rows = find_layer(self.cause.operator, scopes), self.cause.rows
+            if layer and rows:
+                reason = f"Layer {layer!r} reads past the end of its table of {rows} rows"
+                return UnknownSizesError(reason, layer=layer, rows=rows)
         frames = traceback.extract_tb(self.cause.__traceback__ if self.cause else None)
         file, line = users_line(frames, ()) or (None, None)
         place = f" {describe_line(file, line)}" if file and line else ""

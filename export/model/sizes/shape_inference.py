@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from keras_pe.export.model.sizes.table_reads import SIZE_OPERATORS, TableEndError, add_excesses, table_reads
 from keras_pe.export.model.watch.keras_internals import compute_output_spec
 from keras_pe.export.model.watch.nested_arguments import FlatModel, PartialShape
 from keras_pe.export.model.watch.recording import state_left_alone
@@ -180,12 +181,12 @@ class GraphShapes:
         self._function, self._variables = function, model.variables
         self._inputs = [tensor.op.name for tensor in function.inputs[:count]]
         self._outputs = [tensor.name for tensor in function.outputs]
-        reads = _table_reads(graph)
+        reads = table_reads(graph)
         sizes = {size for operator, _ in reads for size in operator.inputs[0].shape.as_list() if size is not None}
         self.table_sizes = tuple(sorted(sizes))
-        self._excesses = _add_excesses(graph, reads)
+        self._excesses = add_excesses(graph, reads)
         # The operators that compute excesses stay, since their values matter, not only their shapes.
-        counting = operators_before(map(graph.get_tensor_by_name, self._excesses), _SIZES)
+        counting = operators_before(map(graph.get_tensor_by_name, self._excesses), SIZE_OPERATORS)
         kept = {name.partition(":")[0] for name in self._outputs} | {each.name for each in counting if each.inputs}
         self._definition = shape_graph(graph, self._inputs, kept)
 
@@ -193,12 +194,13 @@ class GraphShapes:
         """Returns the shapes of the outputs, with `None` for an unknown size, or for a whole shape of unknown rank.
 
         Raises:
-            ValueError: If the shapes do not match, a tensor becomes empty, or a read exceeds its table.
+            TableEndError: If a read exceeds its table.
+            ValueError: If the shapes do not match, or a tensor becomes empty.
         """
         graph = self._import_graph(shapes)
         for name, reader in self._excesses.items():
             if graph.get_tensor_by_name(name).shape.num_elements():
-                raise ValueError(f"{reader!r} reads past the end of its table")
+                raise TableEndError(*reader)
         for name in _empty_tensors(graph):
             if name not in self._excesses and name not in self._always_empty:
                 raise ValueError(f"nothing is left of the tensor {name!r}")
@@ -242,56 +244,3 @@ def _empty_tensors(graph: Any) -> Iterator[str]:
         for tensor in operator.outputs:
             if tensor.dtype.is_floating and tensor.shape.rank and 0 in tensor.shape.as_list():
                 yield tensor.name
-
-
-_SIZES = ("Shape", "ShapeN", "Size", "Rank")  # operators whose results follow from sizes
-_ANY = 2**31 - 1  # replaces an unknown size
-
-
-def _table_reads(graph: Any) -> list[tuple[Any, Sequence[Any]]]:
-    """Returns the operators that read or cut a tensor at indices computed from sizes, and the index tensors."""
-    found = []
-    for operator in graph.get_operations():
-        if operator.type in ("Slice", "StridedSlice", "GatherV2") and operator.inputs[0].shape.rank is not None:
-            places = operator.inputs[2:3] if operator.type == "StridedSlice" else operator.inputs[1:]
-            if _follow_from_sizes(places):
-                found.append((operator, places))
-    return found
-
-
-def _add_excesses(graph: Any, reads: Iterable[tuple[Any, Sequence[Any]]]) -> dict[str, str]:
-    """Adds tensors to a `tf.Graph` whose lengths are the numbers of entries that are read past the end of a table.
-
-    Returns:
-        The name of each new tensor, with the name of the operator that reads. The tensor is not empty if the operator
-        reads past the end. Its shape can be inferred from the shapes of the inputs.
-    """
-    import tensorflow as tf
-
-    excesses: dict[str, str] = {}
-    for operator, places in reads:
-        sizes: list[int | None] = operator.inputs[0].shape.as_list()
-        if operator.type == "GatherV2":
-            indices, axis = places[0], tf.get_static_value(places[1])
-            # Indices with two dynamic sizes are a matrix, such as distances of positions, which is slow to compute.
-            is_row = indices.shape.rank is not None and indices.shape.as_list().count(None) < 2
-            sizes = [sizes[int(axis)] if is_row and axis is not None else None]
-        if operator.type == "StridedSlice" or all(size is None for size in sizes):
-            continue
-        with graph.as_default():
-            # TensorFlow computes values that follow from sizes if a shape depends on them: here the shape of zeros.
-            ends = sum(places) if operator.type == "Slice" else tf.maximum(tf.reduce_max(places[0]), 0) + 1
-            known = tf.constant([_ANY if size is None else size for size in sizes], ends.dtype)
-            excess = tf.reduce_max(tf.maximum(tf.reshape(ends, [-1]) - known, 0))
-            excesses[tf.zeros(tf.reshape(excess, [1])).name] = operator.name
-    return excesses
-
-
-def _follow_from_sizes(tensors: Iterable[Any]) -> bool:
-    """Whether tensors are computed from sizes, and from nothing else but constants."""
-    is_any = False
-    for operator in operators_before(tensors, _SIZES):
-        if not (operator.inputs or operator.type == "Const"):
-            return False
-        is_any = is_any or operator.type in _SIZES
-    return is_any

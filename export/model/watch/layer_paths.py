@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from keras_pe.export.model.watch.keras_internals import parts_of
+from keras_pe.export.model.watch.keras_internals import parts_of, scope_name
 
 _NAME = re.compile(r"(?P<base>.*?)(?:_(?P<number>\d+))?(?P<call>#\d+)?", re.DOTALL)
 
@@ -35,6 +35,26 @@ def layer_paths(model: Any) -> list[tuple[str, Any]]:
 
     walk("", model)
     return list(found.values())
+
+
+def layer_scopes(layers: Iterable[str]) -> dict[str, str]:
+    """Returns the paths of layers by the paths of their scopes."""
+    return {"/".join(map(scope_name, path.split("/"))): path for path in layers}
+
+
+def find_layer(path: str, scopes: Mapping[str, str]) -> str:
+    """Returns the path of the innermost layer around an operator, without the model's name; empty between layers.
+
+    Args:
+        path: The path of the operator in the traced graph.
+        scopes: The result of `layer_scopes` for the layers of the model.
+    """
+    found = ""
+    for scope in path.split("/")[:-1]:
+        inner = f"{found}/{scope}" if found else scope
+        known = (each for each in (re.sub(r"_\d+$", "", inner), inner) if each in scopes)
+        found = next(known, found)
+    return scopes.get(found, "")
 
 
 def is_within(path: str, layer: str) -> bool:

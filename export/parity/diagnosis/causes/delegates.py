@@ -18,8 +18,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run_cases import run_cases
 from keras_pe.export.comparison.tolerance import SHARES
 from keras_pe.export.errors import RuntimeFailedError
-from keras_pe.export.graph.graph_queries import find_layer, layer_scopes
-from keras_pe.export.model.watch.layer_paths import layer_paths
+from keras_pe.export.model.watch.layer_paths import find_layer, layer_paths, layer_scopes
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import calls_of, rank
 from keras_pe.export.parity.diagnosis.relations import distance

@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 
 from keras_pe import LearnedPositionEmbedding
-from keras_pe.export import model_signature
+from keras_pe.export import UnknownSizesError, model_signature
 from keras_pe.export.model.sizes.dimensions import SizeRange
 
 ROWS = 400  # more than the search looks ahead where there are no tables
@@ -129,5 +129,6 @@ def test_each_length_ends_with_its_own_table() -> None:
 
 def test_sizes_that_are_given_must_be_within_the_table() -> None:
     assert model_signature(model_of(Taken()), sizes={"length": (ROWS,)}).sizes["length"] == ROWS
-    with pytest.raises(ValueError, match="reads past the end of its table"):
-        model_signature(model_of(Taken()), sizes={"length": (ROWS + 1,)})
+    with pytest.raises(UnknownSizesError, match=f"length {ROWS + 1}.*'length': {ROWS}") as error:
+        model_signature(model_of(Taken(name="places")), sizes={"length": (ROWS + 1,)})
+    assert (error.value.layer, error.value.rows) == ("places", ROWS)
