@@ -130,5 +130,7 @@ def test_each_length_ends_with_its_own_table() -> None:
 def test_sizes_that_are_given_must_be_within_the_table() -> None:
     assert model_signature(model_of(Taken()), sizes={"length": (ROWS,)}).sizes["length"] == ROWS
     with pytest.raises(UnknownSizesError, match=f"length {ROWS + 1}.*'length': {ROWS}") as error:
-        model_signature(model_of(Taken(name="places")), sizes={"length": (ROWS + 1,)})
+        model_signature(
+            keras.Model(x := keras.Input((None, 4)), Taken(name="places")(x)), sizes={"length": (ROWS + 1,)}
+        )
     assert (error.value.layer, error.value.rows) == ("places", ROWS)
