@@ -1,9 +1,9 @@
 """Edits of one operation inside a layer: other operands, arguments or results, for the call of any case."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,10 +11,19 @@ from keras_pe.export.model.watch.operations import CodePlace, Operation, is_plai
 from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Place
 from keras_pe.export.parity.diagnosis.inside_calls import Change, Source, Tape, Tapes, again
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as_tensor
-from keras_pe.export.results import Array, Cause
+from keras_pe.export.parity.diagnosis.relations import plain
+from keras_pe.export.results import Array, Cause, OtherValue
 
 Key = int | str
 """The position of an argument, or its name among the keywords."""
+
+
+class Argument(NamedTuple):
+    """An argument of an operation: its position or keyword, its name, and its value."""
+
+    key: Key
+    name: str
+    value: Any
 
 
 @dataclass(frozen=True)
@@ -77,17 +86,23 @@ class EditedOperation:
         place = self.operation.place
         return Place(how, name, lambda f, fault: self._replay({place: partial(change, f)}, fault), code=place)
 
-    def with_number(self, key: Key, own: float, cause: Cause) -> NumericEdit:
+    def with_values(self, cause: Cause, argument: Argument, others: Iterable[Any]) -> Iterator[Edit]:
+        """Yields the edit with each of some values of an argument."""
+        key, name, value = argument
+        for other in others:
+            description = f"with {name}={other!r} instead of {value!r}"
+            edit = self.edit(cause, description, partial(with_argument, key, other))
+            yield replace(edit, parameters=(OtherValue(name, plain(value), plain(other)),))
+
+    def with_number(self, cause: Cause, argument: Argument) -> NumericEdit:
         """Returns the edit with another number as an argument, which is fitted."""
+        key, name, value = argument
         place = self.operation.place
 
         def compute(fault: LayerFault, numbers: Mapping[str, float]) -> Array:
-            return self._replay({place: partial(with_argument, key, numbers["number"])}, fault)
+            return self._replay({place: partial(with_argument, key, numbers[name])}, fault)
 
-        def describe(numbers: Mapping[str, str]) -> str:
-            return f"with {numbers['number']} instead of {own:.6g}"
-
-        return NumericEdit({"number": own}, compute, lambda _: cause, describe, place=place)
+        return NumericEdit({name: float(value)}, compute, lambda _: cause, place=place)
 
     def replace_operand(self, source: Source, operand: int, description: str) -> Edit:
         """Returns the edit that replaces an operand by another tensor of the call."""
@@ -171,15 +186,15 @@ def _on_tensor(function: Callable[[Array], Array], tensor: Any) -> Any:
     return as_tensor(np.asarray(function(own)).astype(own.dtype))
 
 
-def named_arguments(operation: Operation) -> Iterator[tuple[Key, str, Any]]:
-    """Yields the key, the name and the value of each argument that is not a tensor. A nameless one has its position."""
+def named_arguments(operation: Operation) -> Iterator[Argument]:
+    """Yields each argument that is not a tensor. A nameless one has its position as its name."""
     names = operation.parameters
     for number, value in enumerate(operation.arguments):
         if not is_plain_tensor(value):
-            yield number, names[number] if number < len(names) else str(number), value
+            yield Argument(number, names[number] if number < len(names) else str(number), value)
     for name, value in operation.keywords.items():
         if not is_plain_tensor(value) and name != "name":
-            yield name, name, value
+            yield Argument(name, name, value)
 
 
 def fits(operand: Any, result: Any) -> bool:

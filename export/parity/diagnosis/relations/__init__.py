@@ -36,7 +36,7 @@ class Change:
     @property
     def values(self) -> tuple[OtherValue, ...]:
         """The parameters in the form of a finding, without values of the model."""
-        return tuple(OtherValue(name, None, _plain(value)) for name, value in self.parameters.items())
+        return tuple(OtherValue(name, None, plain(value)) for name, value in self.parameters.items())
 
     def agrees(self, other: "Change | None") -> bool:
         """Whether another case shows the same change: equal cause and parameters, factors to a thousandth."""
@@ -46,7 +46,7 @@ class Change:
         return all(np.isclose(a, b, rtol=1e-3, atol=0) if isinstance(a, float) else a == b for a, b in pairs)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Returns a NumPy scalar as a Python number, and a list as a tuple."""
     return tuple(value) if isinstance(value, list) else value.item() if isinstance(value, np.generic) else value
 

@@ -18,7 +18,6 @@ from keras_pe.export.parity.diagnosis.operation_edits import (
     is_number,
     named_arguments,
     put,
-    with_argument,
     with_leaf,
     with_operands,
 )
@@ -130,29 +129,21 @@ def _other_variables(edited: EditedOperation) -> Edits:
 
 def _other_constants(edited: EditedOperation) -> Edits:
     """Yields other numbers, booleans and orders of numbers among the arguments."""
-    for key, name, value in named_arguments(edited.operation):
-        cause = _cause_of_constant(name, value)
-        for other in stored_instead(value, edited.constants):
-            yield edited.edit(cause, f"with {other} instead of {value}", partial(with_argument, key, other))
+    for each in named_arguments(edited.operation):
+        name, value, cause = each.name, each.value, _cause_of_constant(each.name, each.value)
+        yield from edited.with_values(cause, each, stored_instead(value, edited.constants))
         if isinstance(value, bool | np.bool_):
-            description = f"with {name}={not value} instead of {value}"
-            yield edited.edit(cause, description, partial(with_argument, key, not value))
+            yield from edited.with_values(cause, each, [not value])
         elif isinstance(value, int | np.integer) and name not in (*AXES, "self"):
-            near = (value + 1, value - 1, 2 * value, value // 2, -value)
-            for other in dict.fromkeys(each for each in (*near, *_SMALL) if each != value):
-                description = f"with {other} instead of {value}"
-                yield edited.edit(cause, description, partial(with_argument, key, type(value)(other)))
+            near = dict.fromkeys((value + 1, value - 1, 2 * value, value // 2, -value, *_SMALL))
+            yield from edited.with_values(cause, each, (type(value)(other) for other in near if other != value))
         if is_number(value) and name not in AXES:
-            yield edited.with_number(key, float(value), cause)
-        elif isinstance(value, tuple | list) and name not in AXES and all(isinstance(each, int) for each in value):
-            for order in itertools.islice(itertools.permutations(value), 1, _MOST_ORDERS):
-                if list(order) != list(value):
-                    description = f"with {order!r} instead of {tuple(value)!r}"
-                    yield edited.edit(Cause.OTHER_ORDER, description, partial(with_argument, key, type(value)(order)))
+            yield edited.with_number(cause, each)
+        elif isinstance(value, tuple | list) and name not in AXES and all(isinstance(size, int) for size in value):
+            orders = (type(value)(order) for order in itertools.islice(itertools.permutations(value), 1, _MOST_ORDERS))
+            yield from edited.with_values(Cause.OTHER_ORDER, each, (order for order in orders if order != value))
         elif isinstance(value, str) and name in ("subscripts", "equation"):
-            for changed in _subscripts_beside(value):
-                description = f"by {changed!r} instead of {value!r}"
-                yield edited.edit(Cause.OTHER_AXIS, description, partial(with_argument, key, changed))
+            yield from edited.with_values(Cause.OTHER_AXIS, each, _subscripts_beside(value))
 
 
 def _cause_of_constant(name: str, value: Any) -> Cause:

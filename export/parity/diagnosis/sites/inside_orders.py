@@ -26,10 +26,9 @@ def other_operation_axes(edited: EditedOperation) -> Edits:
     """Yields the operation over other axes."""
     operation = edited.operation
     rank = max((len(each.shape) for each in (*operation.operands, *operation.outputs)), default=0)
-    for key, name, value in named_arguments(operation):
-        for other in _axes_beside(value, rank) if name in AXES and rank else ():
-            description = f"with {name}={other!r} instead of {value!r}"
-            yield edited.edit(Cause.OTHER_AXIS, description, partial(with_argument, key, other))
+    for each in named_arguments(operation):
+        if each.name in AXES and rank:
+            yield from edited.with_values(Cause.OTHER_AXIS, each, _axes_beside(each.value, rank))
 
 
 def transposed_operands(edited: EditedOperation) -> Edits:
