@@ -9,7 +9,7 @@ import numpy as np
 from keras_pe.export.artifacts.litert_editor import Editor
 from keras_pe.export.artifacts.litert_file import pack_model
 from keras_pe.export.formats.litert_axes import with_few_axes
-from keras_pe.export.formats.litert_gathers import write_gather, write_gather_nd
+from keras_pe.export.formats.litert_gathers import write_gather, write_gather_nd, write_gather_of_flags
 from keras_pe.export.formats.litert_lstm import write_lstm
 from keras_pe.export.formats.litert_numbers import limit_masks, narrow_indices, widen_outputs
 from keras_pe.export.formats.litert_synonyms import SYNONYMS, write_integer_choice, write_running_sum, write_split
@@ -30,7 +30,7 @@ def rewritten(content: bytes, device: Target, paths: Mapping[str, str]) -> bytes
     from ai_edge_litert import schema_py_generated as schema
 
     model = schema.ModelT.InitFromPackedBuf(content, 0)
-    rules = _RULES if device.has_integer_choices else {**_RULES, **_INTEGER_CHOICES}
+    rules = {**_RULES, **_IN_FLOATS} if device.moves_floats_alone else _RULES
     for signature in model.signatureDefs or ():
         for output in signature.outputs:
             tensor = model.subgraphs[signature.subgraphIndex].tensors[output.tensorIndex]
@@ -275,5 +275,5 @@ _RULES: dict[str, Callable[[Editor, Any, int], bool]] = {
     "STRIDED_SLICE": _slice,
 }
 """Functions that write an operator anew, and return False to leave the operator."""
-_INTEGER_CHOICES = dict.fromkeys(("SELECT", "SELECT_V2"), _choice_of_products)
-"""The functions for a device that chooses no int32."""
+_IN_FLOATS = {**dict.fromkeys(("SELECT", "SELECT_V2"), _choice_of_products), "GATHER": write_gather_of_flags}
+"""The functions for a device that chooses no int32, and gathers no truth values."""

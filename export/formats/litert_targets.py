@@ -38,7 +38,7 @@ class Target:
             unknown, and does not apply.
         outside: Consequence of an operator outside the lists.
         recurrences: The form of recurrent layers, see `litert_forms`.
-        has_integer_choices: Whether SELECT_V2 takes int32.
+        moves_floats_alone: Whether SELECT_V2 takes no int32, and GATHER no bool.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Target:
     sources: Mapping[str, str]
     outside: str
     recurrences: str = "unrolled"
-    has_integer_choices: bool = True
+    moves_floats_alone: bool = False
 
     @property
     def operators(self) -> frozenset[str]:
@@ -173,7 +173,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             {"sizes": "https://github.com/tensorflow/tflite-micro/issues/3674"},
             "does not load",
             recurrences="fused",
-            has_integer_choices=False,
+            moves_floats_alone=True,
         ),
     }
 )

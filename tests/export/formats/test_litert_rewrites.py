@@ -143,6 +143,15 @@ def test_a_microcontroller_chooses_integers_by_products() -> None:
     np.testing.assert_array_equal(run(found, x), run(content, x))
 
 
+def test_a_microcontroller_gathers_truth_values_as_numbers() -> None:
+    content = convert(lambda x: ops.cast(ops.take(x > 0, ops.cast(x[0], "int32"), axis=0), "float32"), 4, 3)
+    found = read_operators(rewritten(content, TARGETS["micro"], {}))
+    assert {each.inputs[0].dtype for each in read_operators(content) if each.kind == "GATHER"} == {"bool"}
+    assert {each.inputs[0].dtype for each in found if each.kind == "GATHER"} == {"float32"}
+    x = np.array([[0, 2, 3], [-1, 1, 0], [1, -1, 1], [0, 0, -2]], np.float32)
+    np.testing.assert_array_equal(run(rewritten(content, TARGETS["micro"], {}), x), run(content, x))
+
+
 def test_a_mask_of_a_softmax_is_in_the_range_of_float16() -> None:
     content = convert(lambda x: ops.softmax(ops.where(x > 0, x, -2e38)) + ops.where(x > 9, x, -1e9), 4, 6)
     x = np.random.default_rng(0).standard_normal((4, 6)).astype("float32")
