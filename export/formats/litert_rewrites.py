@@ -42,7 +42,7 @@ def rewritten(content: bytes, device: Target, paths: Mapping[str, str]) -> bytes
             widen_outputs(editor, model, graph)
         for operator in graph.operators:
             kind = editor.kind(operator)
-            rule = rules.get(kind) or (None if kind in device.operators else SYNONYMS.get(kind))
+            rule = (None if kind in device.operators else SYNONYMS.get(kind)) or rules.get(kind)
             outputs = [int(number) for number in operator.outputs]
             if rule is None or not _is_sized(editor, operator) or not rule(editor, operator, *outputs[:1]):
                 editor.operators.append(operator)

@@ -24,6 +24,26 @@ def _any(editor: Editor, operator: Any, output: int) -> bool:
     return True
 
 
+def _difference(editor: Editor, operator: Any, output: int) -> bool:
+    """Writes a comparison of int32: the lesser of a difference and its opposite is 0 for equal numbers alone.
+
+    It is negative for all others, also if the difference wraps around.
+    """
+    first, second = map(int, operator.inputs)
+    if editor.dtype(first) != "int32":
+        return False
+    shape, parts = editor.shape(output), list[int]()
+    for pair in ((first, second), (second, first)):
+        parts.append(editor.tensor(shape, output, dtype="int32"))
+        editor.add("SUB", pair, [parts[-1]], "SubOptions")
+    least, is_equal = editor.tensor(shape, output, dtype="int32"), editor.kind(operator) == "EQUAL"
+    editor.add("MINIMUM", parts, [least], "MaximumMinimumOptions")
+    limit = editor.constant(np.array(-1 if is_equal else 0, np.int32), output)
+    kind, options = ("GREATER", "GreaterOptions") if is_equal else ("LESS", "LessOptions")
+    editor.add(kind, [least, limit], [output], options)
+    return True
+
+
 def _square(editor: Editor, operator: Any, output: int) -> bool:
     editor.add("MUL", [int(operator.inputs[0])] * 2, [output], "MulOptions")
     return True
@@ -129,6 +149,7 @@ def write_slices(editor: Editor, source: int, axis: int, parts: Sequence[int]) -
 
 _MOST_COPIES = 16
 SYNONYMS: dict[str, Callable[[Editor, Any, int], bool]] = {
+    **dict.fromkeys(("EQUAL", "NOT_EQUAL"), _difference),
     "NEG": _negative,
     "PACK": _pack,
     "REDUCE_ANY": _any,

@@ -135,6 +135,22 @@ def test_a_device_without_any_gets_the_negation_of_all() -> None:
     np.testing.assert_array_equal(run(found, x), [[1], [1], [1], [0]])
 
 
+@pytest.mark.parametrize("compare", [ops.equal, ops.not_equal])
+def test_a_device_without_equality_of_integers_compares_their_difference(compare: Callable[..., Any]) -> None:
+    ends = np.array([-(2**31), -1, 0, 1, 2**31 - 1], np.int32)
+
+    def function(x: Any) -> Any:
+        indices = ops.cast(x, "int32")
+        return ops.cast(compare(ops.take(ends, indices), ops.take(ends, ops.transpose(indices))), "float32")
+
+    content = convert(function, 5, 1)
+    found = rewritten(content, TARGETS["npu"], {})
+    assert kinds(content) & {"EQUAL", "NOT_EQUAL"}
+    assert not kinds(found) & {"EQUAL", "NOT_EQUAL"}
+    x = np.arange(5, dtype=np.float32)[:, None]
+    np.testing.assert_array_equal(run(found, x), run(content, x))
+
+
 def test_a_microcontroller_chooses_integers_by_products() -> None:
     content = convert(lambda x: ops.where(x > 0, ops.cast(x[:1] * 9, "int32"), -7), 4, 3)
     found = rewritten(content, TARGETS["micro"], {})
