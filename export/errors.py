@@ -122,8 +122,8 @@ class UnknownSizesError(ValueError):
     Attributes:
         asks_for_a_value: Whether the model accepts arrays but not symbolic tensors, since its Python code needs the
             value of a tensor.
-        layer: The path of the layer whose table of positions is too short; None for any other cause.
-        rows: The number of rows of that table.
+        layer: The path of the layer that refuses the sizes; None if it is unknown.
+        rows: The number of rows of the layer's table of positions if the table is too short; None otherwise.
         file: The file of the user's code that raised the cause, as Python names it; None if it is unknown.
         line: The line in that file.
     """

@@ -1,6 +1,7 @@
 """The oracle for the valid shapes of a model, which infers the shapes of the layers, or calls the model."""
 
 import contextlib
+import re
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from keras_pe.export.model.watch.nested_arguments import FlatModel, PartialShape
 from keras_pe.export.model.watch.operations import describe_line, users_line
 from keras_pe.export.model.watch.recording import state_left_alone
 
+_NODE = re.compile(r" for '\{\{node ([^}]+)\}\}.*", re.DOTALL)  # TensorFlow's words for the operator at fault
 _POWERS = (4, 64, 4096)  # most models accept one of these sizes
 
 
@@ -56,17 +58,24 @@ class Oracle:
 
     def refusal(self) -> UnknownSizesError:
         """Returns the error for a model that refuses all sizes, with the model's own error and its line."""
+        text = first_line(self.cause)
         if isinstance(self.cause, TableEndError):
-            scopes = layer_scopes(path for path, _ in layer_paths(self.model.layers[0]))
-            layer, rows = find_layer(self.cause.operator, scopes), self.cause.rows
+            layer, rows = self._layer(self.cause.operator), self.cause.rows
             if layer and rows:
                 reason = f"Layer {layer!r} reads past the end of its table of {rows} rows"
                 return UnknownSizesError(reason, layer=layer, rows=rows)
+        elif (node := _NODE.search(text)) and (layer := self._layer(node[1])):
+            reason = f"Layer {layer!r} refuses these sizes: {text[: node.start()]}"
+            return UnknownSizesError(reason, asks_for_a_value=self.asks_for_a_value, layer=layer)
         frames = traceback.extract_tb(self.cause.__traceback__ if self.cause else None)
         file, line = users_line(frames, ()) or (None, None)
         place = f" {describe_line(file, line)}" if file and line else ""
-        reason = f"{first_line(self.cause)}{place}"
+        reason = f"{text}{place}"
         return UnknownSizesError(reason, asks_for_a_value=self.asks_for_a_value, file=file, line=line)
+
+    def _layer(self, operator: str) -> str:
+        """Returns the path of the layer of an operator; an empty text between layers."""
+        return find_layer(operator, layer_scopes(path for path, _ in layer_paths(self.model.layers[0])))
 
     def _takes_arrays_alone(self) -> bool:
         """Whether the model accepts zeros, but refuses symbolic tensors of equal shapes, as if it cannot be traced."""

@@ -134,3 +134,10 @@ def test_sizes_that_are_given_must_be_within_the_table() -> None:
             keras.Model(x := keras.Input((None, 4)), Taken(name="places")(x)), sizes={"length": (ROWS + 1,)}
         )
     assert (error.value.layer, error.value.rows) == ("places", ROWS)
+
+
+def test_a_layer_that_refuses_a_size_is_named() -> None:
+    model = keras.Model(x := keras.Input((None, 4)), Table(name="places")(x))
+    with pytest.raises(UnknownSizesError, match="Layer 'places' refuses") as error:
+        model_signature(model, sizes={"length": (ROWS + 1,)})
+    assert (error.value.layer, error.value.rows) == ("places", None)
