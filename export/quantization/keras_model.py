@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from keras_pe.export.model.rebuild import clone_with
 from keras_pe.export.model.watch.layer_paths import layer_paths
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.quantization.quantizer import Options
+from keras_pe.export.results import NameMatch
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,23 @@ class KerasModel:
     arguments: Mapping[str, Any]
 
     @classmethod
-    def prepare(cls, model: Any, artifact: Artifact, input_signature: Any, border: Border | None) -> "KerasModel":
-        """Returns a model, to be exported with the adapter, the fixed sizes and the opset of its float file."""
+    def prepare(
+        cls, model: Any, artifact: Artifact, input_signature: Any, border: Border | None, names: Sequence[NameMatch]
+    ) -> "KerasModel":
+        """Returns a model, to be exported with the adapter, the names, the fixed sizes and the opset of its float file.
+
+        Args:
+            model: The model.
+            artifact: The float file.
+            input_signature: As in `check_dataset`.
+            border: As in `check_dataset`.
+            names: Inputs and outputs with other names in the float file.
+        """
         interface = known_interface(artifact.path, border, model)
         record, fixed = interface.record, interface.fixed
         arguments = {
             "input_signature": input_signature,
-            "border": None if record is None else record.border,
+            "border": _renaming(artifact, names) if record is None else record.border,
             "sizes": None if fixed is None else {each.name: (each.size,) for each in fixed.sizes},
         }
         if artifact.opset_version is not None:
@@ -101,3 +112,12 @@ class KerasModel:
                 "model", f"must be a model that Keras quantizes. Received: {self.model.name!r}: {first_line(error)}."
             ) from error
         return copy
+
+
+def _renaming(artifact: Artifact, names: Sequence[NameMatch]) -> Border | None:
+    """Returns the adapter with the names of a file; None if they are the model's."""
+    if not names:
+        return None
+    inputs = {each.artifact: each.model for each in names if each.kind == "input"}
+    outputs = {each.artifact: each.model for each in names if each.kind == "output"}
+    return Border(inputs=inputs, outputs={spec.name: outputs.get(spec.name, spec.name) for spec in artifact.outputs})

@@ -8,7 +8,7 @@ from pathlib import Path
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.artifacts.onnx_model import layer_of, read_without_weights
-from keras_pe.export.model.watch.layer_paths import is_within
+from keras_pe.export.model.watch.layer_paths import is_within, matched_paths
 from keras_pe.export.runtimes.litert_layers import operator_layers
 
 
@@ -78,10 +78,12 @@ def nodes_of_layers(nodes: Iterable[Node], layers: Mapping[str, str]) -> tuple[l
 
     Args:
         nodes: The nodes of a file.
-        layers: Keras' path of each layer that it quantizes, by the path in the file.
+        layers: Keras' path of each layer that it quantizes, by the path in files. A file from an earlier process may
+            have other numbers in automatic names.
     """
     nodes = list(nodes)
     places = {node.layer for node in nodes}
+    layers = _by_path_in_file(layers, places)
     present = {layers[own] for own in layers if any(is_within(place, own) for place in places)}
     nearest = dict[str, tuple[int, str]]()  # the layer around a layer without nodes, such as one in TimeDistributed
     for own, path in layers.items():
@@ -96,6 +98,16 @@ def nodes_of_layers(nodes: Iterable[Node], layers: Mapping[str, str]) -> tuple[l
         taken += [replace(node, name=path, layer=path) for path in paths]
         left += [] if paths else [node]
     return taken, left
+
+
+def _by_path_in_file(layers: Mapping[str, str], places: Collection[str]) -> Mapping[str, str]:
+    """Returns the layers by the paths that the nodes of a file have, which may differ in the numbers of names."""
+    ours, theirs = (
+        dict.fromkeys(each for path in paths for each in (path, *_around(path))) for paths in (layers, places)
+    )
+    twins = matched_paths(ours, theirs)
+    outer = {own: next((each for each in (own, *_around(own)) if each in twins), "") for own in layers}
+    return {twins.get(outer[own], "") + own[len(outer[own]) :]: path for own, path in layers.items()}
 
 
 def _around(path: str) -> Iterator[str]:

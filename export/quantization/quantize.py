@@ -159,7 +159,9 @@ def quantize(
                 f"must have no state, since each row is run alone. Received: {described.path}, a file with a state. "
                 "Export the model without its cache or state, or call the quantizer itself and check its file.",
             )
-        copied = KerasModel.prepare(model, described, input_signature, border) if takes_model else None
+        (target,) = calibration.targets.values()
+        exported = (described, input_signature, border, target.names)
+        copied = KerasModel.prepare(model, *exported) if takes_model else None
         given = (described, method, copied, calibration_share)
         bench = stack.enter_context(opened_workbench(job, calibration, source, *given, home, checkpoint, tell))
         check_rows(goal, bench, source.name)

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import pytest
 
-from keras_pe.export import export_litert, export_onnx, quantize
+from keras_pe.export import export_litert, export_onnx, quantize, read_artifact
 from keras_pe.export.quantization.layer_nodes import Node, nodes_of_layers
-from tests.export.quantization.samples import write_classifier
+from tests.export.quantization.samples import ROWS, write_classifier
 from tests.export.runtimes.external.present import need_package
 from tests.raised import about
 
@@ -97,3 +97,28 @@ def test_quantized_layers_without_nodes_have_those_of_the_nearest_layer_around_t
     taken, left = nodes_of_layers(nodes, {**paths, "head": "head", "model/head": "head"})
     assert [node.layer for node in taken] == [*inner, "head"]
     assert left == [nodes[2]]
+
+
+def test_layers_of_a_file_from_another_process_may_have_other_numbers() -> None:
+    nodes = nodes_at("dense", "dense_1", "time_distributed", "head")
+    paths = ("dense_3", "dense_4", "time_distributed_2/dense_5", "head")
+    taken, left = nodes_of_layers(nodes, {path: path for path in paths})
+    assert [node.layer for node in taken] == [*paths]
+    assert not left
+
+
+@pytest.mark.slow
+def test_the_file_of_a_rebuilt_model_has_the_names_of_the_float_file(tmp_path: Path) -> None:
+    def build() -> keras.Model:
+        inputs = keras.Input((16,), name="x")
+        x = keras.layers.Dense(512, activation="relu")(inputs)
+        return keras.Model(inputs, keras.layers.Dense(4, activation="softmax")(x))
+
+    first, target = build(), tmp_path / "int8.onnx"
+    source = export_onnx(first, tmp_path / "model.onnx")
+    rebuilt = build()
+    rebuilt.set_weights(first.get_weights())
+    report = quantize(rebuilt, source, target, {"x": ROWS[:500]}, size=0.9, trials=3, method="keras-int8")
+    assert {each.layer for each in report.layers} == {each.name for each in rebuilt.layers[1:]}
+    assert all(each.effect > 0 for each in report.layers)
+    assert read_artifact(target).outputs[0].name == source.outputs[0].name
