@@ -52,11 +52,12 @@ def assert_agrees(
     atol: float = 0.0,
     **options: Any,
 ) -> None:
-    """Fails unless the exported file returns the expected arrays, which are Keras' by default."""
-    expected = keras_results(function, inputs) if expected is None else expected
-    for actual, truth in zip(onnx_results(function, inputs, folder, **options), expected, strict=True):
+    """Fails unless the exported file returns the expected arrays, which are Keras' by default, with their types."""
+    is_typed = expected is None
+    truths = keras_results(function, inputs) if expected is None else expected
+    for actual, truth in zip(onnx_results(function, inputs, folder, **options), truths, strict=True):
         if rtol or atol:
-            np.testing.assert_allclose(actual, truth, rtol=rtol, atol=atol)
+            np.testing.assert_allclose(actual, truth, rtol=rtol, atol=atol, strict=is_typed)
         else:
             np.testing.assert_array_equal(actual, truth, strict=True)
 
