@@ -2,29 +2,20 @@
 
 import time
 
-import numpy as np
-import onnx
 import onnx_ir as ir
 import pytest
 
 from keras_pe.export.onnx.finishing.constants import compute_constants
 from keras_pe.export.onnx.finishing.graph_edits import replace, standing_for
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
+from tests.export.onnx.graph_text import read_graph
 
 
 def _chain(count: int) -> ir.Graph:
-    nodes, last = [], "x"
-    for number in range(count):
-        nodes += [
-            onnx.helper.make_node("Add", ["two", "three"], [f"sum_{number}"]),
-            onnx.helper.make_node("Cast", [f"sum_{number}"], [f"cast_{number}"], to=1),
-            onnx.helper.make_node("Mul", [last, f"cast_{number}"], [f"product_{number}"]),
-        ]
-        last = f"product_{number}"
-    constants = [onnx.numpy_helper.from_array(np.array([n], np.int64), name) for name, n in (("two", 2), ("three", 3))]
-    x, y = (onnx.helper.make_tensor_value_info(name, 1, ["n", 4]) for name in ("x", last))
-    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [x], [y], constants))
-    return ir.from_proto(onnx.shape_inference.infer_shapes(model)).graph
+    step = "s{0} = Add(two, three)  c{0} = Cast<to = 1>(s{0})  p{1} = Mul(p{0}, c{0})"
+    nodes = "  ".join(step.format(number, number + 1) for number in range(count))
+    shapes = f"(float[n,4] p0) => (float[n,4] p{count}) <int64[1] two = {{2}}, int64[1] three = {{3}}>"
+    return read_graph(f"{shapes} {{ {nodes} }}").graph
 
 
 @pytest.mark.slow
@@ -53,10 +44,8 @@ def test_sizes_in_a_deep_branch_are_known() -> None:
 
 
 def test_an_output_keeps_its_name_whatever_makes_it_and_is_made_once() -> None:
-    graph = ir.from_onnx_text(
-        """<ir_version: 8, opset_import: ["" : 18]> agraph (float[N] x) => (float[N] y, float[N] z) {
-           y = Relu(x)  z = Relu(y)  unused = Neg(x) }"""
-    ).graph
+    text = "(float[N] x) => (float[N] y, float[N] z) { y = Relu(x)  z = Relu(y)  unused = Neg(x) }"
+    graph = read_graph(text).graph
     first, last = graph.outputs
     (unused,) = (value for node in graph for value in node.outputs if value.name == "unused")
     replace(first, unused)

@@ -9,13 +9,13 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from keras_pe.export.onnx.finishing.operator_sizes import SHAPE_RULES, VECTOR_RULES
 from keras_pe.export.onnx.finishing.shape_sources import read_single_sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from tests.export.onnx.exported import keras_results, open_session
+from tests.export.onnx.graph_text import operators, read_graph
 
 ops = keras.ops
 
@@ -64,94 +64,65 @@ def test_one_length_of_tensors_that_are_unlike_is_asked_for_once(tmp_path: Path)
 def test_a_single_size_is_asked_for_alone_and_of_an_input_where_images_have_it(
     axes: int, ends: tuple[int, ...]
 ) -> None:
-    order = [*range(1, axes), 0]
-    nodes = [
-        helper.make_node("Transpose", ["x"], ["turned"], perm=order),
-        helper.make_node("Shape", ["turned"], ["s"]),
-        helper.make_node("Cast", ["s"], ["c"], to=TensorProto.INT32),
-        *(helper.make_node("Slice", ["c", f"from{end}", f"to{end}"], [f"size{end}"]) for end in ends),
-    ]
-    stored = [numpy_helper.from_array(np.array([end - 1]), f"from{end}") for end in ends]
-    stored += [numpy_helper.from_array(np.array([end]), f"to{end}") for end in ends]
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None] * axes)]
-    outputs = [helper.make_tensor_value_info(f"size{end}", TensorProto.INT32, [1]) for end in ends]
-    graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
-    changed = ir.from_proto(onnx.shape_inference.infer_shapes(model))
-    changed.graph.inputs[0].shape = ir.Shape(("batch", "length", "width", "depth")[:axes])
-    read_single_sizes(changed.graph, KnownSizes(changed.graph))
+    order, names = [*range(1, axes), 0], [f"size{end}" for end in ends]
+    constants = ", ".join(f"int64[1] from{end} = {{{end - 1}}}, int64[1] to{end} = {{{end}}}" for end in ends)
+    slices = "  ".join(f"size{end} = Slice(c, from{end}, to{end})" for end in ends)
+    model = read_graph(
+        f"""(float[{",".join("?" * axes)}] x) => ({", ".join(f"int32[1] {name}" for name in names)}) <{constants}>
+        {{ turned = Transpose<perm = {order}>(x)  s = Shape(turned)  c = Cast<to = 6>(s)  {slices} }}"""
+    )
+    model.graph.inputs[0].shape = ir.Shape(("batch", "length", "width", "depth")[:axes])
+    read_single_sizes(model.graph, KnownSizes(model.graph))
     is_alone = len(ends) == 1
-    operators = [node.op_type for node in nodes]
-    assert [node.op_type for node in changed.graph] == (operators[:3] if is_alone else operators)
-    assert changed.graph[1].inputs[0].name == ("x" if is_alone and axes == 4 else "turned")
-    sizes = ReferenceEvaluator(ir.to_proto(changed)).run(None, {"x": np.zeros((3, 5, 7, 2)[:axes], "float32")})
+    assert operators(model) == ["Transpose", "Shape", "Cast", *([] if is_alone else ["Slice", "Slice"])]
+    assert model.graph[1].inputs[0].name == ("x" if is_alone and axes == 4 else "turned")
+    sizes = ReferenceEvaluator(ir.to_proto(model)).run(None, {"x": np.zeros((3, 5, 7, 2)[:axes], "float32")})
     assert [int(each[0]) for each in sizes] == [(3, 5, 7, 2)[:axes][order[end - 1]] for end in ends]
 
 
+FOLLOWED = """(float[?,?,8] x, float[?,?,8] y, float[9,8] table, float[5,1,3] kernel) => (int64[?,?] found)
+    <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] minus = {-1}, int64[3] row = {0, -1, 4},
+    int64[4] heads = {0, 0, 2, 4}, int64[6] sides = {0, 0, 1, 0, 0, 1}> {
+    shape = Shape(x)  length = Slice(shape, one, two)  whole = Equal(minus, length)  added = Cast<to = 7>(whole)
+    nothing = Mul(added, two)  end = Add(length, nothing)  cut = Slice(table, zero, end, zero)  sum = Add(x, cut)
+    other = Add(x, y)  split = Reshape(sum, heads)  turned = Transpose<perm = [0, 2, 1, 3]>(split)
+    joined = Reshape(sum, row)  first, second = Split<axis = 3, num_outputs = 2>(split)
+    scores = Einsum<equation = "abc,adc->abd">(x, y)  zeros = ConstantOfShape(shape)  found = NonZero(x)
+    padded = Pad(x, sides)  convolved = Conv(padded, kernel)  pooled = MaxPool<kernel_shape = [2]>(convolved)
+    places = Reshape(found, minus)  filled = Expand(one, places)  flat = Reshape(filled, minus) }"""
+# The length is never -1; a name stands for a size that nothing else computes.
+SHAPES: dict[str, tuple[Any, ...]] = {
+    "cut": (("least", "length", 9), 8),
+    "sum": ("batch", "length", 8),
+    "turned": ("batch", 2, "length", 4),
+    "joined": ("batch", ("joined", 1), 4),  # twice the length has no name
+    "other": ("batch", ("other", 1), 8),  # either may be 1
+    "second": ("batch", "length", 2, 2),
+    "scores": ("batch", "length", "other"),
+    "zeros": ("batch", "length", 8),
+    "found": (3, ("found", 1)),
+    "flat": (("flat", 0),),  # the tensor may have any number of axes
+}
+
+
 def test_sizes_are_told_as_far_as_the_inputs_determine_them() -> None:
-    nodes = [
-        helper.make_node("Shape", ["x"], ["shape"]),
-        helper.make_node("Slice", ["shape", "one", "two"], ["length"]),
-        helper.make_node("Equal", ["minus", "length"], ["whole"]),  # no length is -1
-        helper.make_node("Cast", ["whole"], ["added"], to=TensorProto.INT64),
-        helper.make_node("Mul", ["added", "two"], ["nothing"]),
-        helper.make_node("Add", ["length", "nothing"], ["end"]),
-        helper.make_node("Slice", ["table", "zero", "end", "zero"], ["cut"]),
-        helper.make_node("Add", ["x", "cut"], ["sum"]),
-        helper.make_node("Add", ["x", "y"], ["other"]),
-        helper.make_node("Reshape", ["sum", "heads"], ["split"]),
-        helper.make_node("Transpose", ["split"], ["turned"], perm=[0, 2, 1, 3]),
-        helper.make_node("Reshape", ["sum", "row"], ["joined"]),
-        helper.make_node("Split", ["split"], ["first", "second"], axis=3, num_outputs=2),
-        helper.make_node("Einsum", ["x", "y"], ["scores"], equation="abc,adc->abd"),
-        helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
-        helper.make_node("NonZero", ["x"], ["found"]),
-        helper.make_node("Pad", ["x", "sides"], ["padded"]),
-        helper.make_node("Conv", ["padded", "kernel"], ["convolved"]),
-        helper.make_node("MaxPool", ["convolved"], ["pooled"], kernel_shape=[2]),
-        helper.make_node("Reshape", ["found", "minus"], ["places"]),
-        helper.make_node("Expand", ["one", "places"], ["filled"]),
-        helper.make_node("Reshape", ["filled", "minus"], ["flat"]),
-    ]
-    arrays = {"zero": [0], "one": [1], "two": [2], "minus": [-1], "row": [0, -1, 4], "heads": [0, 0, 2, 4]}
-    arrays["sides"] = [0, 0, 1, 0, 0, 1]
-    stored = [numpy_helper.from_array(np.array(value), name) for name, value in arrays.items()]
-    stored.append(numpy_helper.from_array(np.zeros((9, 8), "float32"), "table"))
-    stored.append(numpy_helper.from_array(np.zeros((5, 1, 3), "float32"), "kernel"))
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, None, 8]) for name in ("x", "y")]
-    graph = helper.make_graph(
-        nodes, "g", values, [helper.make_tensor_value_info("found", TensorProto.INT64, None)], stored
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
-    known = ir.from_proto(onnx.shape_inference.infer_shapes(model)).graph
-    known.inputs[0].shape, known.inputs[1].shape = ir.Shape(["batch", "length", 8]), ir.Shape(["batch", "other", 8])
-    sizes, values = KnownSizes(known), {value.name: value for node in known for value in node.outputs}
-    assert sizes.vector(values["end"]) == ("length",)
-    assert sizes.shape(values["cut"]) == (("least", "length", 9), 8)
-    assert sizes.shape(values["sum"]) == ("batch", "length", 8)
-    assert sizes.shape(values["turned"]) == ("batch", 2, "length", 4)
-    assert sizes.shape(values["joined"]) == ("batch", ("joined", 1), 4)  # twice the length has no name
-    assert sizes.shape(values["other"]) == ("batch", ("other", 1), 8)  # either may be 1
-    assert sizes.shape(values["second"]) == ("batch", "length", 2, 2)
-    assert sizes.shape(values["scores"]) == ("batch", "length", "other")
-    assert sizes.shape(values["zeros"]) == ("batch", "length", 8)
-    assert sizes.shape(values["found"]) == (3, ("found", 1))
-    assert sizes.vector(values["found"]) is None
+    graph = read_graph(FOLLOWED).graph
+    graph.inputs[0].shape, graph.inputs[1].shape = ir.Shape(["batch", "length", 8]), ir.Shape(["batch", "other", 8])
+    sizes, values = KnownSizes(graph), {value.name: value for node in graph for value in node.outputs}
+    assert {name: sizes.shape(values[name]) for name in SHAPES} == SHAPES
+    assert (sizes.vector(values["end"]), sizes.vector(values["found"])) == (("length",), None)
     assert sizes.shape(values["padded"])[:2] == ("batch", "length")
     assert sizes.shape(values["pooled"])[:2] == ("batch", 5)
-    assert sizes.shape(values["flat"]) == (("flat", 0),)  # the tensor may have any number of axes
 
 
-def _sizes_of(node: onnx.NodeProto, **stored: Any) -> tuple[KnownSizes, ir.Value]:
-    """Follows a graph of one node that reads images `x` and vectors `v` of integers."""
-    inputs = [
-        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 6, "height", "width"]),
-        helper.make_tensor_value_info("v", TensorProto.INT64, [2]),
-    ]
-    arrays = [numpy_helper.from_array(np.asarray(value), name) for name, value in stored.items()]
-    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
-    graph = ir.from_proto(helper.make_model(helper.make_graph([node], "g", inputs, outputs, arrays))).graph
-    return KnownSizes(graph), graph.outputs[0]
+def _shape_of(node: str) -> Any:
+    """Returns the known shape of a node that reads images `x`, a kernel, and vectors `v` of integers."""
+    graph = ir.from_onnx_text(
+        f"""<ir_version: 10, opset_import: ["" : 18]> graph (float[batch,6,height,width] x, int64[2] v,
+        float[6,5,3,3] kernel) => (float y) <int64[0] none = {{}}> {{ y = {node} }}"""
+    ).graph
+    graph.outputs[0].shape = None
+    return KnownSizes(graph).shape(graph.outputs[0])
 
 
 @pytest.mark.parametrize("error", [IndexError, KeyError, TypeError, ValueError])
@@ -164,32 +135,17 @@ def test_an_error_of_a_rule_reaches_the_caller(
 
     monkeypatch.setitem(rules, "Relu", fail)
     with pytest.raises(error, match="typo"):
-        _sizes_of(helper.make_node("Relu", ["x"], ["y"]))
+        _shape_of("Relu(x)")
 
 
-@pytest.mark.parametrize(
-    ("node", "stored", "shape"),
-    [
-        (helper.make_node("Transpose", ["x"], ["y"]), {}, ("width", "height", 6, "batch")),
-        (
-            helper.make_node("ConvTranspose", ["x", "kernel"], ["y"], group=2),
-            {"kernel": np.zeros((6, 5, 3, 3), "float32")},
-            ("batch", 10, ("y", 2), ("y", 3)),
-        ),
-        (helper.make_node("ReduceSum", ["x"], ["y"]), {}, None),
-        (helper.make_node("ReduceSum", ["x", "none"], ["y"]), {"none": np.zeros(0, "int64")}, None),
-        (helper.make_node("ReduceSum", ["x", "v"], ["y"]), {}, None),
-        (helper.make_node("Squeeze", ["x"], ["y"]), {}, None),
-        (helper.make_node("Unsqueeze", ["x", "v"], ["y"]), {}, None),
-        (helper.make_node("Reshape", ["x", "v"], ["y"]), {}, None),
-        (helper.make_node("Slice", ["x", "v", "v"], ["y"]), {}, None),
-        (helper.make_node("Tile", ["x", "v"], ["y"]), {}, None),
-        (helper.make_node("Expand", ["x", "v"], ["y"]), {}, None),
-        (helper.make_node("Pad", ["x", "v"], ["y"]), {}, None),
-        (helper.make_node("Einsum", ["x", "x"], ["y"], equation="...a,...a->..."), {}, None),
-        (helper.make_node("NonZero", ["x"], ["y"]), {}, None),
-    ],
-)
-def test_a_size_that_the_graph_does_not_hold_is_unknown(node: onnx.NodeProto, stored: Any, shape: Any) -> None:
-    sizes, value = _sizes_of(node, **stored)
-    assert sizes.shape(value) == shape
+UNKNOWN = "ReduceSum(x) / ReduceSum(x, none) / ReduceSum(x, v) / Squeeze(x) / Unsqueeze(x, v) / Reshape(x, v)"
+UNKNOWN += """ / Slice(x, v, v) / Tile(x, v) / Expand(x, v) / Pad(x, v) / Einsum<equation = "...a,...a->...">(x, x)"""
+
+
+@pytest.mark.parametrize(("node", "shape"), [
+    ("Transpose(x)", ("width", "height", 6, "batch")),
+    ("ConvTranspose<group = 2>(x, kernel)", ("batch", 10, ("y", 2), ("y", 3))),
+    *((node, None) for node in [*UNKNOWN.split(" / "), "NonZero(x)"]),
+])  # fmt: skip
+def test_a_size_that_the_graph_does_not_hold_is_unknown(node: str, shape: Any) -> None:
+    assert _shape_of(node) == shape
