@@ -20,23 +20,24 @@ def operator_layers(operators: Sequence[Operator], layers: Iterable[str]) -> lis
     """
     producers = {tensor.name: operator for operator in operators for tensor in operator.outputs}
     paths = [_traced_path(operator, producers) for operator in operators]
-    layers = list(layers)
-    roots = {each.partition("/")[0] for each in paths if "/" in each}
-    if len(roots) == 1 and not matched_paths(roots, layers):  # the name of the model
-        paths = [each.partition("/")[2] or each for each in paths]
-    known = _known_layers(dict.fromkeys(prefix for each in paths for prefix in _prefixes(each)), layers)
+    layers, choices = list(layers), [paths]
+    if len({each.partition("/")[0] for each in paths if "/" in each}) == 1:  # most often the name of the model
+        choices.insert(0, [each.partition("/")[2] or each for each in paths])
+    known, paths = max(
+        ((_known_layers(each, layers), each) for each in choices), key=lambda pair: len({*pair[0].values()})
+    )
     return [
         next((known[prefix] for prefix in _prefixes(each) if prefix in known), layer_of(each) or each) for each in paths
     ]
 
 
 def _known_layers(paths: Iterable[str], layers: Sequence[str]) -> Mapping[str, str]:
-    """Returns the layer of each path that has one.
+    """Returns the layer of each path, or path that leads to one, that has a layer.
 
     A trace adds a number to the name of every layer: "dense_1" may be the layer "dense", and then "dense_1_2" is the
     layer "dense_1". If all names end with a number, the names without it count, unless they match fewer layers.
     """
-    paths = list(paths)
+    paths = list(dict.fromkeys(prefix for each in paths for prefix in _prefixes(each)))
     as_named = matched_paths(paths, layers)
     if not all(_NUMBER.search(each.partition("/")[0]) for each in paths):
         return as_named
