@@ -1,12 +1,15 @@
 """Measures a file on stored rows: changed decisions, the error of the outputs, and the worst rows."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.name_matching import cast_to_runtime_floats, runner_names
 from keras_pe.export.errors import RuntimeFailedError
+from keras_pe.export.model.border import Border
 from keras_pe.export.parity.data.batching import Batch, run_whole_batches
 from keras_pe.export.parity.data.shards import Shard
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
@@ -97,6 +100,7 @@ class FileMeasurer:
 
     Attributes:
         worker: The runtime, with the file that was measured last.
+        indices: The outputs that are decisions themselves, as numbers of classes.
     """
 
     def __init__(self, session: Session, job: Job, calibrated: TargetCalibration, worker: Runner, place: str) -> None:
@@ -106,11 +110,17 @@ class FileMeasurer:
         own = replace(calibrated, rules=self._rules, declarations=type(calibrated.declarations)())
         self._measurer = RowMeasurer(session, job, own)
         self.worker, self._names, self._place = worker, runner_names(calibrated.names), place
+        self.indices: Collection[str] = ()
 
     @property
     def decides(self) -> bool:
         """Whether an output decides."""
-        return any(rule.decision is not None for rule in self._rules.values())
+        return bool(self.indices) or any(rule.decision is not None for rule in self._rules.values())
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether an output has an error, in contrast to the number of a class."""
+        return any(name not in self.indices for name in self._rules)
 
     def load(self, path: Path) -> None:
         """Opens a file.
@@ -138,7 +148,8 @@ class FileMeasurer:
             statistics = statistics.merge(measured.summarize(shard, statistics))
             if answer.outputs is not None:
                 self._add(expected, answer.outputs, sums, strains)
-        relative = float("inf") if failure else max((each.relative for each in sums.values()), default=float("inf"))
+        least = float("inf") if self.has_errors else 0.0
+        relative = float("inf") if failure else max((each.relative for each in sums.values()), default=least)
         strain = 1.0 if failure else max((each.root for each in strains.values()), default=0.0)
         predicted = max((each.predicted for each in strains.values()), default=0.0)
         found = Score(statistics.rows, statistics.failed, relative, strain, predicted, failure=failure)
@@ -157,6 +168,10 @@ class FileMeasurer:
             one, other = expected[name], actual.get(name)
             if other is None or other.shape != one.shape or one.dtype.kind not in "fiub":
                 continue
+            if name in self.indices:
+                changed = (one != other).reshape(len(one), -1).any(axis=1).astype(np.float64)
+                strains.setdefault(name, _Strain()).add(changed, changed)
+                continue
             sums.setdefault(name, _Sums()).add(one, other)
             if rule.decision is not None and np.isfinite(one).all() and np.isfinite(other).all():
                 margins = rule.decision.margins(one)
@@ -164,6 +179,19 @@ class FileMeasurer:
                 shares = np.divide(errors, margins, out=np.ones_like(margins), where=margins > 0)
                 shares = np.where(errors > 0, shares, 0.0).max(axis=1)
                 strains.setdefault(name, _Strain()).add(shares, rule.decision.margin_losses(one, other).max(axis=1))
+
+
+def class_outputs(outputs: Arrays, border: Border | None) -> frozenset[str]:
+    """Returns the outputs that are numbers of classes: those of an adapter, or all integers if no output is a float.
+
+    Args:
+        outputs: The outputs of some rows.
+        border: The input/output adapter of the file; None without one.
+    """
+    found = {name for name, array in outputs.items() if array.dtype.name in ("int32", "int64")}
+    has_floats = any(is_float(array.dtype) for array in outputs.values())
+    steps = {} if border is None else border.postprocessing
+    return frozenset(found & steps.keys() if has_floats else found)
 
 
 def _by_decision(rule: OutputRule) -> OutputRule:

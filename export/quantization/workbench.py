@@ -121,15 +121,18 @@ class Workbench:
     def effects(self, tell: Tell) -> list[LayerEffect]:
         """Returns the effect of each layer, alone and with all others quantized; without layers that do not change."""
         before = self._score(self.source)
-        together = self._effect(self._score(self.write([]))) ** 2 or 1.0
+        together = self._effect(self._score(self.write([]))) ** 2
         found = []
         for number, layer in enumerate(self.layers):
             tell(number, len(self.layers), f"quantizing {layer.path} alone")
             path = self.write([each.path for each in self.layers if each is not layer])
             score = self._score(path)
-            if (score.error, score.strain) != (before.error, before.strain):
-                saved = 1 - path.stat().st_size / self.float_bytes
-                joint = 1 - self._effect(self._score(self.write([layer.path]))) ** 2 / together
+            saved = 1 - path.stat().st_size / self.float_bytes
+            # The number of a class may stay the same although the values before it differ.
+            is_changed = (score.error, score.strain) != (before.error, before.strain)
+            if is_changed or (saved and not self.measurer.has_errors):
+                left = self._effect(self._score(self.write([layer.path]))) ** 2
+                joint = 1 - left / together if together else 0.0
                 effect = self._effect(score)
                 tensors = tuple(name for node in layer.nodes for name in node.results)
                 found.append(LayerEffect(layer.path, layer.operators, saved, effect, max(joint, 0.0), tensors=tensors))

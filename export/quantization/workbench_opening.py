@@ -7,6 +7,7 @@ from pathlib import Path
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.read_artifact import artifact_files
+from keras_pe.export.comparison.references.interface import known_interface
 from keras_pe.export.model.watch.layer_paths import layer_paths
 from keras_pe.export.parity.data.shards import shards_of
 from keras_pe.export.parity.data.source import DataError, DataSource
@@ -14,7 +15,7 @@ from keras_pe.export.parity.work.schedule import result_key
 from keras_pe.export.parity.work.worker_input import Calibration, Job
 from keras_pe.export.parity.work.worker_session import session_of
 from keras_pe.export.progress import Tell
-from keras_pe.export.quantization.file_measurement import FileMeasurer
+from keras_pe.export.quantization.file_measurement import FileMeasurer, class_outputs
 from keras_pe.export.quantization.float_layers import least_rows
 from keras_pe.export.quantization.keras_model import KerasModel
 from keras_pe.export.quantization.layer_nodes import nodes_of_layers, nodes_of_operators, read_nodes
@@ -77,6 +78,10 @@ def opened_workbench(
         else:
             taken, left = nodes_of_layers(nodes, keras_model.layers(quantizer.options))
         kept = home if checkpoint is None else checkpoint / _kept_name(job, calibration, calibration_share)
+        rows = store_rows(session, job, calibration, shards_of(source), measurer.worker, kept, calibration_share, tell)
+        record = known_interface(artifact.path, job.border, model).record
+        for _, outputs in rows.calibration.batches(1):
+            measurer.indices = class_outputs(outputs, None if record is None else record.border)
         yield Workbench(
             format=artifact.format,
             method=method,
@@ -86,9 +91,7 @@ def opened_workbench(
             float_bytes=artifact.nbytes,
             taken=taken,
             left=left,
-            rows=store_rows(
-                session, job, calibration, shards_of(source), measurer.worker, kept, calibration_share, tell
-            ),
+            rows=rows,
             measurer=measurer,
             worker=worker,
         )
@@ -118,8 +121,14 @@ def check_rows(goal: Goal, bench: Workbench, data: str) -> None:
         raise ArgValueError(
             "decisions",
             "must be a goal of a model with an output that decides. Received: outputs that do not look like "
-            "probabilities. State how an output decides with `acceptance`, or choose `error`. If an adapter returns "
-            "the decision alone, export the model without it.",
+            "probabilities. State how an output decides with `acceptance`, or choose `error`.",
+        )
+    if goal.kind == "error" and not bench.measurer.has_errors:
+        raise ArgValueError(
+            "error",
+            "must be a goal of a model with an output other than the number of a class. Received: "
+            f"{', '.join(sorted(bench.measurer.indices))}. Choose `decisions`, or export the model without the "
+            "step that decides.",
         )
     needed = least_rows(goal.value) if goal.kind == "decisions" else 1
     rows = bench.rows

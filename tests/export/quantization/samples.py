@@ -66,6 +66,16 @@ def write_classifier(path: Path, gain: float = 1.0) -> Path:
     return path
 
 
+def write_decider(path: Path) -> Path:
+    """Writes the classifier of `write_classifier` with the number of the class as its only output."""
+    model = onnx.load(write_classifier(path))
+    model.graph.node.append(onnx.helper.make_node("ArgMax", ["class"], ["number"], "number", axis=-1, keepdims=0))
+    output = onnx.helper.make_tensor_value_info("number", onnx.TensorProto.INT64, ["batch"])
+    model.graph.output[0].CopyFrom(output)
+    onnx.save(model, path)
+    return path
+
+
 def draw_digits(count: int, seed: int = 0) -> tuple[Array, Array]:
     """Returns noisy images of moved digits on a display, `(count, 8, 8, 1)`, and the digits."""
     draw = np.random.default_rng(seed)

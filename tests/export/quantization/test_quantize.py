@@ -15,7 +15,7 @@ from keras_pe.export import Acceptance, DataError, quantize, read_artifact
 from keras_pe.export.artifacts.quantized_tensors import read_quantization
 from keras_pe.export.quantization.onnx_quantizers import ONNX_QUANTIZERS
 from keras_pe.export.records import QuantizationReport
-from tests.export.quantization.samples import ROWS, write_classifier
+from tests.export.quantization.samples import ROWS, write_classifier, write_decider
 from tests.raised import about
 
 # A user's script: the quantizer alone, with the plan.
@@ -139,3 +139,18 @@ def test_the_float_file_is_an_existing_file_other_than_the_result(source: Path, 
         quantize(source, source.parent, tmp_path / "out.onnx", {"x": ROWS}, error=0.1)
     with pytest.raises(FileNotFoundError, match=r"no\.onnx"):
         quantize(source, tmp_path / "no.onnx", tmp_path / "out.onnx", {"x": ROWS}, error=0.1)
+
+
+@pytest.mark.slow
+def test_a_file_that_returns_the_decision_alone_is_quantized(tmp_path: Path) -> None:
+    source, target = write_decider(tmp_path / "model.onnx"), tmp_path / "small.onnx"
+    report = quantize(source, source, target, {"x": ROWS}, decisions=0.95)
+    assert report.passed
+    assert report.chosen.held_out is not None
+    assert report.chosen.held_out.changed > 0
+    assert {each.layer for each in report.layers} >= {"first", "wide", "last"}
+    unchanged = quantize(source, source, target, {"x": ROWS}, decisions=0.95, method="float16")
+    assert {each.layer for each in unchanged.layers} >= {"first", "wide", "last"}
+    assert quantize(source, source, target, {"x": ROWS}, size=0.7, method="dynamic").passed
+    with pytest.raises(ValueError, check=about("error")):
+        quantize(source, source, target, {"x": ROWS}, error=0.1)
