@@ -4,7 +4,7 @@ import contextlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -198,14 +198,15 @@ class KerasReference(Reference):
 
     def _measured_noise(self, cases: Sequence[Case], precision: str | None, by_row: bool) -> list[dict[str, Array]]:
         """Returns the noise floors. Outputs without float64 values and other precisions use the change of the model."""
-        narrow = self.float32_model or self.model
+        exact = {name: role.borders.exact for name, role in self.roles.items()}
+        measure = partial(measure_noise, self.float32_model or self.model, cases=cases, predict=self.predict)
         if precision is not None or self.float64_model is None:
-            return measure_noise(narrow, None, cases, self.predict, precision, by_row=by_row)
-        found = measure_noise(narrow, self.float64_model, cases, self.predict, by_row=by_row)
+            return measure(float64_model=None, precision=precision, by_row=by_row, exact=exact)
+        found = measure(float64_model=self.float64_model, by_row=by_row, exact=exact)
         floats = {spec.name for spec in self.signature.outputs if is_float(as_dtype(spec.dtype))}
         if all(floats <= each.keys() for each in found):
             return found
-        moved = measure_noise(narrow, None, cases, self.predict, by_row=by_row)
+        moved = measure(float64_model=None, by_row=by_row, exact=exact)
         return [far | near for far, near in zip(moved, found, strict=True)]
 
     def predict(self, model: Any, inputs: Mapping[str, Any]) -> Arrays:

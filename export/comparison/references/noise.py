@@ -6,6 +6,7 @@ every layer in one direction, and its error grows with the depth. The last sampl
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ def measure_noise(
     precision: str | None = None,
     *,
     by_row: bool = False,
+    exact: Mapping[str, Sequence[float]] = MappingProxyType({}),
 ) -> list[dict[str, Array]]:
     """Returns the noise floors of each case, by output, in the form of the tolerance policy.
 
@@ -48,6 +50,8 @@ def measure_noise(
         precision: The precision whose steps perturb inputs and weights, without a rebuild; the default is float32.
         by_row: Whether to return a floor for each row of the first axis, independent of the other rows. It has no
             effect if a precision is accepted.
+        exact: Values that the model compares an input itself with, by input. An input with such a value is exact, and
+            a perturbed one would be on the other side.
     """
     floors: list[dict[str, Array]] = [{} for _ in cases]
     variables = model.trainable_variables if precision is None else _rounded_weights(model, precision)
@@ -60,7 +64,7 @@ def measure_noise(
     try:
         for seed in range(_SAMPLES if precision is None else _SAMPLES_BY_VALUE):
             rng = np.random.default_rng(seed)
-            inputs, weights = _nudged_together(cases, own, rng, precision, by_row=by_row)
+            inputs, weights = _nudged_together(cases, own, rng, precision, exact, by_row=by_row)
             if precision is None and seed == _SAMPLES - 1:
                 values, rounding = _drift(model, own, weights)
             else:
@@ -196,13 +200,25 @@ def _nudgeable(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
 
 def _nudged_together(
-    cases: Sequence[Case], variables: Iterable[Any], rng: np.random.Generator, precision: str | None, *, by_row: bool
+    cases: Sequence[Case],
+    variables: Iterable[Any],
+    rng: np.random.Generator,
+    precision: str | None,
+    exact: Mapping[str, Sequence[float]],
+    *,
+    by_row: bool,
 ) -> tuple[list[Arrays], list[Any]]:
-    """Returns perturbed inputs of each case, and perturbed values of the weights."""
+    """Returns perturbed inputs of each case, but for the exact values, and perturbed values of the weights."""
     from keras import ops
 
     computed = _computed_precision(precision)
-    inputs = [{name: _nudge(array, rng, computed, by_row) for name, array in case.inputs.items()} for case in cases]
+
+    def nudge_input(name: str, array: Array) -> Array:
+        kept = np.array(exact.get(name, ())).astype(array.dtype)
+        nudged = _nudge(array, rng, computed, by_row)
+        return np.where(np.isin(array, kept), array, nudged) if kept.size else nudged
+
+    inputs = [{name: nudge_input(name, array) for name, array in case.inputs.items()} for case in cases]
     weights = []
     for variable in variables:
         nudged = _nudge(ops.convert_to_numpy(variable.value), rng, precision)

@@ -97,6 +97,29 @@ def test_a_model_that_cannot_be_rebuilt_is_nudged_in_place(factor, passes, tmp_p
     assert all(1e-5 <= tolerance <= 8 * rounding for tolerance in tolerances)
 
 
+class Calls(keras.layers.Layer):
+    """A layer that Keras cannot rebuild, since its configuration lacks the function."""
+
+    def __init__(self, function, **options):
+        super().__init__(**options)
+        self.function = function
+
+    def call(self, x):
+        return self.function(x)
+
+
+def test_a_file_that_differs_at_the_border_of_a_layer_that_cannot_be_rebuilt_fails(tmp_path):
+    x = keras.Input((4,), name="x")
+    model, other = (
+        keras.Model(x, Calls(lambda x, compare=compare: keras.ops.cast(compare(x, 0.25), "float32"), name="y")(x))
+        for compare in (keras.ops.greater_equal, keras.ops.greater)
+    )
+    assert KerasReference(model).float64_model is None
+    result = check_parity(model, export_onnx(other, tmp_path / "other.onnx"), runtimes="onnxruntime").results[0]
+    assert [case.name for case in result.cases if case.status != "passed"] == ["on borders"]
+    assert check_parity(model, export_onnx(model, tmp_path / "own.onnx"), runtimes="onnxruntime").passed
+
+
 def test_integers_round_the_small_weights_of_attention_over_a_long_sequence_alike():
     """Each of 600 equal weights is less than half a step of 8 bits. A file rounds all of them to 0 or to a step."""
     x = keras.Input((None, 4), name="x")
