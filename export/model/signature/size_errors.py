@@ -5,6 +5,7 @@ from typing import Any
 
 from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.sizes.dimensions import Kind, name_axes
+from keras_pe.export.model.watch.known_values import is_integer
 from keras_pe.export.model.watch.nested_arguments import Shape
 
 
@@ -19,7 +20,7 @@ def broken_rule(inputs: Sequence[Any], input_signature: Any, model: str) -> str:
 def ways_out(
     names: Sequence[str], shapes: Sequence[Shape], dtypes: Sequence[str], recorded: Sequence[tuple[int | None, ...]]
 ) -> str:
-    """Returns two sentences with the Python code of arguments that pass values and sizes.
+    """Returns sentences with the Python code of arguments that pass values and sizes, and of a cast of whole numbers.
 
     Args:
         names: The model's own names of its inputs.
@@ -47,7 +48,12 @@ def ways_out(
     examples = f"give an example, or several, with your values: inputs={{{', '.join(arrays)}}}"
     fixed = "fixed in `input_signature`"
     given = f"give them, with your numbers: sizes={lengths}, or {fixed}" if lengths else f"give them {fixed}"
-    return f"If it takes certain values only, {examples}. If it takes certain sizes only, {given}."
+    described = zip(names, shapes, dtypes, strict=True)
+    images = [repr(name) for name, shape, dtype in described if is_integer(dtype) and len(shape) > 2]  # ids have 2 axes
+    text = f"If it takes certain values only, {examples}. If it takes certain sizes only, {given}."
+    if images:
+        text += f" If a layer takes floats only, put keras.layers.Rescaling(1.0) behind {' and '.join(images)}."
+    return text
 
 
 def beyond_table(error: UnknownSizesError, given: Mapping[str, Sequence[int]], model: str) -> str:

@@ -1,5 +1,6 @@
 """A refusal has the layer, the operator, and the file and line of the user's code that calls it."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,14 @@ import keras
 import pytest
 from keras import ops
 
-from keras_pe.export import ExportError, UnknownSizesError, UnsupportedError, export_litert, export_onnx
+from keras_pe.export import (
+    ExportError,
+    UnknownSizesError,
+    UnsupportedError,
+    check_parity,
+    export_litert,
+    export_onnx,
+)
 
 
 class Decode(keras.layers.Layer):
@@ -74,3 +82,12 @@ def test_a_refusal_of_an_operator_outside_of_user_code_has_no_line(tmp_path: Pat
     with pytest.raises(ExportError) as raised:
         export_onnx(keras.Model(inputs, ops.svd(inputs)[1]), tmp_path / "m.onnx")
     assert (raised.value.file, raised.value.line, raised.value.operator) == (None, None, "Svd")
+
+
+def test_a_refusal_of_integers_that_keras_does_not_convolve_has_the_cast_that_it_takes(tmp_path: Path) -> None:
+    image, convolve = keras.Input((8, 8, 3), dtype="uint8", name="image"), keras.layers.Conv2D(4, 3)
+    cast = "keras.layers.Rescaling(1.0)"
+    with pytest.raises(UnknownSizesError, match=rf"put {re.escape(cast)} behind 'image'\.$"):
+        export_onnx(keras.Model(image, convolve(image)), tmp_path / "m.onnx")
+    mended = keras.Model(image, convolve(eval(cast)(image)))
+    assert check_parity(mended, export_onnx(mended, tmp_path / "m.onnx"), runtimes="onnxruntime").passed
