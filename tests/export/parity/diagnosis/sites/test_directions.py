@@ -48,8 +48,7 @@ CHANGES = [
     *_change("forward twice", lambda one, other: [one, one], "the forward output twice"),
 ]
 
-# One change in a file of this package, and one in a file of Keras.
-SAMPLE = [CHANGES[0], CHANGES[-1]]
+SAMPLE = CHANGES[:1]  # each takes 20 s
 
 
 @pytest.mark.parametrize("change", sample_cases(CHANGES, SAMPLE), ids=lambda change: change.name)
