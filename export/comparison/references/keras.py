@@ -198,15 +198,18 @@ class KerasReference(Reference):
 
     def _measured_noise(self, cases: Sequence[Case], precision: str | None, by_row: bool) -> list[dict[str, Array]]:
         """Returns the noise floors. Outputs without float64 values and other precisions use the change of the model."""
+        narrow = self.float32_model or self.model
+        if precision is not None:  # its rounding may move any value across a border
+            return measure_noise(narrow, None, cases, self.predict, precision, by_row=by_row)
         exact = {name: role.borders.exact for name, role in self.roles.items()}
-        measure = partial(measure_noise, self.float32_model or self.model, cases=cases, predict=self.predict)
-        if precision is not None or self.float64_model is None:
-            return measure(float64_model=None, precision=precision, by_row=by_row, exact=exact)
-        found = measure(float64_model=self.float64_model, by_row=by_row, exact=exact)
+        measure = partial(measure_noise, narrow, cases=cases, predict=self.predict, by_row=by_row, exact=exact)
+        if self.float64_model is None:
+            return measure(float64_model=None)
+        found = measure(float64_model=self.float64_model)
         floats = {spec.name for spec in self.signature.outputs if is_float(as_dtype(spec.dtype))}
         if all(floats <= each.keys() for each in found):
             return found
-        moved = measure(float64_model=None, by_row=by_row, exact=exact)
+        moved = measure(float64_model=None)
         return [far | near for far, near in zip(moved, found, strict=True)]
 
     def predict(self, model: Any, inputs: Mapping[str, Any]) -> Arrays:
