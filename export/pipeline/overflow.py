@@ -7,15 +7,13 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.comparison.differences import wide
-from keras_pe.export.comparison.float_types import is_float, largest
+from keras_pe.export.comparison.float_types import BEYOND, EPSILON, is_float, largest
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeRefusedError, UnsupportedError
 from keras_pe.export.model.rebuild import half_dtypes
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.recording import LayerCall, record_calls
 from keras_pe.export.results import Array
-
-_LARGEST = 65504  # the largest number of float16
 
 
 def refuse_overflow(
@@ -29,7 +27,8 @@ def refuse_overflow(
         inputs: The inputs of a run.
         outputs: The outputs of the artifact in the run.
     """
-    if not half_dtypes(all_layers(reference.model)):
+    dtypes = half_dtypes(all_layers(reference.model))
+    if not dtypes:
         return
     try:
         narrow = reference.expect(inputs)
@@ -52,10 +51,11 @@ def refuse_overflow(
     )
     layer = None
     if (found := _first_overflow(reference, inputs)) is not None:
-        layer, reached = found.path.partition("#")[0], max(largest(wide(each), 0.0) for each in found.outputs)
+        layer, reached = found.layer_path, max(largest(wide(each), 0.0) for each in found.outputs)
+        end, dtype = min((BEYOND[each] * (1 - EPSILON[each] / 2), each) for each in dtypes)
         reason += f" The first such layer is {layer!r}. In float32, its outputs reach {reached:.3g}, and "
-        reason += "" if reached > _LARGEST else "a number inside it exceeds the range of float16: "
-        reason += "float16 ends at 65,504."
+        reason += "" if reached > end else f"a number inside it exceeds the range of {dtype}: "
+        reason += f"{dtype} ends at {end:,.6g}."
     reason += " Export the model in float32. If it takes smaller values, pass examples of them as `inputs`."
     raise UnsupportedError(format, reference.name, reason, layer=layer)
 
