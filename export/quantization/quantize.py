@@ -160,8 +160,9 @@ def quantize(
                 "Export the model without its cache or state, or call the quantizer itself and check its file.",
             )
         (target,) = calibration.targets.values()
-        exported = (described, input_signature, border, target.names)
-        copied = KerasModel.prepare(model, *exported) if takes_model else None
+        copied = None
+        if takes_model:
+            copied = KerasModel.prepare(model, described, input_signature, border, target.names)
         given = (described, method, copied, calibration_share)
         bench = stack.enter_context(opened_workbench(job, calibration, source, *given, home, checkpoint, tell))
         check_rows(goal, bench, source.name)

@@ -80,8 +80,8 @@ def opened_workbench(
         kept = home if checkpoint is None else checkpoint / _kept_name(job, calibration, calibration_share)
         rows = store_rows(session, job, calibration, shards_of(source), measurer.worker, kept, calibration_share, tell)
         record = known_interface(artifact.path, job.border, model).record
-        for _, outputs in rows.calibration.batches(1):
-            measurer.indices = class_outputs(outputs, None if record is None else record.border)
+        _, outputs = next(rows.calibration.batches(1), (None, {}))
+        measurer.indices = class_outputs(outputs, None if record is None else record.border)
         yield Workbench(
             format=artifact.format,
             method=method,
