@@ -196,7 +196,7 @@ def rolls(array: Array) -> Iterator[Proposal]:
         yield Proposal(Cause.SHIFTED_ROWS, description, change, {"axis": axis, "shift": shift})
 
 
-def in_blocks(array: Array) -> Iterator[Proposal]:
+def block_orders(array: Array) -> Iterator[Proposal]:
     """Yields an array with the values of an axis in blocks, instead of interleaved."""
     for axis, size in enumerate(array.shape):
         for count in (each for each in range(2, size) if size % each == 0):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.operations import Operation, tensors_in
-from keras_pe.export.parity.diagnosis.edits import Edits, Proposal, backwards, exchanged_axes, in_blocks, rolls
+from keras_pe.export.parity.diagnosis.edits import Edits, Proposal, backwards, block_orders, exchanged_axes, rolls
 from keras_pe.export.parity.diagnosis.inside_calls import again
 from keras_pe.export.parity.diagnosis.layer_call import as_array
 from keras_pe.export.parity.diagnosis.operation_edits import EditedOperation, named_arguments, with_argument
@@ -65,7 +65,7 @@ def other_orders(edited: EditedOperation) -> Edits:
             description = f"given its operands in the order {[each + 1 for each in order]}"
             yield edited.change_operands(Cause.OTHER_ORDER, description, partial(take_in_order, order))
     array = as_array(result)
-    orders = backwards(array), rolls(array), in_blocks(array), exchanged_axes(array)
+    orders = backwards(array), rolls(array), block_orders(array), exchanged_axes(array)
     yield from edited.result_place.edits(itertools.chain.from_iterable(orders))
 
 

@@ -38,7 +38,9 @@ def other_values(
         cause: The cause; by default the one that follows from the names.
         note: The end of the sentence.
     """
-    parameters = tuple(OtherValue(name, plain(model[name]), plain(value)) for name, value in artifact.items())
+    parameters = tuple(
+        OtherValue(name, _reported_value(model[name]), _reported_value(value)) for name, value in artifact.items()
+    )
     pairs = (f"{name}={_text_of(value)} instead of {_text_of(model[name])}" for name, value in artifact.items())
     compute = partial(with_attributes, change=artifact if change is None else change)
     description = f"with {' and '.join(pairs)}{note}"
@@ -76,10 +78,10 @@ def _known_attributes() -> frozenset[str]:
     return frozenset(arguments.union(step.argval.strip("_") for step in steps if step.opname == "STORE_ATTR"))
 
 
-def plain(value: Any) -> Any:
+def _reported_value(value: Any) -> Any:
     """Returns an attribute as numbers, texts and tuples of these, or a serialized function by its name."""
     if isinstance(value, list | tuple | np.ndarray):
-        return tuple(map(plain, list(value)[:_MOST_REPORTED]))
+        return tuple(map(_reported_value, list(value)[:_MOST_REPORTED]))
     if isinstance(value, np.generic):
         return value.item()
     return value if is_plain(value) else _name_of(value)

@@ -11,8 +11,8 @@ from keras_pe.export.parity.diagnosis.edits import (
     NumericEdit,
     Place,
     backwards,
+    block_orders,
     exchanged_axes,
-    in_blocks,
     output_called,
     rolls,
     stored_instead,
@@ -62,7 +62,7 @@ def test_a_change_of_a_result_inside_a_layer_keeps_its_numbers_and_its_line() ->
 def test_rolls_and_blocks_are_those_of_each_axis_that_shows_them() -> None:
     array = np.arange(8).reshape(2, 4)
     assert [each.change(array)[0].tolist() for each in rolls(array)] == [[3, 0, 1, 2], [1, 2, 3, 0]]
-    assert [each.change(array)[0].tolist() for each in in_blocks(array)] == [[0, 2, 1, 3]]
+    assert [each.change(array)[0].tolist() for each in block_orders(array)] == [[0, 2, 1, 3]]
 
 
 def test_other_values_of_attributes_are_kept_with_both_values_though_the_layer_has_another_form_of_them() -> None:
