@@ -1,12 +1,17 @@
-"""The command `python -m benchmarks`, which measures and renders. `--render` renders stored results only."""
+"""The command `python -m benchmarks`, which measures and renders. `--render` renders stored results only.
+
+The parts `devices` and `diagnosis` are tables: only rows that are not stored are measured. The exit code is 3 if rows
+are left.
+"""
 
 import argparse
+import sys
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from benchmarks import measurement_files, rendering
+from benchmarks import devices, diagnosis, measurement_files, rendering
 from benchmarks.measuring import RUNTIMES, run_in_process, thread_counts
 
 # With two threads only what there is most work in.
@@ -32,18 +37,26 @@ ROTARY: dict[str, tuple[dict[str, Any], ...]] = {
 def main() -> None:
     """Measures, stores and renders."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(PARTS)}; without any, all of them")
+    every = (*PARTS, *TABLES)
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(every)}; without any, all of them")
     parser.add_argument("--render", action="store_true", help="render what is stored, and measure nothing")
     parser.add_argument("--shared", action="store_true", help="the machine has other work, too: one thread only")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no row of a table after this time")
+    parser.add_argument("--rows", default="", help="only rows of a table whose names begin so")
     asked = parser.parse_args()
-    if set(asked.parts) - set(PARTS):
-        parser.error(f"unknown part; choose of: {', '.join(PARTS)}")
-    for part in [] if asked.render else asked.parts or PARTS:
+    if set(asked.parts) - set(every):
+        parser.error(f"unknown part; choose of: {', '.join(every)}")
+    is_complete = True
+    for part in [] if asked.render else asked.parts or every:
         print(part, flush=True)
+        if part in TABLES:
+            is_complete &= measurement_files.complete_rows(part, TABLES[part](), asked.seconds, asked.rows)
+            continue
         found = PARTS[part](asked.shared)
         beside = {"machine": measurement_files.machine(asked.shared), **found.get("beside", {})}
         measurement_files.save(part, found.get("seconds", {}), found.get("bytes", {}), beside)
     rendering.write()
+    sys.exit(0 if is_complete else 3)
 
 
 def accuracy(shared: bool) -> dict[str, Any]:
@@ -131,6 +144,7 @@ PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "quantize": quantize,
     "decoder": decoder,
 }
+TABLES: dict[str, Callable[[], dict[str, Any]]] = {"devices": devices.rows, "diagnosis": diagnosis.rows}
 
 
 if __name__ == "__main__":

@@ -1,61 +1,21 @@
-"""Measures the diagnosis: each planted fault of the tests and of the gallery in a row, with its verdict and seconds.
+"""Measures the diagnosis: each planted fault of the tests and of the gallery in a row, with its verdict and seconds."""
 
-    python -m benchmarks.diagnosis [--seconds 360] [--group NAME]
-
-measures the rows that `results/diagnosis.json` lacks, within the seconds, and writes `docs/diagnosis.md`. The exit code
-is 3 if rows are left. Remove the results of a row to measure it again.
-"""
-
-import argparse
-import json
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
-RESULTS, PAGE = ROOT / "benchmarks" / "results" / "diagnosis.json", ROOT / "docs" / "diagnosis.md"
+from benchmarks.markdown_cells import table
+from benchmarks.measuring import ROOT
+
+Find = Callable[[Path], Callable[[], Sequence[Any]]]
+"""Plants a fault in a folder, and returns a function that returns the findings."""
 VERDICTS = ("hit", "vague", "unknown", "wrong")
 _AMPLE = 500.0  # seconds for one diagnosis
 _RUNTIMES = {"onnx": "onnxruntime[disabled]", "tf_saved_model": "tensorflow", "litert": "litert"}
-
-_INTRODUCTION = """\
-<!-- Written by python -m benchmarks.diagnosis, which measures what it shows. -->
-# How often a diagnosis is right
-
-Each row of `benchmarks/results/diagnosis.json` is one planted fault, checked on its own. The faults are those of the
-tests and of the [gallery](gallery.md). In a user's code, the planted line must be named, in other groups the cause and
-the layer.
-
-- **hit**: the fault is named, and nothing else.
-- **vague**: the fault is named beside others, or only its layer or file is named.
-- **unknown**: no cause is named.
-- **wrong**: another line, or another cause, is named.
-
-The seconds are those of a whole check, on a machine with other work.
-"""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A planted fault.
-
-    Attributes:
-        group: The kind of the fault.
-        name: The fault.
-        expected: The cause and the layer, or the file and its lines.
-        find: Plants the fault in a folder, and returns a function that returns the findings.
-    """
-
-    group: str
-    name: str
-    expected: Sequence[Any]
-    find: Callable[[Path], Callable[[], Sequence[Any]]]
 
 
 def judge(expected: Sequence[Any], found: Sequence[Mapping[str, Any]]) -> str:
@@ -83,8 +43,8 @@ def judge(expected: Sequence[Any], found: Sequence[Mapping[str, Any]]) -> str:
     return "unknown" if all(each["cause"] == "unknown" for each in found) else "wrong"
 
 
-def rows() -> Iterator[Row]:
-    """Yields every planted fault."""
+def rows() -> dict[str, Callable[[Path], dict[str, Any]]]:
+    """Returns a function for each planted fault, which plants it in a folder and returns the result."""
     sys.path[:0] = [str(ROOT / "docs")]  # the gallery imports its parts from there
     from gallery import SHOWN
 
@@ -99,29 +59,35 @@ def rows() -> Iterator[Row]:
     )
     from tests.export.parity.planted_positions import FAULTS
 
+    found: dict[str, Callable[[Path], dict[str, Any]]] = {}
+
+    def add(group: str, name: str, target: Any, place: Any, find: Find) -> None:
+        found[f"{group} / {name}"] = partial(_measure, (str(target), place), find)
+
     for code in user_faults.CODE_FAULTS:
         for form in _RUNTIMES:
-            yield Row(f"user's code, {form}", str(code), (code.file, sorted(code.lines)), partial(_code, code, form))
+            add(f"user's code, {form}", str(code), code.file, sorted(code.lines), partial(_code, code, form))
     for fault in test_catalogue.ONNX_FAULTS:
-        yield Row("catalogue", fault.name, (fault.cause, fault.layer), partial(_catalogue, fault))
+        add("catalogue", fault.name, fault.cause, fault.layer, partial(_catalogue, fault))
     plants = {f"{number}: {cause}": (plant, cause) for number, (plant, cause, _) in enumerate(test_planted.PLANTS)}
     for module in (test_configurations, test_position_layers):
         plants |= {name: each[:2] for name, each in {**module.QUICK, **module.SLOW}.items()}
     for name, (plant, planted) in plants.items():
-        yield Row("calls of layers", name, (planted, "y"), partial(_find_planted, plant))
+        add("calls of layers", name, planted, "y", partial(_find_planted, plant))
     for change in (*test_attributes.CHANGES, *test_inputs.CHANGES):
-        yield Row("changed layers", change.name, (change.cause, change.layer), partial(_change, change, False))
+        add("changed layers", change.name, change.cause, change.layer, partial(_change, change, False))
     for change in test_attributes.CHANGES:
-        yield Row("files of Keras", change.name, (change.cause, change.layer), partial(_change, change, True))
+        add("files of Keras", change.name, change.cause, change.layer, partial(_change, change, True))
     for number, change in enumerate(test_directions.CHANGES):
         group = "files of Keras" if change.by_keras else "changed layers"
-        expected = (change.cause, change.layer)
-        yield Row(group, f"{number}: {change.name}", expected, partial(_change, change, change.by_keras))
+        find = partial(_change, change, change.by_keras)
+        add(group, f"{number}: {change.name}", change.cause, change.layer, find)
     for name, (build, layer, cause, _) in FAULTS.items():
         for form in ("onnx", "litert"):
-            yield Row(f"positions, {form}", name, (cause, layer), partial(_positions, build, form))
+            add(f"positions, {form}", name, cause, layer, partial(_positions, build, form))
     for cause, example in SHOWN.items():
-        yield Row("gallery", str(cause), (str(cause), None), partial(_gallery, example))
+        add("gallery", str(cause), cause, None, partial(_gallery, example))
+    return found
 
 
 def _check(model: Any, path: Path, runtime: str) -> Sequence[Any]:
@@ -180,69 +146,45 @@ def _gallery(example: Any, folder: Path) -> Callable[[], Sequence[Any]]:
     return lambda: getattr(example.check(model, folder / "model.onnx"), "findings", ())
 
 
-def measure(row: Row) -> dict[str, Any]:
-    """Returns the findings, the verdict and the seconds of a row."""
-    with tempfile.TemporaryDirectory() as folder:
-        find = row.find(Path(folder))
-        begin = time.perf_counter()
-        found = find()
-    seconds = round(time.perf_counter() - begin, 1)
-    findings = [
+def _measure(expected: Sequence[Any], plant: Find, folder: Path) -> dict[str, Any]:
+    find = plant(folder)
+    begin = time.perf_counter()
+    found = [
         {"cause": str(each.cause), "layer": each.layer, "file": each.file and Path(each.file).name, "line": each.line}
-        for each in found
+        for each in find()
     ]
-    return {
-        "expected": list(row.expected),
-        "found": findings,
-        "verdict": judge(row.expected, findings),
-        "seconds": seconds,
-    }
+    seconds = round(time.perf_counter() - begin, 1)
+    return {"expected": list(expected), "found": found, "verdict": judge(expected, found), "seconds": seconds}
 
 
 def render(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Returns the page: the totals of each group, and each row that is not a hit."""
+    """Returns the totals of each group, and each row that is not a hit."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for key, each in results.items():
         groups.setdefault(key.partition(" / ")[0], []).append(each)
-    lines = [_INTRODUCTION, f"| group | rows | {' | '.join(VERDICTS)} | median s |", "| --- " * 7 + "|"]
-    for group, rows_found in {**groups, "**all**": list(results.values())}.items():
-        counts = [str(sum(each["verdict"] == verdict for each in rows_found)) for verdict in VERDICTS]
-        seconds = statistics.median(each["seconds"] for each in rows_found)
-        lines.append(f"| {group} | {len(rows_found)} | {' | '.join(counts)} | {seconds:.1f} |")
-    lines += ["", "## Rows that are not hit", "", "| fault | expected | found | verdict |", "| --- " * 4 + "|"]
-    for key, each in results.items():
-        if each["verdict"] != "hit":
-            target, where = each["expected"]
-            expected = f"{target}, {where}" if where else target
-            described = "; ".join(map(_describe, each["found"])) or "nothing"
-            lines.append(f"| `{key.replace('|', '/')}` | {expected} | {described} | {each['verdict']} |")
-    return "\n".join(lines) + "\n"
+    totals = []
+    for group, own in {**groups, "**all**": list(results.values())}.items():
+        counts = [str(sum(each["verdict"] == verdict for each in own)) for verdict in VERDICTS]
+        totals.append((group, str(len(own)), *counts, f"{statistics.median(each['seconds'] for each in own):.1f}"))
+    missed = [
+        (
+            f"`{key}`",
+            ", ".join(str(part) for part in each["expected"] if part),
+            "; ".join(map(_describe, each["found"])) or "nothing",
+            each["verdict"],
+        )
+        for key, each in results.items()
+        if each["verdict"] != "hit"
+    ]
+    return "\n\n".join(
+        [
+            table(("group", "rows", *VERDICTS, "median s"), totals),
+            "## Rows that are not hit",
+            table(("fault", "expected", "found", "verdict"), missed),
+        ]
+    )
 
 
 def _describe(finding: dict[str, Any]) -> str:
     """Returns the cause of a finding, with its layer if it has one."""
     return f"{finding['cause']} in {finding['layer']}" if finding["layer"] else str(finding["cause"])
-
-
-def main() -> None:
-    """Measures the rows that are left, and writes the results and the page."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.diagnosis", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no row after this time")
-    parser.add_argument("--group", default="", help="only groups whose names begin so")
-    asked = parser.parse_args()
-    stored: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    end = time.monotonic() + asked.seconds
-    every = {f"{row.group} / {row.name}": row for row in rows()}
-    for key, row in every.items():
-        if key not in stored and row.group.startswith(asked.group):
-            if time.monotonic() > end:
-                break
-            stored[key] = measure(row)
-    kept = {key: stored[key] for key in every if key in stored}
-    RESULTS.write_text("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in kept.items()) + "\n}\n")
-    PAGE.write_text(render(kept))
-    sys.exit(3 if len(kept) < len(every) else 0)
-
-
-if __name__ == "__main__":
-    main()

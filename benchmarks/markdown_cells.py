@@ -31,5 +31,5 @@ def error_size(value: float) -> str:
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """Returns a Markdown table."""
     header = list(header)
-    lines = [header, ["---"] * len(header), *rows]
+    lines = [header, ["---"] * len(header), *([cell.replace("|", "/") for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

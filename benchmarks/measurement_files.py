@@ -1,4 +1,4 @@
-"""Stores measurements: times and bytes as a pyperf suite, and the rest in a file beside it.
+"""Stores measurements: times and bytes as a pyperf suite, the rest in a file beside it, and tables row by row.
 
 pyperf keeps every value, and its commands (`stats`, `hist`, `compare_to`) read the files. Its runner is not used: its
 contestants would not take turns.
@@ -7,6 +7,9 @@ contestants would not take turns.
 import json
 import os
 import platform
+import tempfile
+import time
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,37 @@ def load() -> tuple[dict[str, list[float]], dict[str, Any]]:
     suites = [FOLDER / f"{part}.json" for part in beside]
     found = [pyperf.BenchmarkSuite.load(str(path)) for path in suites if path.exists()]
     return {each.get_name(): list(each.get_values()) for suite in found for each in suite}, beside
+
+
+def load_rows(table: str) -> dict[str, Any]:
+    """Returns the stored rows of a table by name."""
+    file = FOLDER / f"{table}.json"
+    return dict(json.loads(file.read_text())) if file.exists() else {}
+
+
+def complete_rows(table: str, rows: Mapping[str, Callable[[Path], Any]], seconds: float, chosen: str) -> bool:
+    """Measures the rows that are not stored, and stores each at once. Remove a stored row to measure it again.
+
+    Args:
+        table: The table's name.
+        rows: Measures each row of the table with files in a temporary folder.
+        seconds: No row begins after this time.
+        chosen: The beginning of the names of the rows to measure.
+
+    Returns:
+        Whether all chosen rows are stored.
+    """
+    end = time.monotonic() + seconds
+    known = load_rows(table)
+    left = [name for name in rows if name not in known and name.startswith(chosen)]
+    while left and time.monotonic() < end:
+        name = left.pop(0)
+        with tempfile.TemporaryDirectory() as folder:
+            known[name] = rows[name](Path(folder))
+        print(name, known[name], flush=True)
+        lines = [f"{json.dumps(each)}: {json.dumps(known[each])}" for each in rows if each in known]
+        (FOLDER / f"{table}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    return not left
 
 
 def _beside() -> Path:

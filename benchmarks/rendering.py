@@ -5,10 +5,11 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
+from benchmarks import devices, diagnosis
 from benchmarks.decoder import NEW
 from benchmarks.exporter.exporter_tables import Values, exported_models, exporter, ratios_to_fastest
 from benchmarks.markdown_cells import byte_count, error_size, milliseconds, table, two_decimals, two_digits
-from benchmarks.measurement_files import load
+from benchmarks.measurement_files import load, load_rows
 from benchmarks.measuring import ROOT, quotient
 
 PARTS = ("accuracy", "onnxruntime", "tensorflow", "jax", "torch", "rotary", "costs", "exporter", "quantize", "decoder")
@@ -250,12 +251,16 @@ BLOCKS: dict[str, Callable[[Values, dict[str, Any]], str]] = {
     "exported_models": exported_models,
     "quantized_models": quantized_models,
     "decoders": decoders,
+    "devices": lambda values, beside: devices.render(load_rows("devices")),
+    "diagnosis": lambda values, beside: diagnosis.render(load_rows("diagnosis")),
 }
 PAGES = (
     "README.md",
     "docs/operator-measurements.md",
     "docs/how-to/quantized.md",
     "docs/how-to/language-model.md",
+    "docs/how-to/litert.md",
+    "docs/diagnosis.md",
 )  # the pages with markers
 
 

@@ -1,11 +1,12 @@
-"""The page on the diagnosis quotes the stored rows, and a row that is measured again is as it is stored."""
+"""The verdict of a row follows from its findings, and a row that is measured again is as it is stored."""
 
-import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks import diagnosis
+from benchmarks.measurement_files import load_rows
 
 _SAMPLE = (
     "user's code, onnx / detector.py: score * kind -> score",
@@ -36,16 +37,16 @@ def test_a_verdict_follows_from_the_cause_and_the_place(expected: Any, found: An
     assert diagnosis.judge(expected, found) == verdict
 
 
-def test_the_page_is_what_the_stored_rows_render_to() -> None:
-    stored = json.loads(diagnosis.RESULTS.read_text())
-    assert diagnosis.render(stored) == diagnosis.PAGE.read_text(), "run python -m benchmarks.diagnosis"
-    assert all(each["verdict"] == diagnosis.judge(each["expected"], each["found"]) for each in stored.values())
+def test_a_stored_verdict_follows_from_the_stored_findings() -> None:
+    stored = load_rows("diagnosis").values()
+    assert all(each["verdict"] == diagnosis.judge(each["expected"], each["found"]) for each in stored)
 
 
 @pytest.mark.slow
-def test_the_causes_of_a_sample_are_those_of_the_table() -> None:
-    stored = json.loads(diagnosis.RESULTS.read_text())
-    every = {f"{row.group} / {row.name}": row for row in diagnosis.rows()}
-    assert stored.keys() == every.keys(), "run python -m benchmarks.diagnosis"
-    for key in _SAMPLE:
-        assert diagnosis.measure(every[key])["found"] == stored[key]["found"], key
+def test_the_causes_of_a_sample_are_those_of_the_table(tmp_path: Path) -> None:
+    stored, every = load_rows("diagnosis"), diagnosis.rows()
+    assert stored.keys() == every.keys(), "run python -m benchmarks diagnosis"
+    for number, key in enumerate(_SAMPLE):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert every[key](folder)["found"] == stored[key]["found"], key

@@ -61,3 +61,19 @@ def test_a_quotient_is_of_what_was_measured_in_the_same_turn() -> None:
     middle, least, most = quotient([1.0] * 50 + [3.0] * 50, [1.0] * 100)
     assert (least, middle, most) == (1.0, 2.0, 3.0)
     assert quotient([4.0], [2.0]) == (2.0, 2.0, 2.0)
+
+
+def test_a_table_is_completed_within_its_time_and_a_stored_row_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measurement_files, "FOLDER", tmp_path)
+    rows = {name: lambda folder, name=name: {"row": name} for name in ("a", "b", "other")}
+    assert not measurement_files.complete_rows("table", rows, seconds=0.0, chosen="")
+    assert measurement_files.complete_rows("table", {"b": lambda folder: {"row": 7}}, seconds=9.0, chosen="b")
+    assert measurement_files.complete_rows("table", rows, seconds=9.0, chosen="other")
+    assert measurement_files.complete_rows("table", rows, seconds=9.0, chosen="")
+    assert list(measurement_files.load_rows("table").items()) == [
+        ("a", {"row": "a"}),
+        ("b", {"row": 7}),
+        ("other", {"row": "other"}),
+    ]

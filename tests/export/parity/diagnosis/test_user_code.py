@@ -1,11 +1,11 @@
 """A fault inside a custom layer is named with the operation and its line in the user's file."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from benchmarks.diagnosis import RESULTS, judge
+from benchmarks.diagnosis import judge
+from benchmarks.measurement_files import load_rows
 from keras_pe.export import check_parity
 from tests.export.parity.diagnosis.planted import AMPLE
 from tests.export.parity.diagnosis.user_faults import CODE_FAULTS, CodeFault
@@ -13,7 +13,7 @@ from tests.export.parity.diagnosis.user_faults import CODE_FAULTS, CodeFault
 pytestmark = [pytest.mark.slow, pytest.mark.slow_rows(4)]
 
 _RUNTIMES = {"onnx": "onnxruntime[disabled]", "tf_saved_model": "tensorflow", "litert": "litert"}
-_STORED = json.loads(RESULTS.read_text())
+_STORED = load_rows("diagnosis")
 
 
 @pytest.mark.parametrize("form", _RUNTIMES)
