@@ -6,7 +6,7 @@ are left.
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -14,30 +14,16 @@ from typing import Any
 from benchmarks import devices, diagnosis, measurement_files, rendering
 from benchmarks.measuring import RUNTIMES, run_in_process, thread_counts
 
-# With two threads only what there is most work in.
+# Cases that have work for two threads.
 TWO_THREADS = ("range:8:128", "range:1:2048", "positions:32:512", "start:1:2048", "starts:32:512")
-
-
-_BESIDE_OTHER_WORK = (
-    "Rotary positions, a second thread: they were measured beside other work, which moves a ratio by a tenth."
-)
-_ONE_THREAD = "The exporter's files on two threads: with other work on the machine their time tells nothing."
-# A contestant takes PyTorch many seconds to compile: only some cases of these modes are measured.
-ROTARY: dict[str, tuple[dict[str, Any], ...]] = {
-    "in_torch": (
-        {"modes": ["PyTorch, eager"]},
-        {
-            "modes": ["PyTorch, compiled"],
-            "cases": ["8 heads of 64:8:128", "32 heads of 128:1:2048", "step:1:1", "step:8:1"],
-        },
-    )
-}
+# PyTorch compiles a contestant for many seconds, so only some cases of this mode are measured.
+COMPILED = ("8 heads of 64:8:128", "32 heads of 128:1:2048", "step:1:1", "step:8:1")
 
 
 def main() -> None:
     """Measures, stores and renders."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     every = (*PARTS, *TABLES)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(every)}; without any, all of them")
     parser.add_argument("--render", action="store_true", help="render what is stored, and measure nothing")
     parser.add_argument("--shared", action="store_true", help="the machine has other work, too: one thread only")
@@ -51,10 +37,10 @@ def main() -> None:
         print(part, flush=True)
         if part in TABLES:
             is_complete &= measurement_files.complete_rows(part, TABLES[part](), asked.seconds, asked.rows)
-            continue
-        found = PARTS[part](asked.shared)
-        beside = {"machine": measurement_files.machine(asked.shared), **found.get("beside", {})}
-        measurement_files.save(part, found.get("seconds", {}), found.get("bytes", {}), beside)
+        else:
+            found = PARTS[part](asked.shared)
+            beside = {"machine": measurement_files.machine(asked.shared), **found.get("beside", {})}
+            measurement_files.save(part, found.get("seconds", {}), found.get("bytes", {}), beside)
     rendering.write()
     sys.exit(0 if is_complete else 3)
 
@@ -64,41 +50,30 @@ def accuracy(shared: bool) -> dict[str, Any]:
     return {"beside": {"figures": run_in_process("accuracy.encodings:measure")}}
 
 
-def rotary(shared: bool) -> dict[str, Any]:
-    """Returns the times of those who turn queries, in each runtime, with one thread."""
+def speed(encoding: str, runtimes: Sequence[str], shared: bool) -> dict[str, Any]:
+    """Returns the times of the contestants of an encoding in some runtimes."""
     seconds: dict[str, list[float]] = {}
-    left_out = [_BESIDE_OTHER_WORK] if shared else []
-    for runtime, backend in RUNTIMES.items():
+    left_out: list[str] = []
+    for runtime in runtimes:
+        backend = RUNTIMES[runtime]
         if find_spec(backend) is None:
-            left_out.append(f"Rotary positions, {backend}: it was not installed where this was measured.")
+            left_out.append(f"{encoding}, {backend}: it was not installed where this was measured.")
             continue
-        for limits in ROTARY.get(runtime, ({},)):
-            found = run_in_process("speed.worker:measure", runtime, "rotary", threads=1, backend=backend, **limits)
+        for threads, limits in _shares(encoding, runtime, shared):
+            arguments = (runtime, encoding, threads)
+            found = run_in_process("speed.worker:measure", *arguments, threads=threads, backend=backend, **limits)
             seconds |= found["seconds"]
             left_out += [f"{name}: {reason}" for name, reason in found["failed"].items()]
     return {"seconds": seconds, "beside": {"left out": left_out}}
 
 
-def speed(runtime: str, backend: str, shared: bool) -> dict[str, Any]:
-    """Returns the contestants' times in one runtime, a module of benchmarks.speed, with this backend of Keras."""
-    if find_spec(backend) is None:
-        return {"beside": {"left out": [f"{backend} was not installed where this was measured."]}}
-    seconds: dict[str, list[float]] = {}
-    left_out: list[str] = []
-    if shared:
-        left_out.append(f"{runtime}, two threads: with other work on the machine their time tells nothing.")
-    for threads in thread_counts(shared):
-        cases = TWO_THREADS if threads > 1 else ()
-        arguments = (runtime, "sinusoidal", threads)
-        found = run_in_process("speed.worker:measure", *arguments, cases=cases, threads=threads, backend=backend)
-        seconds |= found["seconds"]
-        left_out += [f"{name}: {reason}" for name, reason in found["failed"].items()]
-    return {"seconds": seconds, "beside": {"left out": left_out}}
-
-
-def costs(shared: bool) -> dict[str, Any]:
-    """Returns what an encoding adds to a model beside time, and the times of `identify`."""
-    return dict(run_in_process("costs:measure", threads=1))
+def _shares(encoding: str, runtime: str, shared: bool) -> list[tuple[int, dict[str, Any]]]:
+    """Returns the numbers of threads to measure with, and the modes and cases of each measurement."""
+    if encoding == "sinusoidal":
+        return [(threads, {"cases": TWO_THREADS if threads > 1 else ()}) for threads in thread_counts(shared)]
+    if runtime == "in_torch":
+        return [(1, {"modes": ["PyTorch, eager"]}), (1, {"modes": ["PyTorch, compiled"], "cases": COMPILED})]
+    return [(1, {})]
 
 
 def exporter(shared: bool) -> dict[str, Any]:
@@ -112,11 +87,7 @@ def exporter(shared: bool) -> dict[str, Any]:
     return {
         "seconds": seconds,
         "bytes": {f"export of BERT, peak/{route}": int(each["peak"]) for route, each in exports.items()},
-        "beside": {
-            "check relative to its runs": run_in_process("exporter.parity_cost:measure"),
-            "operators": found["operators"],
-            "left out": [*([_ONE_THREAD] if shared else []), *found["left out"]],
-        },
+        "beside": {"operators": found["operators"], "left out": found["left out"]},
     }
 
 
@@ -137,9 +108,8 @@ def decoder(shared: bool) -> dict[str, Any]:
 
 PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "accuracy": accuracy,
-    **{runtime.removeprefix("in_"): partial(speed, runtime, backend) for runtime, backend in RUNTIMES.items()},
-    "rotary": rotary,
-    "costs": costs,
+    **{runtime.removeprefix("in_"): partial(speed, "sinusoidal", [runtime]) for runtime in RUNTIMES},
+    "rotary": partial(speed, "rotary", list(RUNTIMES)),
     "exporter": exporter,
     "quantize": quantize,
     "decoder": decoder,

@@ -18,11 +18,6 @@ def byte_count(value: float) -> str:
     return f"{value / 1e6:.3g} MB" if value >= 1e5 else f"{value / 1e3:.1f} kB"
 
 
-def milliseconds(value: float) -> str:
-    """Returns seconds in milliseconds."""
-    return f"{value * 1e3:.2g} ms"
-
-
 def error_size(value: float) -> str:
     """Returns an error with two significant digits."""
     return f"{value:.1e}".replace("e-0", "e-") if value < 0.1 else f"{value:.2g}"

@@ -1,4 +1,4 @@
-"""Measures time and memory: runs in turns, the memory of a call, and runs in subprocesses."""
+"""Measures time and memory: runs in turns, the memory of this process, and runs in subprocesses."""
 
 import json
 import os
@@ -93,13 +93,6 @@ def quotient(first: Sequence[float], second: Sequence[float]) -> tuple[float, fl
     ratios = sorted(one / other for one, other in zip(first, second, strict=False))
     outside = max(0, int((len(ratios) - 1.96 * len(ratios) ** 0.5) / 2))
     return median(ratios), ratios[outside], ratios[-1 - outside]
-
-
-def peak_bytes(run: Run) -> int:
-    """Returns by how much the memory of this process rises at most in a call, its first of that size (Linux)."""
-    before = memory("VmRSS")
-    run()
-    return max(1, memory("VmHWM") - before)
 
 
 def memory(field: str) -> int:

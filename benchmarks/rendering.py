@@ -1,4 +1,4 @@
-"""Renders the results into docs/benchmarks.md and between the markers of other pages."""
+"""Renders the stored results between the markers of the pages."""
 
 import re
 from collections.abc import Callable
@@ -8,16 +8,13 @@ from typing import Any
 from benchmarks import devices, diagnosis
 from benchmarks.decoder import NEW
 from benchmarks.exporter.exporter_tables import Values, exported_models, exporter, ratios_to_fastest
-from benchmarks.markdown_cells import byte_count, error_size, milliseconds, table, two_decimals, two_digits
+from benchmarks.markdown_cells import byte_count, error_size, table, two_decimals, two_digits
 from benchmarks.measurement_files import load, load_rows
 from benchmarks.measuring import ROOT, quotient
 
-PARTS = ("accuracy", "onnxruntime", "tensorflow", "jax", "torch", "rotary", "costs", "exporter", "quantize", "decoder")
 MARKED = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
-BASE = "tensor2tensor"
-CONTESTANTS = ("keras-hub", "keras_pe", "keras_pe, max_length", "one composition", "ready rows")
-ROTARY_BASE = "plain formula"
-ROTARY = ("one product, as a layer", "plain formula, as a layer", "keras-hub", "keras_pe", "keras_pe, max_length")
+BASE, ROTARY_BASE = "tensor2tensor", "plain formula"
+CONTESTANTS = ("keras-hub", "keras_pe", "keras_pe, max_length")
 TITLES = {
     "range": "Positions 0, 1, 2, ...",
     "static": "The same, the shape known when the graph is traced",
@@ -25,20 +22,6 @@ TITLES = {
     "start": "A start given, one number",
     "starts": "A start given for each example",
 }
-
-
-_EXACT = "512 channels, against float64:"
-_HALF = "The first 2,048 positions in half precision: largest error, and how many rows are distinct:"
-_EVERYWHERE = "The shape in brackets is batch and length; `-` where it was not measured:"
-_ROTARY = """\
-Queries of so many heads of so many channels, turned by positions from 0 on; `step` is one token of 32 heads of 128
-channels from a start that is an input, as of a decoder with a cache. One thread, sizes left open, relative to the plain
-formula, which takes sines and cosines of float32 angles and is a function here. The first two columns tell what of a
-time is Keras' own call of a layer: of one that turns nothing, and of one that computes the plain formula."""
-_TABLES = """\
-The layer's tables are in the file, and that is what buys exactness without a sine; equal layers share them.
-`max_length=n` makes them n rows of 4 bytes a channel, 1.0 MB for 512 rows of 512 channels: where the file has to be
-small, give the length that is needed. Beyond 8,192 rows they are composed of fewer."""
 
 
 def render(text: str, values: Values, beside: dict[str, Any]) -> str:
@@ -56,33 +39,34 @@ def write() -> None:
     for name in PAGES:
         path = ROOT / name
         path.write_text(render(path.read_text(), *figures))
-    (ROOT / "docs" / "benchmarks.md").write_text(page(*figures))
 
 
-def page(values: Values, beside: dict[str, Any]) -> str:
-    """Returns docs/benchmarks.md."""
-    parts = [
-        "# Every figure\n\nRendered by `python -m benchmarks`, which measures them: do not edit. Times are relative to "
-        "tensor2tensor's formula in the same runtime,\nmedians of the ratios of runs that took turns. "
-        + machine(values, beside)
-    ]
-    parts += ["## How exact", _EXACT, accuracy(values, beside), _HALF, half_precision(values, beside)]
-    parts += ["## The layer in every runtime", _EVERYWHERE, runtimes(values, beside)]
-    speeds = [name.split("/") for name in values if name.count("/") == 4]
-    for mode, threads in dict.fromkeys((mode, threads) for mode, threads, *_ in speeds):
+def speeds(values: Values, beside: dict[str, Any]) -> str:
+    """Returns a section for each runtime and number of threads, with a table for each way to call the layer."""
+    cases = [name.split("/") for name in values if name.endswith(f"/{BASE}")]
+    parts = []
+    for mode, threads in dict.fromkeys((mode, threads) for mode, threads, *_ in cases):
         parts.append(f"## {mode}, {threads} thread{'s' * (threads != '1')}")
         for scenario, title in TITLES.items():
-            if any(each[:3] == [mode, threads, scenario] for each in speeds):
-                parts.append(f"{title}:\n\n{_by_shape(values, mode, threads, scenario)}")
-    parts += ["## Rotary positions", _ROTARY, *rotary(values)]
-    parts += ["## What it adds to a model", costs(values, beside), _TABLES, identify(values, beside)]
-    if "exporter" in beside:
-        parts += ["## The exporter", exporter(values, beside)]
-    left_out = [f"{part}: not measured yet." for part in PARTS if part not in beside]
-    left_out += [each for part in beside.values() for each in part.get("left out", [])]
-    if left_out:
-        parts += ["## Left out", "\n".join(f"- {each}" for each in left_out)]
-    return "\n\n".join(parts) + "\n"
+            shapes = [each[3] for each in cases if each[:3] == [mode, threads, scenario]]
+            keys = {shape.replace("x", ", "): f"{mode}/{threads}/{scenario}/{shape}" for shape in shapes}
+            rows = [[shape, *(_ratio(values, key, each) for each in CONTESTANTS)] for shape, key in keys.items()]
+            if rows:
+                parts.append(f"{title}:\n\n{table(('batch, length', *CONTESTANTS), rows)}")
+    return "\n\n".join(parts)
+
+
+def left_out(values: Values, beside: dict[str, Any]) -> str:
+    """Returns a line for each part that was measured beside other work, and for each case that was not measured."""
+    shared = [
+        f"{part}: other work on the machine, so one thread only." for part, each in beside.items() if _is_shared(each)
+    ]
+    lines = [*shared, *(each for part in beside.values() for each in part.get("left out", []))]
+    return "\n".join(f"- {each}" for each in lines) or "Nothing."
+
+
+def _is_shared(part: dict[str, Any]) -> bool:
+    return bool(part["machine"]["shared"])
 
 
 def accuracy(values: Values, beside: dict[str, Any]) -> str:
@@ -151,39 +135,21 @@ def runtimes(values: Values, beside: dict[str, Any]) -> str:
     return table(("runtime, threads", *cases), rows)
 
 
-def rotary(values: Values) -> list[str]:
+def rotary(values: Values, beside: dict[str, Any]) -> str:
     """Turning queries in each runtime."""
     cases = dict.fromkeys(name.rpartition("/")[0] for name in values if name.endswith(f"/{ROTARY_BASE}"))
     parts = []
     for mode in dict.fromkeys(case.split("/")[0] for case in cases):
         rows = [
-            [*case.replace("x", ", ").split("/")[2:], *(_ratio(values, case, each, ROTARY_BASE) for each in ROTARY)]
+            [
+                *case.replace("x", ", ").split("/")[2:],
+                *(_ratio(values, case, each, ROTARY_BASE) for each in CONTESTANTS),
+            ]
             for case in cases
             if case.startswith(f"{mode}/")
         ]
-        parts.append(f"{mode}:\n\n{table(('queries', 'batch, length', *ROTARY), rows)}")
-    return parts
-
-
-def costs(values: Values, beside: dict[str, Any]) -> str:
-    """Bytes, times and memory, absolute."""
-    whose = (BASE, "keras_pe", "keras_pe, max_length", "keras_pe, max_length=65536")
-    rows = {
-        "ONNX file": ("onnx", byte_count),
-        "ONNX file, three equal layers": ("onnx, three layers", byte_count),
-        "SavedModel, three equal layers": ("saved model, three layers", byte_count),
-        "loaded by ONNX Runtime in": ("load", milliseconds),
-        "layer built in": ("build", milliseconds),
-        "memory of a call, positions given, (32, 512), `tf.function`": ("memory, TensorFlow, tf.function", byte_count),
-        "memory of a call, positions given, (32, 512), eager": ("memory, TensorFlow, eager", byte_count),
-    }
-    header = ("cost", BASE, "keras_pe", "`max_length=8192`", "`max_length=65536`")
-    lines = [
-        (title, *(form(median(values[f"{key}/{each}"])) if f"{key}/{each}" in values else "" for each in whose))
-        for title, (key, form) in rows.items()
-        if f"{key}/keras_pe" in values
-    ]
-    return table(header, lines) if lines else "It was not measured yet."
+        parts.append(f"{mode}:\n\n{table(('queries', 'batch, length', *CONTESTANTS), rows)}")
+    return "\n\n".join(parts)
 
 
 def quantized_models(values: Values, beside: dict[str, Any]) -> str:
@@ -201,10 +167,10 @@ def quantized_models(values: Values, beside: dict[str, Any]) -> str:
             "-" if row["layers in float"] is None else str(row["layers in float"]),
             "yes" if row["passed"] else "no",
         )
-        for model, rows in beside.get("quantize", {}).get("models", {}).items()
+        for model, rows in beside["quantize"]["models"].items()
         for row in rows
     ]
-    return table(header, lines) if lines else "Quantized files were not measured yet."
+    return table(header, lines)
 
 
 def decoders(values: Values, beside: dict[str, Any]) -> str:
@@ -225,28 +191,27 @@ def decoders(values: Values, beside: dict[str, Any]) -> str:
     titles = [label.removeprefix("decoder ").replace("text", "tokens a second") for label in labels]
     names = dict.fromkeys(name for _, name in taken)
     lines = [(name, *(cell(label, name) for label in labels)) for name in names]
-    return table(("contestant", *titles), lines) if lines else "Decoders were not measured yet."
-
-
-def identify(values: Values, beside: dict[str, Any]) -> str:
-    """How long `identify` takes."""
-    shapes = [name.removeprefix("identify/") for name in values if name.startswith("identify/")]
-    tables = {each: f"a table of ({each.replace('x', ', ')})" for each in shapes}
-    times = (f"{median(values[f'identify/{each}']):.1f} s for {table}" for each, table in tables.items())
-    return f"`identify` takes {' and '.join(times)}." if shapes else "`identify` was not measured yet."
+    return table(("contestant", *titles), lines)
 
 
 def machine(values: Values, beside: dict[str, Any]) -> str:
     """Returns the sentence about the machine and the versions."""
     about = beside["onnxruntime"]["machine"]
-    shared = ", shared with other work while it measured" if about["shared"] else ""
     measured = [part["machine"]["versions"] for part in beside.values() if "machine" in part]  # each in what it needed
     found = {name: version for versions in measured for name, version in versions.items() if version}
     versions = ", ".join(f"{name} {version}" for name, version in found.items())
-    return f"{about['cores']} cores of {about['processor']}{shared}; Python {about['python']}, {versions}."
+    return f"{about['cores']} cores of {about['processor']}; Python {about['python']}, {versions}."
 
 
 BLOCKS: dict[str, Callable[[Values, dict[str, Any]], str]] = {
+    "machine": machine,
+    "accuracy": accuracy,
+    "half_precision": half_precision,
+    "runtimes": runtimes,
+    "speeds": speeds,
+    "rotary": rotary,
+    "exporter": exporter,
+    "left_out": left_out,
     "comparison": comparison,
     "exported_models": exported_models,
     "quantized_models": quantized_models,
@@ -256,21 +221,13 @@ BLOCKS: dict[str, Callable[[Values, dict[str, Any]], str]] = {
 }
 PAGES = (
     "README.md",
+    "docs/benchmarks.md",
     "docs/operator-measurements.md",
     "docs/how-to/quantized.md",
     "docs/how-to/language-model.md",
     "docs/how-to/litert.md",
     "docs/diagnosis.md",
 )  # the pages with markers
-
-
-def _by_shape(values: Values, mode: str, threads: str, scenario: str) -> str:
-    case = f"{mode}/{threads}/{scenario}/"
-    shapes = dict.fromkeys(name.split("/")[3] for name in values if name.startswith(case))
-    rows = [
-        [shape.replace("x", ", "), *(_ratio(values, case + shape, each) for each in CONTESTANTS)] for shape in shapes
-    ]
-    return table(("batch, length", *CONTESTANTS), rows)
 
 
 def _ratio(values: Values, case: str, contestant: str, base: str = BASE) -> str:

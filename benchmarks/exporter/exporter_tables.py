@@ -32,14 +32,12 @@ def exporter(values: Values, beside: dict[str, Any]) -> str:
         ("time of an export, BERT of 200 MiB", _over(values, "export of BERT", "keras")),
         ("highest memory of its process", _over(values, "export of BERT, peak", "keras")),
     ]
-    check = median(beside["exporter"]["check relative to its runs"])
     return "\n\n".join(
         [
             "A run in ONNX Runtime, relative to the file of",
             table(("model, case, threads", *EXPORTERS.values(), "the fastest of them", "itself, opened again"), lines),
             _all_cases(values),
             table(("relative to the export of", EXPORTERS["keras"]), costs),
-            f"A whole parity check takes {check:.2g} times as long as the bare runs that it makes.",
         ]
     )
 

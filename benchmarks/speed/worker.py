@@ -6,15 +6,8 @@ from functools import partial
 from typing import Any
 
 from benchmarks.measuring import Run, time_in_turns, time_openings
-from benchmarks.speed import contestants as sinusoids
-from benchmarks.speed import rotary_cases, scenarios
-from benchmarks.speed.contestants import Contestant
-from benchmarks.speed.scenarios import Scenario
-
-ENCODINGS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "sinusoidal": (sinusoids.CONTESTANTS, scenarios.SCENARIOS),
-    "rotary": (rotary_cases.CONTESTANTS, rotary_cases.SCENARIOS),
-}
+from benchmarks.speed.contestants import CONTESTANTS, Contestant
+from benchmarks.speed.scenarios import SCENARIOS, Scenario
 
 
 def measure(
@@ -29,23 +22,23 @@ def measure(
 
     Args:
         module: The runtime, a module of this package.
-        encoding: A key of `ENCODINGS`.
+        encoding: A key of `CONTESTANTS`.
         threads: The number of threads.
         modes: Some of the runtime's modes; all by default.
         cases: Some cases, as `scenario:batch:length`; all by default.
         contestants: Some contestants by name; all by default.
     """
-    everyone, ways = ENCODINGS[encoding]
-    chosen = [each for each in everyone if each.name in (contestants or [each.name])]
+    chosen = [each for each in CONTESTANTS[encoding] if each.name in (contestants or [each.name])]
     runtime = importlib.import_module(f"benchmarks.speed.{module}")
     found: dict[str, dict[str, Any]] = {"seconds": {}, "failed": {}}
     for mode in modes or runtime.MODES:
-        for scenario in ways.values():
+        for scenario in SCENARIOS[encoding]:
             for batch, length in scenario.shapes:
                 if cases and f"{scenario.name}:{batch}:{length}" not in cases:
                     continue
                 case = f"{mode}/{threads}/{scenario.name}/{batch}x{length}"
-                seconds, failed = measure_case(runtime, mode, threads, scenario, (batch, length), chosen)
+                able = [each for each in chosen if each.lacks != scenario.name]
+                seconds, failed = measure_case(runtime, mode, threads, scenario, (batch, length), able)
                 found["seconds"] |= {f"{case}/{name}": each for name, each in seconds.items()}
                 found["failed"] |= {f"{case}/{name}": reason for name, reason in failed.items()}
     return found
@@ -54,14 +47,12 @@ def measure(
 def measure_case(
     runtime: Any, mode: str, threads: int, scenario: Scenario, shape: tuple[int, int], contestants: list[Contestant]
 ) -> tuple[dict[str, list[float]], dict[str, str]]:
-    """Returns the seconds of each contestant that has an answer to the scenario, and why there are none of others."""
+    """Returns the seconds of each contestant, and the reasons of contestants that fail."""
     openers: dict[str, Callable[[], Run]] = {}
     runs: dict[str, Run] = {}
     failed = {}
     for each in contestants:
-        if scenario.name not in each.scenarios:
-            continue
-        opener = partial(runtime.prepare, mode, each, each.inputs(scenario, *shape), scenario.static, threads)
+        opener = partial(runtime.prepare, mode, each, scenario.inputs(*shape), scenario.static, threads)
         try:
             run = opener()
             run()

@@ -19,15 +19,11 @@ def test_every_block_is_in_one_page_once() -> None:
     assert sorted(found) == sorted(rendering.BLOCKS)
 
 
-def test_the_page_of_all_figures_is_what_the_stored_results_render_to() -> None:
-    page = (ROOT / "docs" / "benchmarks.md").read_text()
-    assert rendering.page(*measurement_files.load()) == page, "run python -m benchmarks --render"
-
-
 def test_another_figure_is_another_text() -> None:
     values, beside = measurement_files.load()
     changed = values | {"ONNX Runtime/1/range/1x128/keras_pe": [1.0]}
-    assert rendering.page(changed, beside) != rendering.page(values, beside)
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    assert rendering.render(page, changed, beside) != page
 
 
 def test_a_marker_of_no_block_is_refused() -> None:
@@ -44,10 +40,12 @@ def test_every_part_that_was_measured_says_what_it_was_measured_on() -> None:
         assert part["machine"]["versions"]["tensorflow"]
 
 
-def test_the_page_names_the_parts_that_were_not_measured() -> None:
-    assert set(rendering.PARTS) == set(PARTS)
+def test_the_page_names_parts_that_were_measured_beside_other_work() -> None:
     values, beside = measurement_files.load()
-    assert "torch: not measured yet." in rendering.page(values, {k: v for k, v in beside.items() if k != "torch"})
+    shared = {"torch": {"machine": {"shared": True}, "left out": ["a case: a reason"]}}
+    lines = rendering.left_out(values, beside | shared).splitlines()
+    assert "- torch: other work on the machine, so one thread only." in lines
+    assert "- a case: a reason" in lines
 
 
 def test_a_file_stands_beside_the_fastest_of_all_others_turn_by_turn() -> None:
