@@ -50,9 +50,9 @@ def check_array(path: Path) -> None:
     """Raises ValueError if an `.npy` file contains no array, or its header claims more values than the file has."""
     with path.open("rb") as stream:
         claimed = claimed_bytes(stream)
-        held = path.stat().st_size - stream.tell()
-    if claimed > held:
-        raise ValueError(f"its header claims {shown_bytes(claimed)}, and {shown_bytes(held)} follow")
+        left = path.stat().st_size - stream.tell()
+    if claimed > left:
+        raise ValueError(f"its header claims {shown_bytes(claimed)}, and {shown_bytes(left)} follow")
 
 
 def claimed_bytes(stream: IO[bytes]) -> int:
@@ -65,9 +65,9 @@ def claimed_bytes(stream: IO[bytes]) -> int:
 
 def _check_header(stream: IO[bytes], entry: zipfile.ZipInfo) -> None:
     claimed = claimed_bytes(stream)
-    held = entry.file_size - stream.tell()
-    if claimed > held:
-        raise ValueError(f"{entry.filename} claims {shown_bytes(claimed)}, and {shown_bytes(held)} follow")
+    left = entry.file_size - stream.tell()
+    if claimed > left:
+        raise ValueError(f"{entry.filename} claims {shown_bytes(claimed)}, and {shown_bytes(left)} follow")
 
 
 def check_ratio(unpacked: int, packed: int) -> None:

@@ -98,8 +98,8 @@ class Decision:
         rows = len(values)
         wide = values.astype(np.float64, copy=False)
         if self.kind == "threshold":
-            apart: Array = np.abs(wide.reshape(rows, -1) - self.threshold)
-            return apart
+            distances: Array = np.abs(wide.reshape(rows, -1) - self.threshold)
+            return distances
         flat = wide.reshape(rows, -1, values.shape[-1])
         count = flat.shape[-1]
         if self.k >= count:

@@ -93,11 +93,11 @@ def _layers_in(value: Any, seen: set[int]) -> Iterator[Any]:
         return
     seen.add(id(value))
     if isinstance(value, list | tuple | dict):
-        held = value.values() if isinstance(value, dict) else value
+        attributes = value.values() if isinstance(value, dict) else value
     elif isinstance(value, keras.layers.Layer):
         yield value
-        held = list(vars(value).values())
+        attributes = list(vars(value).values())
     else:
         return
-    for each in held:
+    for each in attributes:
         yield from _layers_in(each, seen)

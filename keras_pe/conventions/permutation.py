@@ -44,9 +44,9 @@ def channel_permutation(source: str, target: str, channels: int) -> npt.NDArray[
             f"{_span(scales)} against {_span(wanted)}. Keep {source!r} in the ported model: "
             f"keras_pe.from_convention({source!r}, {channels})."
         )
-    held = column_order(len(scales), channels, one.layout)
+    theirs_order = column_order(len(scales), channels, one.layout)
     needed = column_order(len(wanted), channels, other.layout)
-    return np.argsort(held)[np.searchsorted(np.sort(held), needed)]
+    return np.argsort(theirs_order)[np.searchsorted(np.sort(theirs_order), needed)]
 
 
 def _span(scales: npt.NDArray[np.float64]) -> str:
@@ -78,19 +78,19 @@ def permute_rotary_weights(
     >>> permute_rotary_weights(np.arange(6), "interleaved", "halves", head_dim=6).tolist()
     [0, 2, 4, 1, 3, 5]
     """
-    held = np.asarray(weights)
+    array = np.asarray(weights)
     width = head_dim if rotary_dim is None else rotary_dim
     are_counts = all(isinstance(each, int | np.integer) and each >= 2 for each in (head_dim, width))
-    if not are_counts or not held.ndim or held.shape[-1] % head_dim or width % 2 or width > head_dim:
+    if not are_counts or not array.ndim or array.shape[-1] % head_dim or width % 2 or width > head_dim:
         raise ArgValueError(
             "head_dim",
             "must divide the last axis of `weights`, and `rotary_dim` must be even and at most `head_dim`. "
-            f"Received: weights.shape={held.shape}, {head_dim=}, {rotary_dim=}.",
+            f"Received: weights.shape={array.shape}, {head_dim=}, {rotary_dim=}.",
         )
     order = np.arange(head_dim)
     order[_input_channels(target, width)] = _input_channels(source, width)
-    by_head = held.reshape(*held.shape[:-1], -1, head_dim)
-    return by_head[..., order].reshape(held.shape)
+    by_head = array.reshape(*array.shape[:-1], -1, head_dim)
+    return by_head[..., order].reshape(array.shape)
 
 
 def _input_channels(layout: RotaryLayout, width: int) -> npt.NDArray[np.intp]:

@@ -64,20 +64,20 @@ class Table:
 
         # Arrays of one device, or of switched-off 64 bits, are not those of another. Held arrays are never traced.
         key = jax.config.jax_default_device, jax.config.jax_enable_x64
-        held = self._tensors.get(key)
-        if held is None or held.is_deleted():
+        copy = self._tensors.get(key)
+        if copy is None or copy.is_deleted():
             # Keras' conversion would end in an error where `jax_debug_nans` is on: a guarded table has a row of NaN.
             with jax.ensure_compile_time_eval():
-                held = self._tensors[key] = jax.device_put(self.rows)
-        return held
+                copy = self._tensors[key] = jax.device_put(self.rows)
+        return copy
 
     def _tensor_of_torch(self) -> Any:
         if torch_is_tracing():
             return ops.convert_to_tensor(self._host)
-        held = self._tensors.get("held", self._host)  # that of the device it was last asked for
-        found = ops.convert_to_tensor(held)  # itself where that is still the device
-        if found is not held:
-            found = self._tensors["held"] = ops.convert_to_tensor(self._host)
+        kept = self._tensors.get("kept", self._host)  # that of the device it was last asked for
+        found = ops.convert_to_tensor(kept)  # itself where that is still the device
+        if found is not kept:
+            found = self._tensors["kept"] = ops.convert_to_tensor(self._host)
         return found
 
 

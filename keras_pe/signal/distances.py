@@ -99,8 +99,8 @@ def _deberta(num_buckets: int, max_distance: int, bidirectional: bool) -> npt.ND
     begins = [_first_beyond(middle, last, part, far, itself=False) for part in (*_parts(steps), Fraction(1))]
     buckets = np.where(far <= middle, far, middle + np.searchsorted(begins, far, side="right"))
     signed = np.concatenate([buckets[:0:-1], -buckets])  # query's position minus the key's
-    held: npt.NDArray[np.int64] = np.clip(signed + num_buckets, 0, 2 * num_buckets - 1)
-    return held
+    indices: npt.NDArray[np.int64] = np.clip(signed + num_buckets, 0, 2 * num_buckets - 1)
+    return indices
 
 
 def _clip(num_buckets: int, max_distance: int, bidirectional: bool) -> npt.NDArray[np.int64]:

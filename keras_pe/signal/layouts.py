@@ -86,8 +86,8 @@ def column_order(count: int, channels: int, layout: Layout) -> npt.NDArray[np.in
     # `assemble` fills with zeros, so the labels count from 1 and the filling becomes the last index.
     labels = np.arange(1, 2 * count + 1)
     order = assemble(labels[:count], labels[count:], channels, layout)
-    held: npt.NDArray[np.intp] = np.where(order == 0, 2 * count, order - 1)
-    return held
+    places: npt.NDArray[np.intp] = np.where(order == 0, 2 * count, order - 1)
+    return places
 
 
 def is_integer(value: Any) -> bool:

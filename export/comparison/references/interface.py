@@ -164,8 +164,8 @@ class _Inference:
         kept = [spec.name for spec in found if spec.name in ours]
         if len(kept) < len(found) or len(found) < len(wanted):
             pairs = pair(wanted, found)
-            is_told = len(found) == len(wanted) or all(is_alone(spec, wanted, found) for spec in found)
-            if len(pairs) != len(found) or not is_told:
+            is_unambiguous = len(found) == len(wanted) or all(is_alone(spec, wanted, found) for spec in found)
+            if len(pairs) != len(found) or not is_unambiguous:
                 return
             ours = {theirs.name: spec for spec, theirs in pairs.items()}
             gone = [spec.name for spec in wanted if spec not in pairs]

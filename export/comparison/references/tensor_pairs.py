@@ -66,8 +66,8 @@ def other_layout(ours: Sequence[int | str], theirs: Sequence[int | str]) -> str 
     channels = {"channels_first": (ours[-1], theirs[1]), "channels_last": (ours[1], theirs[-1])}
     for layout, shape in moved.items():
         own, other = channels[layout]
-        is_told = isinstance(own, int) and own == other
-        if is_told and fits(shape, theirs) and _count_fixed(shape, theirs) > _count_fixed(ours, theirs):
+        is_unambiguous = isinstance(own, int) and own == other
+        if is_unambiguous and fits(shape, theirs) and _count_fixed(shape, theirs) > _count_fixed(ours, theirs):
             return layout
     return None
 

@@ -62,11 +62,11 @@ def find_dimensions(
             if error.asks_for_a_value or least_rank > max(ranks, default=0):
                 raise
     last, tables = None, table_sizes()
-    for apart in _APART:
-        groups = search.groups(*apart)
+    for separation in _APART:
+        groups = search.groups(*separation)
         ranges = search.ranges(groups, tables)
         if last is None and not runs and search.move_beyond(ranges):
-            groups = search.groups(*apart)
+            groups = search.groups(*separation)
             ranges = search.ranges(groups, tables)
         names = {axis: name for name, (_, axes) in groups.items() for axis in axes}
         named = [

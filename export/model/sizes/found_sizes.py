@@ -75,17 +75,17 @@ def find_sizes(model: FlatModel, values: KnownValues, given: Mapping[str, Sequen
     """
     if values.examples:
         return _search_sizes(model, values, given)
-    held = _HELD.setdefault(model.layers[0], {})
+    by_settings = _HELD.setdefault(model.layers[0], {})
 
     def key() -> bytes:
         text = repr((model.specs, model.structure, values, [*given.items()], model.settings))
         return hashlib.sha256(text.encode()).digest()
 
     before = key()
-    if before not in held:
-        held[before] = _search_sizes(model, values, given)
-        held[key()] = held[before]  # Keras sets some settings at the first call
-    return held[before]
+    if before not in by_settings:
+        by_settings[before] = _search_sizes(model, values, given)
+        by_settings[key()] = by_settings[before]  # Keras sets some settings at the first call
+    return by_settings[before]
 
 
 def _search_sizes(model: FlatModel, values: KnownValues, given: Mapping[str, Sequence[int]]) -> FoundSizes:
@@ -199,7 +199,7 @@ class _Calls:
             return None
         runs = called.static(called.sizes), lambda asked: self.oracle.runs(asked, filling)
         try:
-            apart = next(
+            other_sizes = next(
                 find_dimensions(
                     self.oracle.model.shapes,
                     self.oracle.takes,
@@ -210,7 +210,7 @@ class _Calls:
             )
         except UnknownSizesError:
             return called
-        return self._call_model(apart, start, filling) or called
+        return self._call_model(other_sizes, start, filling) or called
 
     def outputs(self, found: FoundSizes) -> list[tuple[int | str, ...]]:
         """Returns the shapes of the outputs, measured at several sizes."""

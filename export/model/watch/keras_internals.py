@@ -64,14 +64,14 @@ def held_resources(layers: Iterable[Any]) -> list[Any]:
 
     kinds = (tf.saved_model.experimental.TrackableResource, tf.Variable, tf.Module)
     holders = [getattr(layer, "_lookup_layer", layer) for layer in layers]  # TextVectorization has another layer do it
-    held = [
+    found = [
         value
         for holder in holders
         for attribute in list(vars(holder).values())
         for value in _leaves(attribute)
         if isinstance(value, kinds) and not isinstance(value, keras.Layer)
     ]
-    return list({id(value): value for value in held}.values())
+    return list({id(value): value for value in found}.values())
 
 
 def _leaves(value: Any) -> Iterator[Any]:
@@ -174,8 +174,8 @@ def named_for_scopes(variables: Iterable[Any]) -> Iterator[None]:
             if isinstance(handle, str):
                 name, _, number = handle.rpartition(":")
                 plain = "/".join(map(scope_name, name.split("/")))
-                held = {"_handle_name": f"{plain}:{number}"}
-                stack.enter_context(replaced_attributes(getattr(variable, "value", variable), held))
+                names = {"_handle_name": f"{plain}:{number}"}
+                stack.enter_context(replaced_attributes(getattr(variable, "value", variable), names))
         yield
 
 

@@ -245,33 +245,33 @@ def _function(frame: types.FrameType) -> Callable[..., Any] | None:
     code = frame.f_code
     if code.co_flags & _NOT_MADE_AGAIN:
         return None
-    held = frame.f_locals
-    if any(name not in held for name in code.co_freevars):
+    names = frame.f_locals
+    if any(name not in names for name in code.co_freevars):
         return None
-    closure = tuple(types.CellType(held[name]) for name in code.co_freevars)
+    closure = tuple(types.CellType(names[name]) for name in code.co_freevars)
     return types.FunctionType(code, frame.f_globals, code.co_name, None, closure)
 
 
 def _arguments(frame: types.FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns the arguments of a frame that has just begun, with the defaults."""
-    code, held = frame.f_code, frame.f_locals
+    code, values = frame.f_code, frame.f_locals
     count, named = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
     names = code.co_varnames
-    arguments = [held[name] for name in names[:count]]
-    keywords = {name: held[name] for name in names[count:named]}
+    arguments = [values[name] for name in names[:count]]
+    keywords = {name: values[name] for name in names[count:named]}
     rest = iter(names[named:])
     if code.co_flags & inspect.CO_VARARGS:
-        arguments += held[next(rest)]
+        arguments += values[next(rest)]
     if code.co_flags & inspect.CO_VARKEYWORDS:
-        keywords |= held[next(rest)]
+        keywords |= values[next(rest)]
     return tuple(arguments), keywords
 
 
 def _find_wrapped(function: Any) -> Any:
     """Returns the function in the wrappers that libraries put around it."""
     while isinstance(function, types.FunctionType) and function.__code__.co_flags & inspect.CO_VARARGS:
-        held = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-        inner = next((held[name].cell_contents for name in _WRAPPED if name in held), None)
+        closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        inner = next((closure[name].cell_contents for name in _WRAPPED if name in closure), None)
         if not callable(inner) or inner is function:
             break
         function = inner

@@ -111,7 +111,7 @@ def record_calls(model: Any, run: Callable[[], Any]) -> list[LayerCall]:
     calls: list[LayerCall] = []
     names = _Numbered()
 
-    def keep(path: str, call: _Seen) -> Any:
+    def keep(path: str, call: _LayerCall) -> Any:
         given, returned = arrays_in((call.arguments, call.keywords)), arrays_in(call.result)
         if given is not None and returned:
             name = names.give(path)
@@ -136,7 +136,7 @@ def replaced_output(model: Any, path: str, index: int, array: Array) -> contextl
 
     names = _Numbered()
 
-    def put(own: str, call: _Seen) -> Any:
+    def put(own: str, call: _LayerCall) -> Any:
         if own != path.partition("#")[0] or arrays_in((call.arguments, call.keywords)) is None:
             return call.result
         if names.give(own) != path:
@@ -181,7 +181,7 @@ def altered_outputs(model: Any, change: Callable[[Array], Array]) -> contextlib.
     """
     import keras
 
-    def put(_: str, call: _Seen) -> Any:
+    def put(_: str, call: _LayerCall) -> Any:
         if hasattr(call.layer, "state_size") and not isinstance(call.layer, keras.layers.RNN):
             return call.result
         if arrays_in((call.arguments, call.keywords)) is None:
@@ -211,7 +211,7 @@ def recorded_symbols(model: Any) -> Iterator[dict[str, list[Any]]]:
     symbols: dict[str, list[Any]] = {}
     names = _Numbered()
 
-    def keep(path: str, call: _Seen) -> Any:
+    def keep(path: str, call: _LayerCall) -> Any:
         returned = [leaf for leaf in keras.tree.flatten(call.result) if keras.ops.is_tensor(leaf)]
         if returned and isinstance(call.layer, keras.Layer):
             symbols[names.give(path)] = returned
@@ -226,7 +226,7 @@ def recorded_arguments(model: Any) -> Iterator[list[tuple[Any, tuple[Any, ...]]]
     """Records each layer of a model with its positional arguments, while the model is called or traced."""
     given: list[tuple[Any, tuple[Any, ...]]] = []
 
-    def keep(_: str, call: _Seen) -> Any:
+    def keep(_: str, call: _LayerCall) -> Any:
         given.append((call.layer, call.arguments))
         return call.result
 
@@ -246,7 +246,7 @@ class _Numbered:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _LayerCall:
     """A call that has returned: see `LayerCall`."""
 
     layer: Any
@@ -256,7 +256,7 @@ class _Seen:
     depth: int
 
 
-def _replace_results(model: Any, returned: Callable[[str, _Seen], Any]) -> contextlib.AbstractContextManager[None]:
+def _replace_results(model: Any, returned: Callable[[str, _LayerCall], Any]) -> contextlib.AbstractContextManager[None]:
     """Replaces the result of each call of a layer or operation of the model in this thread by a function's result.
 
     The arguments of the function are the path of the layer and the call.
@@ -270,7 +270,7 @@ def _replace_results(model: Any, returned: Callable[[str, _Seen], Any]) -> conte
             result = usual(*arguments, **keywords)
         finally:
             depth -= bool(path)
-        return returned(path, _Seen(layer, arguments, keywords, result, depth))
+        return returned(path, _LayerCall(layer, arguments, keywords, result, depth))
 
     # The `call` of a subclassed model is code like that of a layer.
     own = [("", model)] if is_users_module(type(model).__module__) else []

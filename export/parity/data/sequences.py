@@ -109,20 +109,20 @@ def _read_part(read: _Read, name: str, locator: Any, most: int, columns: Sequenc
         for place, begin, end in segments
         for rows in _cut(read(place, _READ_ROWS, columns), columns, name, begin, end)
     )
-    held, size, found = list[Rows](), 0, list[dict[str, Array]]()
+    parts, size, found = list[Rows](), 0, list[dict[str, Array]]()
     wanted = iter(lengths)
     length = next(wanted, None)
     for piece in pieces:
         start, rows = 0, count(piece)
         while length is not None and size + rows - start >= length:
             stop = start + length - size
-            held.append({key: column[start:stop] for key, column in piece.items()})
-            found.append(_join_steps(held))
-            held, size, start, length = [], 0, stop, next(wanted, None)
+            parts.append({key: column[start:stop] for key, column in piece.items()})
+            found.append(_join_steps(parts))
+            parts, size, start, length = [], 0, stop, next(wanted, None)
             if len(found) == most:
                 yield _join_columns(found)
                 found = []
-        held.append({key: column[start:] for key, column in piece.items()})
+        parts.append({key: column[start:] for key, column in piece.items()})
         size += rows - start
     if found:
         yield _join_columns(found)
@@ -142,21 +142,21 @@ def _cut(pieces: Iterable[Any], columns: Sequence[str], name: str, begin: int, e
 
 def _read_here(source: DataSource, column: str, locator: Any, most: int, columns: Sequence[str]) -> Iterator[Rows]:
     """Yields the sequences of a source without parts, one at a time."""
-    held, names, row = list[Rows](), list[str](), 0
+    parts, names, row = list[Rows](), list[str](), 0
     for piece in source.read(locator, _READ_ROWS, [*columns, column]):
         rows = to_rows(piece, [*columns, column], source.name, row)
         start = 0
         for name, length in _runs(rows[column]):
-            if names and names[-1] != name and held:
-                yield _join_columns([_join_steps(held)])
-                held = []
+            if names and names[-1] != name and parts:
+                yield _join_columns([_join_steps(parts)])
+                parts = []
             if not names or names[-1] != name:
                 names.append(name)
-            held.append({key: rows[key][start : start + length] for key in columns})
+            parts.append({key: rows[key][start : start + length] for key in columns})
             start += length
         row += start
-    if held:
-        yield _join_columns([_join_steps(held)])
+    if parts:
+        yield _join_columns([_join_steps(parts)])
     _check_consecutive(names, column, source.name)
 
 

@@ -136,7 +136,7 @@ def _hash(rows: Rows) -> str:
 
 def _gather(pieces: Iterable[Rows]) -> Iterator[Rows]:
     """Yields rows in pieces of equal size, except the last. Large rows come in smaller pieces, to limit the memory."""
-    held: list[Rows] = []
+    parts: list[Rows] = []
     size = wanted = 0
     for piece in pieces:
         rows = count(piece)
@@ -144,14 +144,14 @@ def _gather(pieces: Iterable[Rows]) -> Iterator[Rows]:
         start = 0
         while size + rows - start >= wanted:
             stop = start + wanted - size
-            held.append({name: column[start:stop] for name, column in piece.items()})
-            yield _join_rows(held)
-            held, size, start = [], 0, stop
+            parts.append({name: column[start:stop] for name, column in piece.items()})
+            yield _join_rows(parts)
+            parts, size, start = [], 0, stop
         if start < rows:
-            held.append({name: column[start:] for name, column in piece.items()})
+            parts.append({name: column[start:] for name, column in piece.items()})
             size += rows - start
-    if held:
-        yield _join_rows(held)
+    if parts:
+        yield _join_rows(parts)
 
 
 def _shard_rows(piece: Rows, rows: int) -> int:

@@ -267,10 +267,10 @@ def _batch_of(row: WorstRow, source: DataSource, feed: Feed) -> Mapping[str, Arr
         return None
     if batch is None:
         return None
-    held = (
+    stored = (
         {name: array[place] for name, array in batch.inputs.items()} for place in np.flatnonzero(batch.rows == row.row)
     )
-    is_same = any(all(_are_equal(each[name], row.inputs[name]) for name in each) for each in held)
+    is_same = any(all(_are_equal(each[name], row.inputs[name]) for name in each) for each in stored)
     return batch.inputs if is_same else None
 
 

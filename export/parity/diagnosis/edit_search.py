@@ -50,7 +50,7 @@ def explain(probe: Probe, fault: LayerFault, sites: Sequence[Site] | None = None
     """
     sites = sites_seen(Seen.LAYER) if sites is None else sites
     difference = _Difference(fault.amid(sound_weights=probe.sound_weights, constants=probe.constants))
-    if not difference.apart > 0 or (difference.seen.actual is not None and difference.apart == np.inf):
+    if not difference.distance > 0 or (difference.seen.actual is not None and difference.distance == np.inf):
         return None
     search = _Search(probe, difference)
     for number, site in enumerate(sites):
@@ -70,9 +70,9 @@ class _Difference:
     def __init__(self, fault: LayerFault) -> None:
         self.fault, self.seen = fault, fault.through or fault
         self.actual = self.seen.sighting.held if self.seen.actual is None else self.seen.actual
-        self.apart = 0.0 if self.actual is None else distance(self.actual, self.seen.expected)
+        self.distance = 0.0 if self.actual is None else distance(self.actual, self.seen.expected)
         self.tolerance = self.seen.tolerance
-        self.allowed = self.tolerance if self.apart == np.inf else max(_EXPLAINS * self.apart, self.tolerance)
+        self.allowed = self.tolerance if self.distance == np.inf else max(_EXPLAINS * self.distance, self.tolerance)
 
     def left_by(self, result: Array) -> float:
         """Returns the distance of a result from the artifact's value."""
@@ -129,8 +129,8 @@ class _Search:
         left, edit = self.best
         seen, fault = self.first.seen, self.first.fault
         text = str(edit) + (f" The output of {seen.layer!r} shows the change." if fault.through else "")
-        if self.first.apart < np.inf:
-            was = f"{self.first.apart:.1e}"
+        if self.first.distance < np.inf:
+            was = f"{self.first.distance:.1e}"
         else:
             assert self.first.actual is not None
             was = f"another shape ({self.first.actual.shape}, not {fault.expected.shape})"
@@ -145,7 +145,7 @@ class _Search:
         """Returns the first steps of a recurrence if they are already wrong. An edit must explain them first."""
         steps = first_steps(self.first.fault) if site in sites_seen(Seen.STEPS) else None
         begun = None if steps is None else _Difference(steps)
-        return begun if begun is not None and begun.apart > begun.tolerance else None
+        return begun if begun is not None and begun.distance > begun.tolerance else None
 
     def _begins(self, edit: Edit | NumericEdit, begun: _Difference) -> bool:
         edits = [edit] if isinstance(edit, Edit) else [edit.edit(numbers) for numbers in self._solve(edit, begun)]

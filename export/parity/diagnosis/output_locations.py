@@ -100,9 +100,9 @@ class OutputLocations:
             else [each for each in self._differing_beside(output) if not self.names_of(each)]
         )
         together = [output, *others]
-        held = [self._candidates_with_copies(each) for each in together]
+        candidates = [self._candidates_with_copies(each) for each in together]
         best: Location | None = None
-        ways = _beam(held)
+        ways = _beam(candidates)
         for way in ways:
             location = self.put(together, way)
             if location is not None and (location.is_mended or (location.gained and _is_better(location, best))):
@@ -110,17 +110,20 @@ class OutputLocations:
             if location is not None and location.is_mended:
                 break
         if len(together) > _FEW_TOGETHER and ways and not (best is not None and best.is_mended):
-            best = self._exchange(together, held, best.way if best is not None else ways[0])
+            best = self._exchange(together, candidates, best.way if best is not None else ways[0])
         if best is not None:
             self._guessed |= {each.number: match for each, match in zip(together, best.way, strict=True)}
         return best
 
     def _exchange(
-        self, outputs: Sequence[RecordedOutput], held: Sequence[Sequence[TensorMatch]], way: tuple[TensorMatch, ...]
+        self,
+        outputs: Sequence[RecordedOutput],
+        candidates: Sequence[Sequence[TensorMatch]],
+        way: tuple[TensorMatch, ...],
     ) -> Location | None:
         """Returns a location after exchanging one tensor at a time, as long as the model's outputs come nearer."""
         best = self.put(outputs, way)
-        for number, matches in enumerate(held):
+        for number, matches in enumerate(candidates):
             used = {name for place, match in enumerate(way) if place != number for name in match.tensors}
             for match in (each for each in matches if used.isdisjoint(each.tensors)):
                 if best is not None and best.is_mended:
@@ -269,14 +272,14 @@ def _is_better(location: Location, best: Location | None) -> bool:
     return best is None or len(location.gained) > len(best.gained)
 
 
-def _beam(held: Sequence[Sequence[TensorMatch]]) -> list[tuple[TensorMatch, ...]]:
+def _beam(candidates: Sequence[Sequence[TensorMatch]]) -> list[tuple[TensorMatch, ...]]:
     """Returns assignments of one tensor to each output: the likeliest first, then the nearest.
 
     Args:
-        held: The candidate tensors of each output, the likeliest first.
+        candidates: The candidate tensors of each output, the likeliest first.
     """
     beam: list[tuple[int, float, frozenset[str], tuple[TensorMatch, ...]]] = [(0, 0.0, frozenset(), ())]
-    for matches in held:
+    for matches in candidates:
         longer = (
             (ranks + rank, off + match.difference, used | match.tensors, (*way, match))
             for ranks, off, used, way in beam

@@ -141,16 +141,16 @@ class Tensors:
         same = self._holding(self.in_shape(match, shape), 0.0, {*self.names} - {match.tensor})
         possible = ((copy, _possible_layouts(self.arrays[copy.tensor].shape, shape)) for copy in same)
         copies = {copy.tensor: copy for copy, layouts in possible if copy.axes in (layouts or [copy.axes])}
-        is_told = np.ptp(self._values(match.tensor)) > 0 and not any(name in right for name in copies)
-        return replace(match, copies=tuple(copies.values()) if is_told else ())
+        is_distinct = np.ptp(self._values(match.tensor)) > 0 and not any(name in right for name in copies)
+        return replace(match, copies=tuple(copies.values()) if is_distinct else ())
 
     def in_place_of(self, match: TensorMatch, output: Array) -> dict[str, Array]:
         """Returns the replacement of each tensor of an output, by name, in the tensor's layout, shape and type."""
         given = {each: self.arrays.get(each.tensor) for each in (match, *match.copies)}
         return {
-            each.tensor: output.transpose(each.axes).reshape(held.shape).astype(held.dtype)
-            for each, held in given.items()
-            if held is not None and held.size == output.size
+            each.tensor: output.transpose(each.axes).reshape(value.shape).astype(value.dtype)
+            for each, value in given.items()
+            if value is not None and value.size == output.size
         }
 
     def _compare(self, name: str, values: Array, axes: tuple[int, ...]) -> TensorMatch:

@@ -83,8 +83,8 @@ def matched_by_content(
     found: dict[str, str] = {}
     for path, array in weights.items():
         forms = [packed[path], array] if path in packed else [array]
-        held = (_same(form, unused, contents, constants, path in computed) for form in forms)
-        same = next((name for name in held if name is not None), None)
+        matches = (_same(form, unused, contents, constants, path in computed) for form in forms)
+        same = next((name for name in matches if name is not None), None)
         if same is None:
             continue
         found[path] = same

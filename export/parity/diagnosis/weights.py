@@ -122,8 +122,8 @@ def compare_weights(
 def as_stored(variables: Mapping[str, Any], folded: Iterable[Folding], without: Container[str] = ()) -> LazyArrays:
     """Returns the weights as an artifact stores them after some normalizations are folded."""
     changed, gone = folded_weights(folded)
-    held = [path for path in variables if path not in gone and path not in without]
-    return LazyArrays(held, lambda path: changed[path] if path in changed else _numpy(variables[path]))
+    paths = [path for path in variables if path not in gone and path not in without]
+    return LazyArrays(paths, lambda path: changed[path] if path in changed else _numpy(variables[path]))
 
 
 def _with_scale(faults: list[WeightFault], folding: Folding, layer_of: Mapping[str, str]) -> list[WeightFault]:
@@ -180,14 +180,14 @@ def stored_weights(
             found.add(path)
             continue
         names = [known] if known else [name for size in {form.size for form in forms} for name in unused.get(size, ())]
-        held = _stored_pair(forms, map(stored.__getitem__, names), is_named)
-        if held is None:
+        pair = _stored_pair(forms, map(stored.__getitem__, names), is_named)
+        if pair is None:
             if not may_be_cut and (cut := _cut(weight, stored, named.get(path), free)) is not None:
                 found.add(path)
                 faults.append(WeightFault(layer_of[path], path, cut, is_certain=True, is_named=is_named))
             continue
         found.add(path)
-        if not is_stored_as(*held) and (change := find_change(*held)) is not None:
+        if not is_stored_as(*pair) and (change := find_change(*pair)) is not None:
             faults.append(WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named))
     return counted_weights(variables, found, foldings), faults
 

@@ -116,7 +116,7 @@ def _on_the_whole(fits: list[Fit], rows: Rows, table: CheckedTable) -> list[Fit]
 
 def _with_fitted_longest(signal: Signal, rates: Float64Array) -> Signal:
     """Returns the signal with the longest timescale that is nearest to these rates."""
-    exponents, factors = (each[signal.held[signal.pairs[0]]] for each in signal.powers)
+    exponents, factors = (each[signal.timescale_index[signal.pairs[0]]] for each in signal.powers)
     turning = (rates > 0) & (exponents > 0)
     # All rates have equal errors in radians, so their logarithms have the weight rate**2.
     weights = np.where(turning, rates, 0.0) ** 2 * exponents
@@ -135,7 +135,7 @@ def _sharpen(signal: Signal, start: int, step: int, rows: Rows, rounding: Roundi
     rest = np.angle(points * np.exp(-1j * np.multiply.outer(positions, rates)))
     size = float(positions @ positions)
     renewed = _with_fitted_longest(signal, rates + positions @ rest / size)
-    slope = rates * signal.powers[0][signal.held[signal.pairs[0]]]
+    slope = rates * signal.powers[0][signal.timescale_index[signal.pairs[0]]]
     noise = np.sqrt(np.mean(rounding.of(rows.values) ** 2) / np.mean(np.abs(points) ** 2))
     return renewed, float(noise) / math.sqrt(max(size * float(slope @ slope), 1e-30))
 
@@ -172,7 +172,7 @@ def _equal_signals(signal: Signal) -> Iterator[Signal]:
 
     At 8 channels, both the paper's sequence to 10,000 and tensor2tensor's to 1,000 are 1, 10, 100 and 1,000.
     """
-    for other in sequence_signals(len(signal.held)):
+    for other in sequence_signals(len(signal.timescale_index)):
         exponents, factors = other.powers
         if other.timescales_of == signal.timescales_of or other.layout != signal.layout or not exponents[-1]:
             continue

@@ -29,7 +29,7 @@ class Signal:
         layout: See `keras_pe.timing_signal`.
         timescales: In positions, for each axis.
         max_timescale: The 10,000 of the formula.
-        held: `(channels,)`, index of the timescale of each column, -1 for a column of zeros.
+        timescale_index: `(channels,)`, index of the timescale of each column, -1 for a column of zeros.
         is_cosine: `(channels,)`, whether a column is a cosine.
         axis: `(channels,)`, 0 for a column of the slow axis of an image, 1 for the fast axis; 0 in a sequence.
         slow_first: Whether the first block of columns belongs to the slow axis.
@@ -40,7 +40,7 @@ class Signal:
     layout: Layout
     timescales: Float64Array
     max_timescale: float
-    held: npt.NDArray[np.intp]
+    timescale_index: npt.NDArray[np.intp]
     is_cosine: npt.NDArray[np.bool_]
     axis: npt.NDArray[np.intp]
     slow_first: bool = True
@@ -59,14 +59,14 @@ class Signal:
     @cached_property
     def columns(self) -> Float64Array:
         """Timescale of each column, infinite for a column of zeros: `(channels,)`."""
-        return np.append(self.timescales, np.inf)[self.held]
+        return np.append(self.timescales, np.inf)[self.timescale_index]
 
     @cached_property
     def pairs(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Columns of the sines, and columns of their cosines, in the order of the timescales."""
-        order = np.lexsort((self.is_cosine, self.held, self.axis))
+        order = np.lexsort((self.is_cosine, self.timescale_index, self.axis))
         sines, cosines = order[:-1], order[1:]
-        same = (self.held[sines] == self.held[cosines]) & (self.axis[sines] == self.axis[cosines])
+        same = (self.timescale_index[sines] == self.timescale_index[cosines]) & (self.axis[sines] == self.axis[cosines])
         return sines[same], cosines[same]
 
     @cached_property
@@ -98,13 +98,13 @@ class Signal:
     @cached_property
     def powers(self) -> tuple[Float64Array, Float64Array]:
         """Exponents `e` and factors `c` of the timescales `c * L**e` of a sequence."""
-        low, high = (self.like.timescales(len(self.held), longest) for longest in (10.0, 100.0))
+        low, high = (self.like.timescales(len(self.timescale_index), longest) for longest in (10.0, 100.0))
         exponents = np.log10(high / low)
         return exponents, low / 10.0**exponents
 
     def with_longest(self, longest: float) -> "Signal":
         """Returns the signal of a sequence with another longest timescale."""
-        scales = self.like.timescales(len(self.held), longest)
+        scales = self.like.timescales(len(self.timescale_index), longest)
         return replace(self, timescales=scales, max_timescale=longest)
 
 
@@ -123,8 +123,11 @@ def sequence_signals(channels: int, distances: bool = False) -> tuple[Signal, ..
         for layout in sorted(orders, key=lambda layout: (layout != own, layout)):
             order = orders[layout]
             same = tuple(name for name in names if np.array_equal(orders[CONVENTIONS[name].layout], order))
-            held, is_cosine = np.where(order < 2 * count, order % count, -1), (order >= count) & (order < 2 * count)
-            new = Signal(same, tuple(names), layout, scales, USUAL, held, is_cosine, np.zeros(channels, int))
+            timescale_index, is_cosine = (
+                np.where(order < 2 * count, order % count, -1),
+                (order >= count) & (order < 2 * count),
+            )
+            new = Signal(same, tuple(names), layout, scales, USUAL, timescale_index, is_cosine, np.zeros(channels, int))
             signals.setdefault((number, order.tobytes()), new)  # Two columns fit two layouts.
     return tuple(signals.values())
 
@@ -144,12 +147,12 @@ def image_signals(channels: int) -> tuple[Signal, ...]:
             continue
         width, scales = channels // 2, each.timescales(channels)
         labels = join_axes([np.arange(width), width + np.arange(width)], each.layout, each.grid.get("blocks", "axis"))
-        held = column_order(len(scales), width, each.layout)[labels % width]
+        timescale_index = column_order(len(scales), width, each.layout)[labels % width]
         # If the image is flattened by columns, the last axis is the slow one.
         own = each.grid.get("reverse_axes", False) == (flattening(each) == "columns")
         for slow_first in (own, not own):
             axis = labels // width if slow_first else 1 - labels // width
-            place = held % len(scales), held >= len(scales), axis
+            place = timescale_index % len(scales), timescale_index >= len(scales), axis
             new = Signal((), (name,), each.layout, scales, each.max_timescale, *place, slow_first)
             columns = axis.tobytes(), new.is_cosine.tobytes(), new.columns.round(9).tobytes()
             key = *columns, each.start_index, new.coordinates

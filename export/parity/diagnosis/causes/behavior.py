@@ -56,10 +56,10 @@ def non_determinism(probe: Probe) -> Iterator[Finding]:
         one, two = probe.ask(inputs), probe.ask(inputs)
         if one is None or two is None:
             return
-        apart = max((distance(one[name], two[name]) for name in one if name in two), default=0.0)
+        difference = max((distance(one[name], two[name]) for name in one if name in two), default=0.0)
         allowed = max((c.tolerance for c in result.comparisons), default=0.0)
-        if apart > allowed:
-            text = f"Two runs with the same inputs differ by {apart:.1e}."
+        if difference > allowed:
+            text = f"Two runs with the same inputs differ by {difference:.1e}."
             yield Finding(Cause.NON_DETERMINISM, text, _first_that_shakes(probe, inputs))
         return
 

@@ -69,8 +69,8 @@ class _Code:
         whole = explain(self._probe, self._fault, (site,))
         if whole is not None and (whole.is_exact or len(located) == 1):
             return Inside((whole.finding,), whole.is_exact)
-        apart = len(located) > 1 and self._fault.location is not None
-        separate = self._explain_separately() if apart else Inside()
+        is_several = len(located) > 1 and self._fault.location is not None
+        separate = self._explain_separately() if is_several else Inside()
         if separate.is_exact or (separate.findings and not self._have_one_origin()):
             return separate
         return Inside(tuple(self._located_findings()))

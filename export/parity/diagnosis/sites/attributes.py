@@ -66,13 +66,13 @@ def _config_of(layer: Any) -> dict[str, Any]:
 
 def _within(config: Mapping[str, Any]) -> Edits:
     """Yields changed attributes of inner layers, such as the two of a `Bidirectional`, in all of them at once."""
-    held = {name: value for name, value in config.items() if isinstance(value, dict) and "build_config" in value}
-    names = dict.fromkeys(name for value in held.values() for name in value["config"])
+    parts = {name: value for name, value in config.items() if isinstance(value, dict) and "build_config" in value}
+    names = dict.fromkeys(name for value in parts.values() for name in value["config"])
     for name in sorted(names, key=lambda name: name.endswith("activation")):
-        of_each = {key: value["config"][name] for key, value in held.items() if name in value["config"]}
-        first = next(iter(of_each.values()))
+        by_part = {key: value["config"][name] for key, value in parts.items() if name in value["config"]}
+        first = next(iter(by_part.values()))
         for shown, other in _other_values(name, first):
-            change = {key: {**held[key], "config": {**held[key]["config"], name: other}} for key in of_each}
+            change = {key: {**parts[key], "config": {**parts[key]["config"], name: other}} for key in by_part}
             found = other_value(name, first, shown, change)
             yield replace(found, description=f"holding layers {found.description}")
 

@@ -180,8 +180,8 @@ def rows_in_table(vectors: Array, table: Array, tolerance: float) -> Array | Non
     flat = vectors.reshape(-1, vectors.shape[-1])
     if len(flat) * table.size > _MOST_DIFFERENCES:
         return None
-    apart = np.stack([np.abs(table - vector).max(axis=-1) for vector in flat])
-    if apart.min(axis=1).max(initial=0.0) > tolerance:
+    distances = np.stack([np.abs(table - vector).max(axis=-1) for vector in flat])
+    if distances.min(axis=1).max(initial=0.0) > tolerance:
         return None
-    found: Array = apart.argmin(axis=1).reshape(vectors.shape[:-1])
+    found: Array = distances.argmin(axis=1).reshape(vectors.shape[:-1])
     return found
