@@ -195,7 +195,7 @@ def check_parity(
                     run = run_cases(runner, spec, path, reference, answers, precision)
                     strict.append(_explain(run, runner, reference, strict, budget))
                     result = _apply_allowance(strict[-1], run, runner, reference, policy, results)
-                    result = with_streams(result, run, runner, reference, streams[id(mine)], policy)
+                    result = with_streams(result, run, runner, reference, streams[id(mine)], policy, budget)
                     results.append(with_caller_paths(result, mine))
                     watch.stage(f"{spec.name} {path.name if path else ''}".strip(), results[-1].seconds)
         reference, basis = asked[None].reference, measured_against(asked)

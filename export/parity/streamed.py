@@ -1,6 +1,7 @@
 """Runs sequences in chunks through an artifact with a state, and adds the results to the verdict."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,8 @@ from keras_pe.export.comparison.streams import Stream, first_states
 from keras_pe.export.comparison.tolerance import TolerancePolicy
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.diagnosis.causes.caches import cache_at_fault_in_stream
-from keras_pe.export.parity.diagnosis.causes.states import stream_at_fault
+from keras_pe.export.parity.diagnosis.causes.states import FailedStream, stream_at_fault
+from keras_pe.export.progress import Budget, OutOfTimeError
 from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Finding, Recording, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays
@@ -29,6 +31,7 @@ def with_streams(
     reference: Reference,
     streams: Sequence[Stream],
     policy: TolerancePolicy,
+    budget: Callable[[], Budget],
 ) -> RuntimeResult:
     """Returns a result with a case for each stream.
 
@@ -42,6 +45,7 @@ def with_streams(
         reference: The reference of the differences.
         streams: The streams with the answers of the reference.
         policy: The tolerance policy.
+        budget: Starts the time limit of the diagnosis.
     """
     if result.status is not RunStatus.COMPARED or policy.allowance.precision is not None:
         return result
@@ -52,14 +56,16 @@ def with_streams(
         given = stream.expectation.case.inputs
         own = _other_values(recorded, reference.states, given)
         before, kept = calls.made, calls.last_states(reference.states, given)
+        calls.answers = []
         case, answer = _compare(stream, calls, own, policy)
         result = replace(result, cases=(*result.cases, case))
         if case.status is CaseStatus.FAILED and is_sound and result.passed:
             found = None
             if answer:
-                known = stream, case.comparisons, answer
-                found = stream_at_fault(*known, reference.expect, reference.states, own, kept)
-                found = found or cache_at_fault_in_stream(*known, reference)
+                failed = FailedStream(stream, case.comparisons, calls.answers, answer, budget())
+                with suppress(OutOfTimeError):
+                    found = stream_at_fault(failed, reference.expect, reference.states, own, kept)
+                    found = found or cache_at_fault_in_stream(failed, reference)
             message = f"Single calls agree. With the state from call to call ({case.name}), the artifact differs."
             finding = found or Finding(Cause.UNKNOWN, case.error or message)
             if found is not None:
@@ -82,16 +88,19 @@ class _Calls:
 
     Attributes:
         made: The inputs of the calls so far.
+        answers: The outputs of the calls of one sequence.
     """
 
     def __init__(self, runner: Runner, run: Run) -> None:
         self._runner = runner
+        self.answers = list[Arrays]()
         self.made: tuple[Mapping[str, Array], ...] = tuple(each.case.inputs for each in run.expectations)
         self._last: Arrays = next((each for each in reversed(run.answers) if each), {})
 
     def __call__(self, inputs: Mapping[str, Array]) -> Arrays:
         self._last = self._runner.run(cast_to_runtime_floats(self._runner, inputs, None))
         self.made = (*self.made, inputs)
+        self.answers.append(self._last)
         return self._last
 
     def last_states(self, states: Sequence[State], inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -22,6 +22,7 @@ from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.model.language_model_adapter import with_cache_as_arguments
 from keras_pe.export.model.watch.temporary_patches import replaced_attributes
 from keras_pe.export.parity.streamed import with_streams
+from keras_pe.export.progress import Budget
 from keras_pe.export.results import CaseStatus, Cause, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Names
 from tests.export.counting import Counting
@@ -74,9 +75,8 @@ FAULTS: dict[Cause, Callable[..., Mapping[str, Any]]] = {
 
 
 def result_of(call: Any, reference: KerasReference, streams: list[Stream]) -> RuntimeResult:
-    return with_streams(
-        PASSED, Run(PASSED, (), ()), SimpleNamespace(run=call, inputs=(), names=Names()), reference, streams, STRICT
-    )  # type: ignore[arg-type]
+    runner: Any = SimpleNamespace(run=call, inputs=(), names=Names())
+    return with_streams(PASSED, Run(PASSED, (), ()), runner, reference, streams, STRICT, Budget)
 
 
 @pytest.mark.slow

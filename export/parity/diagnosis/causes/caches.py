@@ -7,13 +7,11 @@ from typing import Any, Self
 import numpy as np
 
 from keras_pe.export.comparison.references.reference import Reference
-from keras_pe.export.comparison.streams import Stream
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.temporary_patches import replaced_attributes
-from keras_pe.export.parity.diagnosis.causes.states import FailedCase, explains, failed_cases
+from keras_pe.export.parity.diagnosis.causes.states import FailedCase, FailedStream, explains, failed_cases
 from keras_pe.export.parity.diagnosis.detector_context import Probe
-from keras_pe.export.results import Array, Cause, Comparison, Finding
-from keras_pe.export.runtimes.runtime import Arrays
+from keras_pe.export.results import Array, Cause, Finding
 
 _UNSEEN = 4  # positions before the first wrong token in the cases, at which a table or a window may end
 
@@ -30,19 +28,17 @@ def cache_at_fault(probe: Probe) -> Iterator[Finding]:
     yield from [] if found is None else [found]
 
 
-def cache_at_fault_in_stream(
-    stream: Stream, compared: Sequence[Comparison], actual: Arrays, reference: Reference
-) -> Finding | None:
+def cache_at_fault_in_stream(failed: FailedStream, reference: Reference) -> Finding | None:
     """Returns the finding for a sequence of calls that a fault of the positions or the mask explains, or None.
 
     Args:
-        stream: The sequence.
-        compared: The comparisons of its outputs.
-        actual: The outputs of the artifact.
+        failed: The sequence.
         reference: The reference.
+
+    Raises:
+        OutOfTimeError: If the time of the diagnosis is over.
     """
-    case = FailedCase(compared, stream.expectation.case.inputs, stream.expectation.outputs or {}, actual)
-    return _explain(reference.model, [case], lambda: explains(case, stream.answer(reference.expect_eager)))
+    return _explain(reference.model, [failed.case], lambda: failed.is_explained_by(reference.expect_eager))
 
 
 def _explain(decoder: Any, cases: Sequence[FailedCase], fits: Callable[[], bool]) -> Finding | None:

@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from keras_pe.export.artifacts.state import State
 from keras_pe.export.comparison.streams import Run, Stream
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.state_edits import Change, StateEdit, quote_names, rounded_states, state_edits
+from keras_pe.export.progress import Budget
 from keras_pe.export.results import Array, Cause, Comparison, Finding
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -44,9 +47,7 @@ def failed_cases(probe: Probe) -> list["FailedCase"]:
 
 
 def stream_at_fault(
-    stream: Stream,
-    compared: Sequence[Comparison],
-    actual: Arrays,
+    failed: "FailedStream",
     expect: Run,
     states: Sequence[State],
     own: Mapping[str, Array],
@@ -55,35 +56,28 @@ def stream_at_fault(
     """Returns the finding for a sequence that differs although single calls agree; None without an explanation.
 
     Args:
-        stream: The sequence.
-        compared: The comparisons of its outputs.
-        actual: The outputs of the artifact.
+        failed: The sequence.
         expect: Makes one call of the reference.
         states: The states.
         own: The states that the artifact itself records for the first call, if they differ from the reference's.
         before: The states at the end of the calls before; empty if unknown.
+
+    Raises:
+        OutOfTimeError: If the time of the diagnosis is over.
     """
-    case = FailedCase(compared, stream.expectation.case.inputs, stream.expectation.outputs or {}, actual)
     carried = {each.input: each.output for each in states}
-
-    def fits(run: Run, first: Mapping[str, Array] | None = None) -> bool:
-        try:
-            return explains(case, stream.answer(run, first))
-        except RuntimeFailedError:
-            return False
-
-    if own and fits(expect, own):
+    if own and failed.is_explained_by(expect, own):
         description = f"Its record begins {quote_names(own)} with other values than the model has."
         return Finding(Cause.WRONG_INITIAL_STATE, description, output=carried[next(iter(own))])
-    if before and fits(expect, before):
+    if before and failed.is_explained_by(expect, before):
         description = f"The sequence begins {quote_names(before)} with the values at the end of the calls before."
         return Finding(Cause.STATE_NOT_RESET, description, output=carried[next(iter(before))])
-    late = _Late(expect, carried)
-    if fits(late):
+    if failed.is_explained_by(_Late(expect, carried)):
         description = f"Each call reads {quote_names(carried)} from the call before the last."
         return Finding(Cause.STATE_NOT_CARRIED, description, output=states[0].output)
-    for edit in (*state_edits(states, [case.inputs]), *rounded_states(states, case.inputs)):
-        if fits(_run_with_edit(expect, edit)):
+    inputs = failed.case.inputs
+    for edit in (*state_edits(states, [inputs]), *rounded_states(states, inputs)):
+        if failed.is_explained_by(_run_with_edit(expect, edit)):
             return _finding(edit, "reads", carried)
     return None
 
@@ -96,6 +90,70 @@ class FailedCase:
     inputs: Mapping[str, Array]
     expected: Arrays
     actual: Arrays
+
+    def allowed_distance(self, compared: Comparison) -> float:
+        """Returns the largest distance from the artifact's output that an explanation may leave."""
+        was = distance(self.actual[compared.output], self.expected[compared.output])
+        return max(_SLACK * compared.tolerance, _REST * was)
+
+
+class FailedStream:
+    """A sequence of calls that differs although single calls agree.
+
+    Attributes:
+        case: The sequence as one case.
+    """
+
+    def __init__(
+        self, stream: Stream, compared: Sequence[Comparison], calls: Sequence[Arrays], actual: Arrays, budget: Budget
+    ) -> None:
+        """Takes the sequence, its comparisons, the outputs of the artifact by call and joined, and the time limit."""
+        expected = stream.expectation.outputs or {}
+        self.case = FailedCase(compared, stream.expectation.case.inputs, expected, actual)
+        self._stream, self._calls, self._budget = stream, calls, budget
+
+    def is_explained_by(self, run: Run, first: Mapping[str, Array] | None = None) -> bool:
+        """Returns whether calls explain the outputs of the artifact. The first call that does not fit ends them.
+
+        Args:
+            run: Makes one call.
+            first: Other states before the first call, by input.
+
+        Raises:
+            OutOfTimeError: If the time of the diagnosis is over.
+        """
+        calls = iter(self._calls)
+
+        def run_while_it_fits(inputs: Mapping[str, Array]) -> Arrays:
+            self._budget.check()
+            found = run(inputs)
+            if not self._fits(inputs, found, next(calls)):
+                raise _DoesNotFitError
+            return found
+
+        try:
+            return explains(self.case, self._stream.answer(run_while_it_fits, first))
+        except (RuntimeFailedError, _DoesNotFitError):
+            return False
+
+    def _fits(self, inputs: Mapping[str, Array], found: Arrays, actual: Arrays) -> bool:
+        """Returns whether the outputs of one call are as near to the artifact's as those of an explanation."""
+        padding, states = self._stream.chunks.padding, self._stream.chunks.carried.values()
+        for each in self.case.compared:
+            if each.output not in actual or each.output not in found:
+                return False
+            one, other = actual[each.output], found[each.output]
+            if padding is not None:  # it enters the states, and its own outputs have no meaning
+                if each.output in states or one.shape != other.shape:
+                    continue
+                other = np.where(inputs[padding][:, -one.shape[1] :, None] > 0, other, one)
+            if distance(one, other) > self.case.allowed_distance(each):
+                return False
+        return True
+
+
+class _DoesNotFitError(Exception):
+    """A call does not return the outputs of the artifact."""
 
 
 class _Late:
@@ -151,7 +209,7 @@ def explains(case: FailedCase, found: Arrays) -> bool:
         if name not in found or name not in case.actual or found[name].shape != case.actual[name].shape:
             return False
         was, now = distance(case.actual[name], case.expected[name]), distance(case.actual[name], found[name])
-        if now > max(_SLACK * each.tolerance, _REST * was) or (not each.passed and now >= was / 2):
+        if now > case.allowed_distance(each) or (not each.passed and now >= was / 2):
             return False
         is_moved |= not each.passed
     return is_moved
