@@ -14,6 +14,8 @@ from keras_pe import SinusoidalPositionEncoding, timing_signal
 from keras_pe.rotations.composed import LIMIT
 from keras_pe.signal.layouts import Layout
 
+IS_JAX = keras.config.backend() == "jax"
+EXAMPLES = 10 if IS_JAX else 40  # JAX compiles for each length
 EXACT = 2.5e-7  # see test_sinusoidal_position_encoding.py
 
 scales = st.floats(0.05, 1e6, allow_subnormal=False)
@@ -40,7 +42,7 @@ def signal_of(config: dict[str, Any], length: int, channels: int) -> np.ndarray:
     return ops.convert_to_numpy(layer(np.zeros((1, length, channels), "float32")))[0]
 
 
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(deadline=None, derandomize=True, max_examples=EXAMPLES)
 @given(configurations(), lengths, widths)
 def test_the_signal_has_the_inputs_shape_lies_within_one_and_is_exact(config: dict, length: int, channels: int) -> None:
     signal = signal_of(config, length, channels)
@@ -51,7 +53,7 @@ def test_the_signal_has_the_inputs_shape_lies_within_one_and_is_exact(config: di
     assert np.abs(signal - exact).max() <= EXACT
 
 
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(deadline=None, derandomize=True, max_examples=EXAMPLES)
 @given(st.integers(2, 1200), st.integers(1, 30), starts)
 def test_rows_are_unique(length: int, pairs: int, start: int) -> None:
     signal = signal_of({"start_index": start}, length, 2 * pairs)
@@ -61,7 +63,7 @@ def test_rows_are_unique(length: int, pairs: int, start: int) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(deadline=None, derandomize=True, max_examples=EXAMPLES)
 @given(st.integers(-2000, 2000), st.integers(1, 600), st.integers(0, 600), widths)
 def test_a_start_gives_a_slice_of_a_longer_signal(start: int, length: int, skip: int, channels: int) -> None:
     longer = signal_of({"start_index": start}, skip + length, channels)
@@ -102,7 +104,6 @@ def test_an_invalid_argument_is_always_a_value_or_type_error_that_names_it(name:
 
 
 # JAX compiles every operation for every shape: there a few stand for all.
-IS_JAX = keras.config.backend() == "jax"
 LENGTHS = (
     st.sampled_from([0, 1, 6, 511, 512, 513, 1025])
     if IS_JAX
@@ -154,7 +155,7 @@ def assert_a_call_is_exact(
 
 
 @pytest.mark.slow
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(deadline=None, derandomize=True, max_examples=EXAMPLES)
 @given(calls(), CALL_WIDTHS)
 def test_positions_and_starts_of_every_kind_are_exact(call: Any, channels: int) -> None:
     assert_a_call_is_exact(call, channels)
