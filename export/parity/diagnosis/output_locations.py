@@ -94,12 +94,8 @@ class OutputLocations:
         """
         if self.is_gone(output):
             return None
-        others = (
-            []
-            if self.names_of(output)
-            else [each for each in self._differing_beside(output) if not self.names_of(each)]
-        )
-        together = [output, *others]
+        beside = [] if self.names_of(output) else self._differing_beside(output)
+        together = [output, *(each for each in beside if not self.names_of(each))]
         candidates = [self._candidates_with_copies(each) for each in together]
         best: Location | None = None
         ways = _beam(candidates)
