@@ -6,14 +6,13 @@ from typing import Any
 
 import keras
 import numpy as np
-import onnxruntime as ort
 import pytest
 import tensorflow as tf
 from keras import ops
 from keras.src.backend.tensorflow import core
 
-from keras_pe.export import export_onnx
 from keras_pe.export.graph.trace import convertible_control_flow
+from tests.export.onnx.exported import export_and_compare
 
 SIZES = ((2, 5), (1, 1), (3, 19))  # batch and steps
 
@@ -30,16 +29,9 @@ class Applying(keras.layers.Layer):
 def assert_it_arrives(function: Callable[[Any], Any], folder: Path) -> None:
     x = keras.Input((None, 4), name="x")
     model = keras.Model(x, Applying(function)(x))
-    artifact = export_onnx(model, folder / "m.onnx")
-    session = ort.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
-    names = [spec.name for spec in artifact.outputs]
-    for batch, steps in SIZES:
-        values = np.random.default_rng(steps).normal(size=(batch, steps, 4)).astype("float32")
-        expected = keras.tree.flatten(model(values, training=False))
-        assert len(names) == len(expected)
-        for actual, truth in zip(session.run(names, {"x": values}), expected, strict=True):
-            # Some twenty steps, each of two roundings to 2**-24, of values of up to some ten.
-            np.testing.assert_allclose(actual, np.asarray(truth), rtol=0, atol=2e-5, strict=True)
+    cases = [np.random.default_rng(n).normal(size=(batch, n, 4)).astype("float32") for batch, n in SIZES]
+    # Some twenty steps, each of two roundings to 2**-24, of values of up to some ten.
+    export_and_compare(model, folder / "m.onnx", *cases, atol=2e-5)
 
 
 def step(carry: Any, row: Any) -> Any:

@@ -6,11 +6,13 @@ from typing import Any
 
 import keras
 import numpy as np
-import onnxruntime as ort
 import pytest
 from keras import layers
 
 from keras_pe.export import DisagreementError, check_parity, export_onnx
+from tests.export.onnx.exported import export_and_compare
+
+BATCHES = ((2, 5), (5, 2), (1, 1), (3, 19))  # and steps
 
 
 @pytest.mark.slow
@@ -28,31 +30,21 @@ def test_any_number_of_steps_arrives(layer: Callable[[], Any], shape: tuple[Any,
     x = keras.Input(shape, name="x")
     wrapper = layers.TimeDistributed(layer())
     model = keras.Model(x, wrapper(x))
-    path = export_onnx(model, tmp_path / "m.onnx").path
+    sizes = [[batch, *(steps + i if d is None else d for i, d in enumerate(shape))] for batch, steps in BATCHES]
+    cases = [np.random.default_rng(0).normal(size=each).astype("float32") for each in sizes]
+    export_and_compare(model, tmp_path / "m.onnx", *cases, atol=2e-6)
     assert "call" not in vars(wrapper)
-    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
-    for batch, steps in ((2, 5), (5, 2), (1, 1), (3, 19)):
-        values = (
-            np.random.default_rng(steps)
-            .normal(size=(batch, *(steps + i if d is None else d for i, d in enumerate(shape))))
-            .astype("float32")
-        )
-        expected = np.asarray(model(values, training=False))
-        np.testing.assert_allclose(session.run(None, {"x": values})[0], expected, rtol=0, atol=2e-6)
 
 
 @pytest.mark.slow
 def test_a_mask_goes_along(tmp_path: Path) -> None:
     tokens = keras.Input((None, 6), dtype="int32", name="x")
-    embedded = layers.Embedding(9, 4, mask_zero=True, embeddings_initializer=keras.initializers.RandomNormal(seed=0))(
-        tokens
-    )
-    model = keras.Model(tokens, layers.TimeDistributed(layers.LSTM(3, kernel_initializer="ones"))(embedded))
-    session = ort.InferenceSession(export_onnx(model, tmp_path / "m.onnx").path, providers=["CPUExecutionProvider"])
+    embed = layers.Embedding(9, 4, mask_zero=True, embeddings_initializer=keras.initializers.RandomNormal(seed=0))
+    model = keras.Model(tokens, layers.TimeDistributed(layers.LSTM(3, kernel_initializer="ones"))(embed(tokens)))
     values = np.random.default_rng(0).integers(0, 9, (3, 5, 6)).astype("int32")
     expected = np.asarray(model(values, training=False))
     assert np.abs(expected - np.asarray(model(np.maximum(values, 1), training=False))).max() > 1e-3
-    np.testing.assert_allclose(session.run(None, {"x": values})[0], expected, rtol=0, atol=2e-6)
+    export_and_compare(model, tmp_path / "m.onnx", values, atol=2e-6)
 
 
 @pytest.mark.slow

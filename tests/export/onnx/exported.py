@@ -1,14 +1,17 @@
 """Exports a function of tensors to ONNX and runs the file in ONNX Runtime."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
+import onnx
 import onnxruntime as ort
 
 from keras_pe.export import export_onnx
+from keras_pe.export.artifacts.artifact import Artifact
+from keras_pe.export.artifacts.onnx_model import all_nodes
 
 
 class Calls(keras.Model):
@@ -60,6 +63,55 @@ def assert_agrees(
             np.testing.assert_allclose(actual, truth, rtol=rtol, atol=atol, strict=is_typed)
         else:
             np.testing.assert_array_equal(actual, truth, strict=True)
+
+
+def assert_cases_agree(
+    function: Callable[..., Any],
+    shapes: Sequence[tuple[int | None, ...]],
+    cases: Iterable[Sequence[np.ndarray]],
+    folder: Path,
+    *,
+    atol: float | Callable[[np.ndarray], float] = 0.0,
+    opset_version: int = 18,
+) -> None:
+    """Exports a function for inputs of these shapes once, and compares the outputs with Keras in each case.
+
+    The tolerance may depend on the expected array.
+    """
+    cases = list(cases)
+    specs = [keras.InputSpec(shape=shape, dtype=_dtype(x)) for shape, x in zip(shapes, cases[0], strict=True)]
+    run = open_session(function, specs, folder, opset_version=opset_version)
+    for inputs in cases:
+        for number, (actual, truth) in enumerate(zip(run(inputs), keras_results(function, inputs), strict=True)):
+            allowed = atol(truth) if callable(atol) else atol
+            name = f"output {number} of {[x.shape for x in inputs]}"
+            np.testing.assert_allclose(actual, truth, rtol=0, atol=allowed, strict=True, err_msg=name)
+
+
+def export_and_compare(
+    model: keras.Model, path: Path, *cases: Any, atol: float, rtol: float = 0.0, **options: Any
+) -> Artifact:
+    """Exports a model, and compares its outputs in ONNX Runtime with Keras: for an array, a list, or a dictionary."""
+    artifact = export_onnx(model, path, **options)
+    session = ort.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
+    for case in cases:
+        names = [spec.name for spec in artifact.inputs]
+        arrays = [case[name] for name in names] if isinstance(case, dict) else keras.tree.flatten(case)
+        named = dict(zip(names, arrays, strict=True))
+        expected = keras.tree.flatten(model(case, training=False))
+        results = session.run([spec.name for spec in artifact.outputs], named)
+        for spec, actual, truth in zip(artifact.outputs, results, expected, strict=True):
+            np.testing.assert_allclose(actual, np.asarray(truth), rtol=rtol, atol=atol, err_msg=spec.name, strict=True)
+    return artifact
+
+
+def run_file(path: Path, **inputs: np.ndarray) -> list[np.ndarray]:
+    return list(ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, inputs))
+
+
+def file_operators(path: Path) -> list[str]:
+    """Returns the operators of a file, with those of branches and loops."""
+    return [node.op_type for node in all_nodes(onnx.load(path).graph)]
 
 
 def exported_together(

@@ -6,11 +6,10 @@ from typing import Any
 
 import keras
 import numpy as np
-import onnxruntime as ort
 import pytest
 from keras import ops
 
-from keras_pe.export import export_onnx
+from tests.export.onnx.exported import export_and_compare
 
 # A convolution sums 24 products below 0.3, and what follows at most doubles the sum; both sides round.
 TOLERANCE = 24 * 8 * float(np.finfo("float32").eps)
@@ -41,10 +40,8 @@ def test_the_output_of_a_convolution_that_a_branch_reads_is_not_transposed(tmp_p
             y = keras.layers.Lambda(function, output_shape=(None, 8))(convolved)
             key = f"{name}, read outside" if is_read_outside else name
             outputs[key] = y + ops.relu(convolved) if is_read_outside else y
+    shapes = (2, 9, 8), (3, 8, 8)  # a square hides a transposition in its shape, not in its numbers
+    # One for each branch: around a bias of 1.
+    cases = [sign * rng.uniform(1, 3, size=shape).astype("float32") for sign in (-1, 1) for shape in shapes]
     model = keras.Model(x, list(outputs.values()))
-    session = ort.InferenceSession(export_onnx(model, tmp_path / "model.onnx").path, providers=["CPUExecutionProvider"])
-    for sign in (-1, 1):  # one for each branch: around a bias of 1
-        for shape in ((2, 9, 8), (3, 8, 8)):  # a square hides a transposition in its shape, not in its numbers
-            values = sign * np.random.default_rng(1).uniform(1, 3, size=shape).astype("float32")
-            for name, actual, truth in zip(outputs, session.run(None, {"x": values}), model(values), strict=True):
-                np.testing.assert_allclose(actual, truth, rtol=TOLERANCE, atol=TOLERANCE, err_msg=name)
+    export_and_compare(model, tmp_path / "model.onnx", *cases, rtol=TOLERANCE, atol=TOLERANCE)

@@ -8,12 +8,11 @@ from typing import Any
 
 import keras
 import numpy as np
-import onnxruntime as ort
 import pytest
 
 from keras_pe.export import UnsupportedError, export_onnx
 from keras_pe.export.onnx.handlers import all_handlers, opsets
-from tests.export.onnx.exported import open_session
+from tests.export.onnx.exported import assert_cases_agree, export_and_compare
 
 ROOT = Path(__file__).parents[3] / "export"
 
@@ -84,10 +83,9 @@ def test_a_sum_after_a_convolution_that_is_not_a_bias_stays(added: Any, tmp_path
     x = keras.Input((4, 4, 3), name="x")
     y = keras.layers.Conv2D(4, 1, use_bias=False)(x) + keras.ops.convert_to_tensor(added, "float32")
     model = keras.Model(x, keras.layers.Conv2D(2, 1)(keras.layers.ReLU()(y)))
-    session = ort.InferenceSession(export_onnx(model, tmp_path / "m.onnx").path, providers=["CPUExecutionProvider"])
     values = np.random.default_rng(0).normal(size=(2, 4, 4, 3)).astype("float32")
     # sums of at most four products of about 1
-    np.testing.assert_allclose(session.run(None, {"x": values})[0], np.asarray(model(values)), rtol=0, atol=1e-5)
+    export_and_compare(model, tmp_path / "m.onnx", values, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -107,13 +105,10 @@ def test_a_branch_knows_the_ranks_of_what_it_takes(tmp_path: Path) -> None:
 
         return keras.ops.cond(shape[1] > 3, convolve_images, average_images)
 
-    specs = [keras.InputSpec(shape=shape, dtype="float32") for shape in ((None, None, None, 3), (None, 3))]
-    run = open_session(function, specs, tmp_path)
-    for height in (3, 5):
-        rng = np.random.default_rng(height)
-        inputs = [rng.normal(size=shape).astype("float32") for shape in ((2, height, 6, 3), (2, 3))]
-        # sums of at most 36 terms of about 1
-        np.testing.assert_allclose(run(inputs)[0], np.asarray(function(*inputs)), rtol=0, atol=1e-5)
+    rng = np.random.default_rng(0)
+    cases = [[rng.normal(size=shape).astype("float32") for shape in ((2, n, 6, 3), (2, 3))] for n in (3, 5)]
+    # sums of at most 36 terms of about 1
+    assert_cases_agree(function, [(None, None, None, 3), (None, 3)], cases, tmp_path, atol=1e-5)
 
 
 def test_a_mistake_of_tf2onnx_is_told_with_its_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import onnx
 import onnx_ir as ir
 import pytest
 from onnx.reference import ReferenceEvaluator
@@ -14,10 +13,10 @@ from onnx.reference import ReferenceEvaluator
 from keras_pe.export.onnx.finishing.operator_sizes import SHAPE_RULES, VECTOR_RULES
 from keras_pe.export.onnx.finishing.shape_sources import read_single_sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
-from tests.export.onnx.exported import keras_results, open_session
+from tests.export.onnx.exported import assert_cases_agree, file_operators
 from tests.export.onnx.graph_text import operators, read_graph
 
-ops = keras.ops
+ops, RNG = keras.ops, np.random.default_rng(1)
 
 
 def _decode(x: Any) -> Any:
@@ -34,12 +33,10 @@ def _decode(x: Any) -> Any:
 
 @pytest.mark.slow
 def test_each_layer_of_a_decoder_has_the_mask_of_the_first(tmp_path: Path) -> None:
-    run = open_session(_decode, [keras.InputSpec(shape=(None, None, 8), dtype="float32")], tmp_path)
-    for shape in ((1, 2, 8), (2, 5, 8), (3, 7, 8)):
-        x = np.random.default_rng(1).normal(size=shape).astype("float32")
-        # Sums of at most eight products of normalized numbers, three times over: 2**-24 each.
-        np.testing.assert_allclose(run([x])[0], keras_results(_decode, [x])[0], rtol=0, atol=200 * 2**-24)
-    operators = collections.Counter(node.op_type for node in onnx.load(tmp_path / "calls.onnx").graph.node)
+    cases = [[RNG.normal(size=shape).astype("float32")] for shape in ((1, 2, 8), (2, 5, 8), (3, 7, 8))]
+    # Sums of at most eight products of normalized numbers, three times over: 2**-24 each.
+    assert_cases_agree(_decode, [(None, None, 8)], cases, tmp_path, atol=200 * 2**-24)
+    operators = collections.Counter(file_operators(tmp_path / "calls.onnx"))
     assert operators["Shape"] == operators["Range"] == operators["GreaterOrEqual"] == 1
 
 
@@ -50,11 +47,8 @@ def _turn(x: Any) -> Any:
 
 
 def test_one_length_of_tensors_that_are_unlike_is_asked_for_once(tmp_path: Path) -> None:
-    run = open_session(_turn, [keras.InputSpec(shape=(None, None, 8), dtype="float32")], tmp_path)
-    x = np.random.default_rng(1).normal(size=(2, 5, 8)).astype("float32")
-    for found, wanted in zip(run([x]), keras_results(_turn, [x]), strict=True):
-        np.testing.assert_array_equal(found, wanted)
-    operators = collections.Counter(node.op_type for node in onnx.load(tmp_path / "calls.onnx").graph.node)
+    assert_cases_agree(_turn, [(None, None, 8)], [[RNG.normal(size=(2, 5, 8)).astype("float32")]], tmp_path)
+    operators = collections.Counter(file_operators(tmp_path / "calls.onnx"))
     assert operators["Range"] == 1
     assert operators["Shape"] <= 2
 

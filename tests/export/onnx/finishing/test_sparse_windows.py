@@ -1,15 +1,14 @@
 """Convolutions and pools whose stride is larger than their window return what Keras returns, at any size."""
 
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 
 from keras_pe.export import export_onnx
+from tests.export.onnx.exported import export_and_compare, file_operators
 
 L = keras.layers
 LAYERS = {
@@ -27,31 +26,22 @@ LAYERS = {
 
 def test_nothing_is_cut_off_a_line(tmp_path: Path) -> None:
     inputs = keras.Input((None, 3))
-    file = export_onnx(
-        keras.Model(inputs, L.DepthwiseConv1D(3, strides=2, padding="same")(inputs)), tmp_path / "m.onnx"
-    )
-    assert "Slice" not in [node.op_type for node in onnx.load(file.path).graph.node]
-
-
-@pytest.fixture(scope="module")
-def model() -> keras.Model:
-    """Returns a model with all of the layers, so that one export covers them."""
-    keras.utils.set_random_seed(0)
-    inputs = [keras.Input((*(None,) * axes, 3), name=f"images_{axes}d") for axes in (1, 2, 3)]
-    return keras.Model(inputs, [layer()(inputs[axes - 1]) for axes, layer in LAYERS.values()])
+    layer = L.DepthwiseConv1D(3, strides=2, padding="same")
+    assert "Slice" not in file_operators(export_onnx(keras.Model(inputs, layer(inputs)), tmp_path / "m.onnx").path)
 
 
 @pytest.mark.slow
-def test_every_remainder_of_the_size_is_right(model: Any, tmp_path: Path) -> None:
-    path = export_onnx(model, tmp_path / "m.onnx").path
-    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+def test_every_remainder_of_the_size_is_right(tmp_path: Path) -> None:
+    keras.utils.set_random_seed(0)
+    inputs = [keras.Input((*(None,) * axes, 3), name=f"images_{axes}d") for axes in (1, 2, 3)]
+    model = keras.Model(inputs, [layer()(inputs[axes - 1]) for axes, layer in LAYERS.values()])
     rng = np.random.default_rng(0)
-    for size in range(1, 19):
-        images = [rng.normal(size=(2, *(size + i for i in range(axes)), 3)).astype("float32") for axes in (1, 2, 3)]
-        found = session.run(None, {x.name: image for x, image in zip(model.inputs, images, strict=True)})
-        for name, truth, actual in zip(LAYERS, model(images), found, strict=True):
-            # Up to 24 products of values near 1 are added, each sum rounded to float32.
-            np.testing.assert_allclose(actual, truth, rtol=0, atol=5e-6, strict=True, err_msg=f"{name} of {size}")
+
+    def draw_images(size: int) -> list[np.ndarray]:
+        return [rng.normal(size=(2, *(size + i for i in range(axes)), 3)).astype("float32") for axes in (1, 2, 3)]
+
+    # Up to 24 products of values near 1 are added, each sum rounded to float32.
+    path = export_and_compare(model, tmp_path / "m.onnx", *map(draw_images, range(1, 19)), atol=5e-6).path
     nodes = onnx.load(path).graph.node
     sources = {name: node.op_type for node in nodes for name in node.output}
     padded = [node.input[0] for node in nodes if any(attribute.s == b"SAME_UPPER" for attribute in node.attribute)]
