@@ -1,4 +1,4 @@
-"""Loops and branches of `keras.ops` arrive as Keras runs them, and are Keras' own again afterwards."""
+"""Loops, branches and TimeDistributed arrive as Keras runs them, and are Keras' own again afterwards."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,27 +8,19 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from keras import ops
+from keras import layers, ops
 from keras.src.backend.tensorflow import core
 
+from keras_pe.export import DisagreementError, check_parity, export_onnx
 from keras_pe.export.graph.trace import convertible_control_flow
-from tests.export.onnx.exported import export_and_compare
+from tests.export.onnx.exported import Apply, export_and_compare
 
 SIZES = ((2, 5), (1, 1), (3, 19))  # batch and steps
 
 
-class Applying(keras.layers.Layer):
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def call(self, inputs: Any) -> Any:
-        return self.function(inputs)
-
-
 def assert_it_arrives(function: Callable[[Any], Any], folder: Path) -> None:
     x = keras.Input((None, 4), name="x")
-    model = keras.Model(x, Applying(function)(x))
+    model = keras.Model(x, Apply(function)(x))
     cases = [np.random.default_rng(n).normal(size=(batch, n, 4)).astype("float32") for batch, n in SIZES]
     # Some twenty steps, each of two roundings to 2**-24, of values of up to some ten.
     export_and_compare(model, folder / "m.onnx", *cases, atol=2e-5)
@@ -112,3 +104,53 @@ def loops(x: Any) -> Any:
 @pytest.mark.slow
 def test_other_loops_and_branches_arrive(tmp_path: Path) -> None:
     assert_it_arrives(loops, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (lambda: layers.Conv1D(3, 2), (None, 6, 4)),
+        (lambda: layers.LSTM(3), (None, 6, 4)),
+        (lambda: layers.TimeDistributed(layers.Dense(3)), (None, None, 4)),
+        (lambda: keras.Sequential([layers.LayerNormalization(), layers.Dense(3), layers.Dropout(0.5)]), (None, 4)),
+    ],
+    ids=["convolution", "recurrent", "nested", "model"],
+)
+def test_any_number_of_steps_arrives(layer: Callable[[], Any], shape: tuple[Any, ...], tmp_path: Path) -> None:
+    x = keras.Input(shape, name="x")
+    wrapper = layers.TimeDistributed(layer())
+    model = keras.Model(x, wrapper(x))
+    batches = (2, 5), (5, 2), (1, 1), (3, 19)  # and steps
+    sizes = [[batch, *(steps + i if d is None else d for i, d in enumerate(shape))] for batch, steps in batches]
+    cases = [np.random.default_rng(0).normal(size=each).astype("float32") for each in sizes]
+    export_and_compare(model, tmp_path / "m.onnx", *cases, atol=2e-6)
+    assert "call" not in vars(wrapper)
+
+
+@pytest.mark.slow
+def test_a_mask_goes_along(tmp_path: Path) -> None:
+    tokens = keras.Input((None, 6), dtype="int32", name="x")
+    embed = layers.Embedding(9, 4, mask_zero=True, embeddings_initializer=keras.initializers.RandomNormal(seed=0))
+    model = keras.Model(tokens, layers.TimeDistributed(layers.LSTM(3, kernel_initializer="ones"))(embed(tokens)))
+    values = np.random.default_rng(0).integers(0, 9, (3, 5, 6)).astype("int32")
+    expected = np.asarray(model(values, training=False))
+    assert np.abs(expected - np.asarray(model(np.maximum(values, 1), training=False))).max() > 1e-3
+    export_and_compare(model, tmp_path / "m.onnx", values, atol=2e-6)
+
+
+@pytest.mark.slow
+def test_a_layer_that_mixes_rows_is_refused(tmp_path: Path) -> None:
+    x = keras.Input((None, 4), name="x")
+    centered = layers.Lambda(lambda rows: rows - keras.ops.mean(rows, axis=0, keepdims=True), output_shape=(4,))
+    with pytest.raises(DisagreementError, match="differs from Keras'"):
+        export_onnx(keras.Model(x, layers.TimeDistributed(centered)(x)), tmp_path / "m.onnx")
+
+
+@pytest.mark.slow
+def test_a_check_of_it_passes(tmp_path: Path) -> None:
+    x = keras.Input((None, 6, 4), name="x")
+    timed = layers.TimeDistributed(layers.Dense(3))(x)
+    artifact = export_onnx(keras.Model(x, timed), tmp_path / "m.onnx")
+    report = check_parity(keras.Model(x, timed), [artifact])
+    assert report.passed, report

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_pe.export.graph.litert_forms import litert_forms
 from keras_pe.export.model.watch.symbolic_trace import operators_before
+from tests.export.graph.traced_forms import assert_traced_agrees, trace_forms
 
 CONSTANT = np.exp(1j * np.arange(8)).astype("complex64")
 
@@ -56,25 +56,18 @@ def test_a_complex_tensor_is_computed_as_two_real_ones(name: str) -> None:
         complex_ = [x for x in results if x.dtype.is_complex]
         return [part(x) for x in complex_ for part in (tf.math.real, tf.math.imag)] or results
 
-    specs = [tf.TensorSpec((None, 8))] * 2
-    with litert_forms():
-        traced = tf.function(compute_parts, input_signature=specs, autograph=False).get_concrete_function()
+    traced = trace_forms(compute_parts, [tf.TensorSpec((None, 8))] * 2)
     assert not [op.type for op in operators_before(traced.outputs) for x in op.inputs if x.dtype.is_complex]
     for rows in (1, 3):
         parts = np.random.default_rng(rows).normal(size=(2, rows, 8)).astype("float32")
-        for actual, truth in zip(
-            traced(*map(tf.constant, parts)), compute_parts(*map(tf.constant, parts)), strict=True
-        ):
-            # Sums of up to sixteen products, each rounded twice to 2**-24 of the largest value.
-            np.testing.assert_allclose(actual, truth, rtol=0, atol=32 * 2**-24 * max(1.0, np.abs(truth).max()))
+        # Sums of up to sixteen products, each rounded twice to 2**-24 of the largest value.
+        assert_traced_agrees(traced, compute_parts, parts, atol=lambda x: 32 * 2**-24 * max(1.0, np.abs(x).max()))
 
 
 def test_a_length_neither_overflows_nor_vanishes() -> None:
-    @tf.function(input_signature=[tf.TensorSpec((5, 2))])
     def length(pairs: Any) -> Any:
         return ops.abs(tf.complex(pairs[:, 0], pairs[:, 1]))
 
-    with litert_forms():
-        traced = length.get_concrete_function()
     pairs = np.array([[3e30, 4e30], [3e-30, 4e-30], [0, 0], [np.inf, 1], [-3, 4]], "float32")
+    traced = trace_forms(length, [tf.TensorSpec((5, 2))])
     np.testing.assert_allclose(traced(tf.constant(pairs)), [5e30, 5e-30, 0, np.inf, 5], rtol=4 * 2**-24)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_pe.export.graph.litert_forms import litert_forms
+from tests.export.graph.traced_forms import assert_traced_agrees, operator_types, trace_forms
 
 METHODS = ("nearest", "bilinear", "bicubic", "lanczos3", "lanczos5", "area")
 SIZES = [(5, 6), (16, 24), (1, 9)]
@@ -25,14 +25,12 @@ def test_an_image_is_resized_as_tensorflow_does(method: str, dtype: str) -> None
 
     random = np.random.default_rng(0)
     for shape, sizes in (((None, 9, 12, 3), [(9, 12)]), ((None, None, None, 3), [(9, 12), (6, 31), (2, 2)])):
-        with litert_forms():
-            traced = tf.function(resize_images, input_signature=[tf.TensorSpec(shape, dtype)]).get_concrete_function()
-        types = {op.type for op in traced.graph.get_operations()}
+        traced = trace_forms(resize_images, [tf.TensorSpec(shape, dtype)])
+        types = operator_types(traced)
         assert types.isdisjoint(_OWN)
         assert dtype == "float32" or "ResizeNearestNeighbor" not in types
         for height, width in sizes:
-            images = tf.constant(random.uniform(-9, 9, (2, height, width, 3)).astype(dtype))
-            for actual, truth in zip(traced(images), resize_images(images), strict=True):
-                # A sum of products of up to eleven pixels and a weight, along each of two axes, of values up to 9. The
-                # weights of Lanczos are sines over small numbers. The place of a pixel, up to 31, rounds to 2**-20.
-                np.testing.assert_allclose(actual, truth, rtol=0, atol=128 * 9 * 2**-24)
+            images = random.uniform(-9, 9, (2, height, width, 3)).astype(dtype)
+            # A sum of products of up to eleven pixels and a weight, along each of two axes, of values up to 9. The
+            # weights of Lanczos are sines over small numbers. The place of a pixel, up to 31, rounds to 2**-20.
+            assert_traced_agrees(traced, resize_images, [images], atol=128 * 9 * 2**-24)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_pe.export.graph.litert_forms import litert_forms
+from tests.export.graph.traced_forms import assert_traced_agrees, operator_types, trace_forms
 
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
@@ -22,18 +22,12 @@ def test_pools_and_patches_are_those_of_tensorflow(padding: str) -> None:
 
     for size in (6, None):
         specs = [tf.TensorSpec((None, *[size] * rank, 2)) for rank in (2, 3)]
-        with litert_forms():
-            traced = tf.function(pool_windows, input_signature=specs, autograph=False).get_concrete_function()
-        types = {op.type for op in traced.graph.get_operations()}
-        assert types.isdisjoint(("ExtractImagePatches", "MaxPool3D", "AvgPool3D"))
+        traced = trace_forms(pool_windows, specs)
+        assert operator_types(traced).isdisjoint(("ExtractImagePatches", "MaxPool3D", "AvgPool3D"))
         for length in (6, 6 if size else 9):
-            inputs = [
-                tf.constant(np.random.default_rng(0).normal(size=(2, *[length] * rank, 2)).astype("float32"))
-                for rank in (2, 3)
-            ]
-            for number, (actual, truth) in enumerate(zip(traced(*inputs), pool_windows(*inputs), strict=True)):
-                # A mean of twelve numbers rounds each sum, whose order is another.
-                np.testing.assert_allclose(actual, truth, rtol=0, atol=4e-7 if number == 3 else 0)
+            inputs = [np.random.default_rng(0).normal(size=(2, *[length] * n, 2)).astype("float32") for n in (2, 3)]
+            # A mean of twelve numbers rounds each sum, whose order is another.
+            assert_traced_agrees(traced, pool_windows, inputs, atol=lambda x: 4e-7 if x.ndim == 5 else 0)
 
 
 def test_a_convolution_with_gaps_is_one_operator() -> None:
@@ -45,9 +39,8 @@ def test_a_convolution_with_gaps_is_one_operator() -> None:
         ]
 
     spec = tf.TensorSpec((None, None, None, 4))
-    with litert_forms():
-        traced = tf.function(convolve_windows, input_signature=[spec], autograph=False).get_concrete_function()
+    traced = trace_forms(convolve_windows, [spec])
     operators = [op for op in traced.graph.get_operations() if op.type == "DepthwiseConv2dNative"]
     assert [list(op.get_attr("dilations")) for op in operators] == [[1, 2, 3, 1]] * 2
-    assert not any(op.type == "SpaceToBatchND" for op in traced.graph.get_operations())
+    assert "SpaceToBatchND" not in operator_types(traced)
     assert [x.shape.as_list() for x in traced.outputs] == [[None, None, None, 8], [None, None, None, 5]]

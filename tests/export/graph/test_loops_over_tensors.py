@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from keras_pe.export.graph.litert_forms import litert_forms
 from keras_pe.export.graph.litert_loops import loop_over_steps
+from tests.export.graph.traced_forms import assert_traced_agrees, operator_types, trace_forms
 
 LAYERS = {
     "last": lambda: layers.GRU(3),
@@ -31,16 +31,11 @@ def test_a_recurrent_layer_returns_what_it_does_in_keras(kind: str) -> None:
     expected = [layer(sequences, mask=mask), layer(sequences)]
     length = 5 if kind == "unrolled" else None
 
-    @tf.function(input_signature=[tf.TensorSpec((None, length, 4)), tf.TensorSpec((None, length), "bool")])
-    def traced(sequences: Any, mask: Any) -> Any:
-        return [layer(sequences, mask=mask), layer(sequences)]
-
-    with litert_forms():
-        graph = traced.get_concrete_function()
-    assert (kind == "unrolled") or not any(op.type.startswith("TensorList") for op in graph.graph.get_operations())
-    for actual, truth in zip(keras.tree.flatten(graph(sequences, mask)), keras.tree.flatten(expected), strict=True):
-        # Five steps, each rounds some ten times to 2**-24.
-        np.testing.assert_allclose(actual, truth, rtol=0, atol=3e-6, strict=False)
+    specs = [tf.TensorSpec((None, length, 4)), tf.TensorSpec((None, length), "bool")]
+    traced = trace_forms(lambda sequences, mask: [layer(sequences, mask=mask), layer(sequences)], specs)
+    assert (kind == "unrolled") or not any(each.startswith("TensorList") for each in operator_types(traced))
+    # Five steps, each rounds some ten times to 2**-24.
+    assert_traced_agrees(traced, expected, [sequences, mask], atol=3e-6)
 
 
 KNOWN = {
@@ -64,18 +59,16 @@ def test_a_loop_with_several_steps_in_a_turn_returns_what_the_layer_does_in_kera
     keras.utils.set_random_seed(0)
     layer, training, rng = KNOWN[kind](), "dropout" in kind, np.random.default_rng(0)
     sequences, mask = rng.normal(size=(2, steps, 4)).astype("float32"), rng.random((2, steps)) > 0.4
-    expected = [layer(sequences, mask=mask, training=training), layer(sequences, training=training)]
+
+    def call_layer(sequences: Any, mask: Any) -> Any:
+        return [layer(sequences, mask=mask, training=training), layer(sequences, training=training)]
+
+    expected = call_layer(sequences, mask)
     for seed in layer.non_trainable_variables:
         seed.assign([0, 0])
 
-    @tf.function(input_signature=[tf.TensorSpec((2, steps, 4)), tf.TensorSpec((2, steps), "bool")])
-    def traced(sequences: Any, mask: Any) -> Any:
-        return [layer(sequences, mask=mask, training=training), layer(sequences, training=training)]
-
-    with litert_forms([layer], "fast"):
-        graph = traced.get_concrete_function()
-    for actual, truth in zip(keras.tree.flatten(graph(sequences, mask)), keras.tree.flatten(expected), strict=True):
-        np.testing.assert_allclose(actual, truth, rtol=0, atol=1e-5, strict=False)
+    specs = [tf.TensorSpec((2, steps, 4)), tf.TensorSpec((2, steps), "bool")]
+    assert_traced_agrees(trace_forms(call_layer, specs, [layer], "fast"), expected, [sequences, mask], atol=1e-5)
 
 
 @pytest.mark.parametrize("steps", [7, 12])

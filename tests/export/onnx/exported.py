@@ -14,6 +14,17 @@ from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.onnx_model import all_nodes
 
 
+class Apply(keras.layers.Layer):
+    """A layer without weights that calls a function of its inputs."""
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        super().__init__(**options)
+        self.function = function
+
+    def call(self, *tensors: Any) -> Any:
+        return self.function(*tensors)
+
+
 class Calls(keras.Model):
     """A model without weights that calls a function of its inputs."""
 

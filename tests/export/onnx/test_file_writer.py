@@ -1,15 +1,19 @@
-"""Weights that several files have in common are in their folder once, and each file computes as before."""
+"""Weights are beside their file, once for several files and above 2 GiB, and each file computes as before."""
 
 from pathlib import Path
 
+import keras
 import numpy as np
 import onnx
-import onnxruntime
+import pytest
+import tensorflow as tf
 from onnx import TensorProto, helper
 
+from keras_pe.export import export_onnx
 from keras_pe.export.artifacts.onnx_model import weight_files
 from keras_pe.export.graph.trace_function import Weight
 from keras_pe.export.onnx.file_writer import share_weights, write_model
+from tests.export.onnx.exported import run_file
 
 _RNG = np.random.default_rng(0)
 _TABLE, _ENCODER, _DECODER = (_RNG.normal(size=(40, 16)).astype("float32") for _ in range(3))
@@ -26,7 +30,7 @@ def _written(path: Path, **arrays: np.ndarray) -> Path:
 
 def _output(path: Path) -> np.ndarray:
     onnx.checker.check_model(path)
-    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {})[0]
+    return run_file(path)[0]
 
 
 def test_a_weight_of_two_files_is_stored_once_under_any_name(tmp_path: Path) -> None:
@@ -49,3 +53,18 @@ def test_files_without_a_common_weight_stay_as_they_are(tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     share_weights(files, "shared")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.slow
+def test_a_model_of_more_than_two_gibibytes_is_exported_and_agrees(tmp_path: Path) -> None:
+    tokens = keras.Input((None,), dtype="int32", name="tokens")
+    embed = keras.layers.Embedding(550_000, 1024, embeddings_initializer="zeros", name="embed")
+    model = keras.Model(tokens, embed(tokens))
+    rows = np.array([[0, 1, 274_999, 549_999]], "int32")
+    # Rows that can be told apart; filling all of them with random numbers would take longer than the export.
+    table = embed.embeddings.value
+    table.scatter_update(tf.IndexedSlices(rows[0][:, None] + np.arange(1024.0, dtype="f"), rows[0]))
+    artifact = export_onnx(model, tmp_path / "large.onnx")
+    assert artifact.path.stat().st_size < 2**20 < 2**31 < artifact.nbytes
+    (found,) = run_file(artifact.path, tokens=rows)
+    np.testing.assert_array_equal(found, rows[..., None] + np.arange(1024.0, dtype="f"))

@@ -6,10 +6,9 @@ import onnx
 import onnxruntime
 import pytest
 
-from keras_pe import SinusoidalPositionEncoding
 from keras_pe.export import export_onnx
+from tests.export.onnx.exported import run_file
 from tests.export.test_zoo import AGREEING, ZOO
-from tests.export.zoo.entry import Entry
 
 # keras-hub's T5 warns of a mask that its own attention does not pass on.
 pytestmark = pytest.mark.filterwarnings(
@@ -17,37 +16,8 @@ pytestmark = pytest.mark.filterwarnings(
     r"ignore:Layer 'transformer_\w+_layer_0' looks like it has unbuilt state",
 )
 
-L = keras.layers
-
-
-def _classifier():
-    x = inputs = keras.Input((24, 24, 3))
-    for width in (8, 16):
-        x = L.Conv2D(width, 3, padding="same", use_bias=False)(x)
-        x = L.ReLU()(L.BatchNormalization()(x))
-        x = L.DepthwiseConv2D(3, strides=2, padding="same")(x)
-    return keras.Model(inputs, L.Dense(5, activation="softmax")(L.GlobalAveragePooling2D()(x)))
-
-
-def _encoder():
-    inputs = keras.Input((None,), dtype="int32")
-    # With a table: OpenVINO 2026.4.1 returns garbage for attention that follows an If (docs/upstream.md).
-    x = SinusoidalPositionEncoding(max_length=64)(L.Embedding(50, 16)(inputs))
-    x = L.LayerNormalization()(x + L.MultiHeadAttention(2, 8)(x, x))
-    return keras.Model(inputs, L.LayerNormalization()(x + L.Dense(16, activation="gelu")(x)))
-
-
-def _tagger():
-    inputs = keras.Input((None, 6))
-    x = L.Bidirectional(L.LSTM(8, return_sequences=True))(inputs)
-    return keras.Model(inputs, L.Dense(4)(L.Conv1D(8, 3, padding="causal")(x)))
-
-
-OWN = {
-    "classifier": Entry(_classifier, sizes=((2, 7),)),
-    "encoder": Entry(_encoder, sizes=((2, 7),), integers=50),
-    "tagger": Entry(_tagger, sizes=((2, 7),)),
-}
+# A network of images, an encoder and a tagger; the other models of the zoo are exhaustive.
+SLOW = ("conv2d", "encoder", "bidirectional")
 # Files that a tool refuses or changes by its own fault: the file, the tool and its message.
 FAULTS_OF_TOOLS = {
     ("mask_zero", "openvino"): "takes no Loop whose body reads what is around it",
@@ -56,7 +26,6 @@ FAULTS_OF_TOOLS = {
     ("encoding of positions", "openvino"): "returns other numbers at given positions",
     ("speech", "_slim"): "onnxslim 0.1.98 writes a Reshape that fails when it is run",
 }
-MODELS = {**OWN, **{name: ZOO[name] for name in AGREEING}}
 
 
 def _quantize(source, target):
@@ -96,11 +65,6 @@ def _optimized_by_onnxscript(source, target):
     onnx.save(onnxscript.optimizer.optimize(onnx.load(source)), target)
 
 
-def _run(path, arrays):
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return session.run(None, arrays)
-
-
 def _run_openvino(path, arrays):
     import openvino
 
@@ -124,16 +88,18 @@ def _skip_fault(name, tool):
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=pytest.mark.slow if name in OWN else pytest.mark.exhaustive) for name in MODELS],
+    params=[
+        pytest.param(name, marks=pytest.mark.slow if name in SLOW else pytest.mark.exhaustive) for name in AGREEING
+    ],
 )
 def exported(request, tmp_path_factory):
     """The name of a model, its file, values for it, and what the file returns for them."""
     keras.utils.set_random_seed(0)
-    entry = MODELS[request.param]
+    entry = ZOO[request.param]
     folder = tmp_path_factory.mktemp("file")
     artifact = export_onnx(entry.make(), folder / "model.onnx", input_signature=entry.signature)
     arrays = entry.inputs(artifact.inputs, *entry.sizes[0])
-    return request.param, artifact.path, arrays, _run(artifact.path, arrays)
+    return request.param, artifact.path, arrays, run_file(artifact.path, **arrays)
 
 
 @pytest.mark.slow_rows(5)
@@ -142,7 +108,7 @@ def test_a_file_that_another_tool_has_written_again_returns_the_same_numbers(exp
     name, path, arrays, expected = exported
     _skip_fault(name, change.__name__)
     change(path, tmp_path / "changed.onnx")
-    _assert_same(_run(tmp_path / "changed.onnx", arrays), expected, 4 * 16)
+    _assert_same(run_file(tmp_path / "changed.onnx", **arrays), expected, 4 * 16)
 
 
 def test_every_kernel_is_found_by_the_quantizer(exported, tmp_path):
@@ -152,7 +118,7 @@ def test_every_kernel_is_found_by_the_quantizer(exported, tmp_path):
     computed = {name for node in graph.node for name in node.output} | set(arrays)
     kernels = [node for node in graph.node if node.op_type in ("Conv", "MatMul") and node.input[1] not in computed]
     assert not [node.name for node in kernels]
-    assert [array.shape for array in _run(tmp_path / "int8.onnx", arrays)] == [array.shape for array in expected]
+    assert [array.shape for array in run_file(tmp_path / "int8.onnx", **arrays)] == [array.shape for array in expected]
 
 
 def test_openvino_converts_and_agrees(exported):

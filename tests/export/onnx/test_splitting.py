@@ -7,12 +7,12 @@ from typing import Any
 
 import keras
 import numpy as np
-import onnxruntime as ort
 import pytest
 import tensorflow as tf
 from keras import layers
 
 from keras_pe.export import DisagreementError, UnsupportedError, export_onnx, read_artifact
+from tests.export.onnx.exported import run_file
 
 WORDS = ["cat", "sat", "its", "\u00e4pfel", "the", "onthe", "\u00c9", "cat,"]
 TEXTS = [
@@ -34,16 +34,10 @@ def _export(path: Path, opset: int = 20, **options: Any) -> Any:
 
 def _check(path: Path, **options: Any) -> None:
     model = _export(path, **options)
-    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
     texts = np.array(TEXTS, object)[:, None]
     for rows in (texts, texts[2:3], texts[2:4]):  # all of them, one without a word, two
-        (actual,) = session.run(None, {"x": rows})
+        (actual,) = run_file(path, x=rows)
         np.testing.assert_array_equal(actual, np.asarray(model(tf.constant(rows))), strict=True)
-
-
-@pytest.mark.slow
-def test_texts_become_words_in_lower_case(tmp_path: Path) -> None:
-    _check(tmp_path / "m.onnx", standardize="lower", output_sequence_length=4)
 
 
 @pytest.mark.slow_rows(5)
@@ -52,6 +46,7 @@ def test_texts_become_words_in_lower_case(tmp_path: Path) -> None:
     "options",
     [
         {},
+        {"standardize": "lower", "output_sequence_length": 4},
         {"output_sequence_length": 4},
         {"standardize": "strip_punctuation", "output_sequence_length": 2},
         {"standardize": None},
@@ -81,26 +76,28 @@ def test_the_number_of_words_is_no_dimension_of_the_input(tmp_path: Path) -> Non
     assert read_artifact(tmp_path / "m.onnx").outputs[0].shape == ("batch", "words_axis_1")
 
 
-def test_below_opset_20_it_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="Export with opset_version=20 or later") as caught:
-        _export(tmp_path / "m.onnx", opset=18)
-    assert caught.value.layer == "words"
+def _replace_runs(texts: Any) -> Any:
+    return tf.strings.regex_replace(texts, "a+", "")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "operator"), [({"split": "character"}, "UnicodeDecode"), ({"ngrams": 2}, "StringNGrams")]
-)
-def test_an_operator_without_a_form_is_refused_by_name(options: dict[str, Any], operator: str, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="outside the model") as caught:
-        _export(tmp_path / "m.onnx", **options)
+CHARACTERS = "Only a plain text or a set of ASCII characters"
+# Options, an operator set, and the refusal: its words and the operator.
+REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
+    "an early operator set": ({}, 18, "Export with opset_version=20 or later", "StaticRegexReplace"),
+    "characters": ({"split": "character"}, 20, "outside the model", "UnicodeDecode"),
+    "pairs of words": ({"ngrams": 2}, 20, "outside the model", "StringNGrams"),
+    "a replacement of any pattern": ({"standardize": _replace_runs}, 20, CHARACTERS, "StaticRegexReplace"),
+}
+
+
+@pytest.mark.quick_rows(1)
+@pytest.mark.parametrize(("options", "opset", "words", "operator"), REFUSED.values(), ids=REFUSED)
+def test_words_without_a_form_are_refused_by_name_with_the_way_out(
+    options: dict[str, Any], opset: int, words: str, operator: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UnsupportedError, match=words) as caught:
+        _export(tmp_path / "m.onnx", opset, **options)
     assert (caught.value.layer, caught.value.operator) == ("words", operator)
-
-
-@pytest.mark.slow
-def test_a_replacement_that_is_no_set_of_characters_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="Only a plain text or a set of ASCII characters"):
-        _export(tmp_path / "m.onnx", standardize=lambda texts: tf.strings.regex_replace(texts, "a+", ""))
 
 
 @pytest.mark.slow

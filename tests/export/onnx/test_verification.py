@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -15,13 +15,13 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.onnx.exporter import check_file, check_graph
 from keras_pe.export.runtimes.shared_workers import onnxruntime_process
+from tests.export.onnx.graph_text import read_graph
 
 
-def written(path: Path, nodes: list[Any], initializers: list[Any]) -> Path:
-    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", "length", 4]) for name in ("x", "y")]
-    graph = helper.make_graph(nodes, "graph", tensors[:1], tensors[1:], initializers)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-    onnx.save(model, path)
+def written(path: Path, nodes: str, constants: str = "") -> Path:
+    """Writes a file of the nodes between `x` and `y`."""
+    shape = "float[batch, length, 4]"
+    onnx.save(ir.to_proto(read_graph(f"({shape} x) => ({shape} y) {constants} {{ {nodes} }}")), path)
     return path
 
 
@@ -32,30 +32,28 @@ def check(file: Path) -> None:
         check_file(all_layers(model), file, worker, KerasReference(model, model_signature(model)))
 
 
-def test_a_sound_file_passes(tmp_path: Path) -> None:
-    check(written(tmp_path / "model.onnx", [helper.make_node("Relu", ["x"], ["y"])], []))
+# The nodes and the constants of a file, and the refusal.
+UNSOUND = {
+    "it opens and does not run": (
+        "y = Reshape(x, shape)", "<int64[3] shape = {1, 5, 4}>", "the runtime opens it and does not run it"),
+    "an output of another shape": ("y = Reshape(x, shape)", "<int64[3] shape = {1, -1, 4}>",
+        r"output 'y' has the shape \(1, 33, 4\), in Keras \(3, 11, 4\)"),
+    "an output of other numbers": (
+        "y = LeakyRelu(x)", "", r"output 'y' differs from Keras' by 0\.\d+, where .* is 2\.\d"),
+}  # fmt: skip
 
 
-def test_a_file_that_opens_and_does_not_run_is_refused(tmp_path: Path) -> None:
-    fixed = helper.make_tensor("shape", TensorProto.INT64, [3], [1, 5, 4])
-    file = written(tmp_path / "model.onnx", [helper.make_node("Reshape", ["x", "shape"], ["y"])], [fixed])
-    with pytest.raises(ExportError, match="the runtime opens it and does not run it"):
-        check(file)
-
-
-def test_an_output_of_another_shape_is_refused(tmp_path: Path) -> None:
-    merged = helper.make_tensor("shape", TensorProto.INT64, [3], [1, -1, 4])
-    file = written(tmp_path / "model.onnx", [helper.make_node("Reshape", ["x", "shape"], ["y"])], [merged])
-    with pytest.raises(ExportError, match=r"output 'y' has the shape \(1, 33, 4\), in Keras \(3, 11, 4\)"):
-        check(file)
+@pytest.mark.parametrize(("nodes", "constants", "words"), UNSOUND.values(), ids=UNSOUND)
+def test_a_file_that_is_not_the_model_is_refused(nodes: str, constants: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=words):
+        check(written(tmp_path / "model.onnx", nodes, constants))
 
 
 def test_inference_needs_no_values_of_weights_beside_the_graph(tmp_path: Path) -> None:
     table = numpy_helper.from_array(np.arange(8, dtype="int32"), "table")
-    row = helper.make_tensor_value_info("row", TensorProto.INT32, [])
-    y = helper.make_tensor_value_info("y", TensorProto.INT32, [])
-    graph = helper.make_graph([helper.make_node("Gather", ["table", "row"], ["y"])], "graph", [row], [y], [table])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    model = ir.to_proto(read_graph("(int32[8] table, int32 row) => (int32 y) { y = Gather(table, row) }"))
+    model.graph.input.pop(0)
+    model.graph.initializer.append(table)
     onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="weights", size_threshold=0)
     check_graph(tmp_path / "model.onnx", "model")
 
@@ -81,19 +79,12 @@ def _declare_another_size(model: onnx.ModelProto) -> None:
 def test_the_checker_and_strict_inference_read_the_file_that_is_run(
     tmp_path: Path, damage: Callable[[onnx.ModelProto], None]
 ) -> None:
-    nodes = [helper.make_node("Relu", ["x"], ["z"]), helper.make_node("Relu", ["z"], ["y"])]
-    file = written(tmp_path / "model.onnx", nodes, [])
+    file = written(tmp_path / "model.onnx", "z = Relu(x)  y = Relu(z)")
     check(file)
     model = onnx.load(file)
     damage(model)
     onnx.save(model, file)
     with pytest.raises(InvalidArtifactError, match="not valid ONNX"):
-        check(file)
-
-
-def test_an_output_of_other_numbers_is_refused(tmp_path: Path) -> None:
-    file = written(tmp_path / "model.onnx", [helper.make_node("LeakyRelu", ["x"], ["y"])], [])
-    with pytest.raises(ExportError, match=r"output 'y' differs from Keras' by 0\.\d+, where .* is 2\.\d"):
         check(file)
 
 

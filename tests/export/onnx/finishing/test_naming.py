@@ -47,3 +47,9 @@ def test_tensors_of_a_file_are_named_after_their_layer(tmp_path: Path) -> None:
     assert {node.output[0] for node in graph.node} - names == {"head"}  # the output keeps its own
     constants = {tensor.name for tensor in graph.initializer}
     assert {"shared/kernel", "recurrent/LSTM/W", "recurrent/LSTM/R", "block/ReduceSum/axes"} <= constants
+
+
+def test_constants_of_an_operation_stay_constants(tmp_path: Path) -> None:
+    x = keras.Input((4,), name="x")
+    path = export_onnx(keras.Model(x, keras.ops.count_nonzero(x, axis=1)), tmp_path / "model.onnx").path
+    assert {tensor.name.split("/")[0] for tensor in onnx.load(path).graph.initializer} == {"count_nonzero"}

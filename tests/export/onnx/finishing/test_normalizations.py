@@ -10,7 +10,6 @@ import onnx
 import onnx_ir as ir
 import pytest
 from keras import layers
-from onnx import numpy_helper
 
 from keras_pe.export import check_parity, export_onnx
 from keras_pe.export.artifacts.onnx_model import all_nodes
@@ -18,6 +17,7 @@ from keras_pe.export.graph.trace_function import Weight
 from keras_pe.export.onnx.finishing.graph_edits import add_weight
 from keras_pe.export.onnx.finishing.normalizations import _KnownNumbers
 from keras_pe.export.runtimes.onnx_intermediates import InspectedModel
+from tests.export.parity.diagnosis.faults import Surgery
 
 IMAGE = (8, 8, 4)
 
@@ -45,6 +45,16 @@ def _of(*parts: keras.layers.Layer, shape: tuple[int, ...] = IMAGE) -> keras.Mod
 
 def _export_model(model: keras.Model, folder: Path, **options: Any) -> onnx.ModelProto:
     return onnx.load(export_onnx(model, folder / "model.onnx", **options).path)
+
+
+def _export_checked(model: keras.Model, folder: Path) -> onnx.ModelProto:
+    """Returns the file of a model after a check of all weights and outputs."""
+    proto = _export_model(model, folder)
+    report = check_parity(model, folder / "model.onnx", runtimes="onnxruntime[all]", require_coverage=True)
+    assert report.passed, report
+    for result in report.results:
+        assert result.weights.compared == result.weights.count
+    return proto
 
 
 def _operators(proto: onnx.ModelProto) -> list[str]:
@@ -80,15 +90,13 @@ NORMALIZATIONS = {
     ("row", "norm"), [*((row, "plain") for row in FOLDED), *(("valid", norm) for norm in [*NORMALIZATIONS][1:])]
 )
 def test_a_linear_operator_absorbs_the_normalization_after_it(row: str, norm: str, tmp_path: Path) -> None:
-    keras.utils.set_random_seed(0)
     shape, build, operators = FOLDED[row]
     model = _of(*build(), NORMALIZATIONS[norm](), shape=shape)
-    proto = _export_model(model, tmp_path)
+    proto = _export_checked(model, tmp_path)
     assert _operators(proto) == operators
     numbers = {tensor.name for tensor in proto.graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT}
     assert numbers < {weight.path for weight in model.weights}
     assert len(numbers) == 1 + sum(name in ("Conv", "ConvTranspose", "MatMul") for name in operators)  # and one bias
-    assert check_parity(model, tmp_path / "model.onnx", runtimes="onnxruntime[all]", require_coverage=True).passed
 
 
 def _with_one_normalization() -> keras.Model:
@@ -136,14 +144,11 @@ NOT_FOLDED = {
 def test_a_normalization_of_images_that_stays_is_the_operator_for_it(
     build: Callable[[], keras.Model], tmp_path: Path
 ) -> None:
-    keras.utils.set_random_seed(0)
-    model = build()
-    proto = _export_model(model, tmp_path)
+    proto = _export_checked(build(), tmp_path)
     assert "BatchNormalization" in _operators(proto)
     assert not {"Mul", "Add"} & set(_operators(proto))
     names = {tensor.name for tensor in proto.graph.initializer}
     assert {"moving_mean", "moving_variance"} <= {name.rpartition("/")[2] for name in names}
-    assert check_parity(model, tmp_path / "model.onnx", runtimes="onnxruntime[all]", require_coverage=True).passed
 
 
 def _dense(*parts: keras.layers.Layer, shape: tuple[int | None, ...] = (4,)) -> keras.Model:
@@ -167,9 +172,8 @@ PRODUCTS = {
 @pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("build", PRODUCTS.values(), ids=PRODUCTS.keys())
 def test_another_normalization_is_a_product_and_a_sum(build: Callable[[], keras.Model], tmp_path: Path) -> None:
-    keras.utils.set_random_seed(0)
     model = build()
-    proto = _export_model(model, tmp_path)
+    proto = _export_checked(model, tmp_path)
     assert not {"Sqrt", "Reciprocal", "Sub", "Neg"} & set(_operators(proto))
     products = [node for node in proto.graph.node if node.op_type == "Mul"]
     assert products
@@ -177,14 +181,9 @@ def test_another_normalization_is_a_product_and_a_sum(build: Callable[[], keras.
         (total,) = (node for node in proto.graph.node if product.output[0] in node.input)
         assert total.op_type == "Add"
         assert {product.input[1], total.input[1]} < {weight.path for weight in model.weights}
-    report = check_parity(model, tmp_path / "model.onnx", runtimes="onnxruntime[all]", require_coverage=True)
-    assert report.passed, report
-    for result in report.results:
-        assert result.weights.compared == result.weights.count
 
 
 def test_a_normalization_with_another_formula_stays_as_it_is(tmp_path: Path) -> None:
-    keras.utils.set_random_seed(0)
     proto = _export_model(_of(layers.Conv2D(4, 1), Doubled()), tmp_path)
     assert {"Mul", "Add"} <= set(_operators(proto))
     assert "keras_pe.folded" not in {each.key for each in proto.metadata_props}
@@ -192,7 +191,6 @@ def test_a_normalization_with_another_formula_stays_as_it_is(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_normalization_in_float16_stays_between_its_casts(tmp_path: Path) -> None:
-    keras.utils.set_random_seed(0)
     model = _of(layers.Conv2D(3, 3, dtype="mixed_float16"), layers.BatchNormalization(dtype="mixed_float16"))
     assert {"BatchNormalization", "Cast"} <= set(_operators(_export_model(model, tmp_path, half_precision=True)))
 
@@ -216,15 +214,11 @@ def _stack() -> keras.Model:
 def test_damage_is_known_by_the_name_of_the_weight(
     weight: str, damage: Callable[[Any], Any], layer: str, tmp_path: Path
 ) -> None:
-    keras.utils.set_random_seed(0)
     model = _stack()
-    proto = _export_model(model, tmp_path)
-    report = check_parity(model, tmp_path / "model.onnx", runtimes=["onnxruntime[all]"], require_coverage=True)
-    assert report.passed, report
-    (tensor,) = (each for each in proto.graph.initializer if each.name == weight)
-    changed = damage(numpy_helper.to_array(tensor)).astype("float32")
-    tensor.CopyFrom(numpy_helper.from_array(changed, tensor.name))
-    onnx.save(proto, tmp_path / "model.onnx")
+    _export_checked(model, tmp_path)
+    file = Surgery(tmp_path / "model.onnx")
+    file.weight(weight, damage)
+    file.save(tmp_path / "model.onnx")
     (result,) = check_parity(model, tmp_path / "model.onnx", runtimes=["onnxruntime[all]"]).results
     assert not result.passed
     assert [finding.layer for finding in result.findings] == [layer]
@@ -233,7 +227,6 @@ def test_damage_is_known_by_the_name_of_the_weight(
 
 
 def test_stored_weights_are_the_formula_in_float64_rounded_once(tmp_path: Path) -> None:
-    keras.utils.set_random_seed(0)
     model = _stack()
     _export_model(model, tmp_path)
     convolution, norm = model.get_layer("first"), model.get_layer("norm")

@@ -6,7 +6,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import onnx
 import onnxruntime as ort
 import pytest
 from keras import layers as L  # noqa: N812
@@ -14,6 +13,7 @@ from keras import ops
 
 from keras_pe.export import check_parity, export_onnx
 from tests.export.onnx.exported import export_and_compare, file_operators
+from tests.export.parity.diagnosis.faults import Surgery
 
 
 def _of(shape: tuple[int | None, ...], *kinds: Any) -> keras.Model:
@@ -79,12 +79,9 @@ def _lines(x: Any) -> Any:
     return L.Conv1D(2, 3)(L.Concatenate()([L.Conv1D(3, 3, padding="same")(y), y]))
 
 
-def _swap_halves(axis: int) -> Callable[[Any], Any]:
-    def swap(x: Any) -> Any:
-        first, second = ops.split(x, 2, axis=-1)
-        return ops.reshape(ops.stack([-second, first], axis=axis), ops.shape(x))
-
-    return swap
+def _swap_halves(x: Any) -> Any:
+    first, second = ops.split(x, 2, axis=-1)
+    return ops.reshape(ops.stack([-second, first], axis=-2), ops.shape(x))
 
 
 def _regroup(x: Any) -> Any:
@@ -97,8 +94,8 @@ def _steps(*kinds: L.Layer) -> list[L.Layer]:
 
 
 IMAGE, ALONE = (12, 10, 3), {"Transpose": 2}
-# The shape of an input, layers and functions one after another or a function that joins them, and the operators of the
-# file in order, or the number of some of them. The first rows are tested in the default run.
+# The shape of an input, a chain of layers or one function that joins layers, and the operators of the file. A
+# dictionary has the number of some operators. The first rows are tested in the default run.
 ROWS: dict[str, tuple[tuple[int | None, ...], Any, list[str] | dict[str, int]]] = {
     "a dense layer at any rank is one product": ((None, None, 8), [L.Dense(4)], ["MatMul", "Add"]),
     "so is one for each step, with its activation": (
@@ -121,8 +118,7 @@ ROWS: dict[str, tuple[tuple[int | None, ...], Any, list[str] | dict[str, int]]] 
         ["Reshape", "MatMul", "Reshape"]),
     "leading sizes that change places stay": ((2, 6), [_regroup], {"Reshape": 2}),
     "halves that are stacked and joined stand side by side": (
-        (None, 6), [_swap_halves(-2)], {"Concat": 1, "Reshape": 0, "Unsqueeze": 0}),
-    "halves that alternate stay a stack": ((None, 6), [_swap_halves(-1)], {"Concat": 1, "Reshape": 1}),
+        (None, 6), [_swap_halves], {"Concat": 1, "Reshape": 0, "Unsqueeze": 0}),
     "an average keeps the axes that a Reshape adds again": (
         (6, 6, 4), _scale_by_pooled_image, {"Conv": 3, "Reshape": 0, "GlobalAveragePool": 1}),
     "scales of channels and pixels": (IMAGE, _scale_channels_and_pixels, ALONE),
@@ -145,7 +141,6 @@ ROWS: dict[str, tuple[tuple[int | None, ...], Any, list[str] | dict[str, int]]] 
         (8, 8, 3), [L.Conv2D(4, 8), L.Flatten(), L.Dense(2)], ["Transpose", "Conv", "Reshape", "MatMul"]),
     "an image is transposed before it is flattened": (
         (8, 8, 3), [_convolution(), L.Flatten(), L.Dense(2)], ["Transpose", "Conv", "Transpose", "Reshape", "MatMul"]),
-    "two Reshapes are one": ((8, 8, 3), [L.Reshape((4, 48)), L.Reshape((48, 4)), L.ReLU()], ["Reshape", "Relu"]),
     "an inferred size": ((None, 4), [L.Reshape((-1, 2))], ["Reshape"]),
     "flattened, channels first": ((None, 4), [L.Flatten(data_format="channels_first")], ["Transpose", "Reshape"]),
     "a crop to the nearest pixels": (
@@ -156,11 +151,8 @@ ROWS: dict[str, tuple[tuple[int | None, ...], Any, list[str] | dict[str, int]]] 
     "an activation has no Cast": ((None, 4), [L.Activation("tanh")], ["Tanh"]),
     "Casts that lose nothing are one": (
         (None, 4), [lambda x: ops.cast(ops.cast(ops.cast(x > 0, "int32"), "int64"), "float32")], ["Greater", "Cast"]),
-    "a Cast that loses digits stays": (
-        (None, 4), [lambda x: ops.cast(ops.cast(x, "int32"), "float32")], ["Cast", "Cast"]),
     "an axis reversed twice is not reversed": (
         (None, 4), [lambda x: ops.flip(ops.flip(x, (1, 2)), (2, 1)) + x[:, ::-1][:, ::-1]], ["Add"]),
-    "a Slice between two reversals": ((None, 4), [lambda x: ops.flip(x, 1)[:, ::-2]], ["Slice", "Slice"]),
 }  # fmt: skip
 
 
@@ -211,11 +203,8 @@ def test_a_damaged_kernel_is_named_with_its_layer(
 ) -> None:
     model = build()
     path = export_onnx(model, tmp_path / "model.onnx").path
-    proto = onnx.load(path)
-    layer = model.layers[damaged]
-    name = getattr(layer, "layer", layer).kernel.path
-    (kernel,) = (each for each in proto.graph.initializer if each.name == name)
-    kernel.CopyFrom(onnx.numpy_helper.from_array(-1.5 * onnx.numpy_helper.to_array(kernel), kernel.name))
-    onnx.save(proto, path)
+    file, layer = Surgery(path), model.layers[damaged]
+    file.weight(getattr(layer, "layer", layer).kernel.path, lambda kernel: -1.5 * kernel)
+    file.save(path)
     (result,) = check_parity(model, path, runtimes=["onnxruntime[all]"]).results
     assert [each.layer for each in result.layers if each.originates_here] == [layer.name]

@@ -6,9 +6,13 @@ import keras
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, numpy_helper
 
 from keras_pe.export import check_parity, export_onnx
+from keras_pe.export.model.stored_weights import LAYOUTS_KEY, layouts_from_json
 from keras_pe.export.runtimes.onnx_intermediates import InspectedModel
+from tests.export.onnx.exported import export_and_compare, file_operators
+from tests.export.parity.diagnosis.faults import Surgery
 
 
 def _convolutional(data_format: str = "channels_last") -> keras.Model:
@@ -32,6 +36,14 @@ def _series() -> keras.Model:
     return keras.Model(inputs, keras.layers.Conv1D(4, 3, padding="causal")(inputs))
 
 
+def _model_with_biases() -> keras.Model:
+    x = inputs = keras.Input((8, 8, 3))
+    layers = [keras.layers.Conv2D(4, 3, activation="relu", bias_initializer="ones") for _ in range(2)]
+    for layer in (*layers, keras.layers.Dense(2, bias_initializer="ones")):
+        x = layer(x)
+    return keras.Model(inputs, x)
+
+
 def _volume() -> keras.Model:
     inputs = keras.Input((6, 6, 6, 2))
     return keras.Model(inputs, keras.layers.Conv3D(3, 2)(inputs))
@@ -43,7 +55,7 @@ def _readers(path, names):
     return collections.Counter(node.op_type for node in graph.node if set(names).intersection(node.input))
 
 
-@pytest.mark.parametrize("build", [_convolutional, _attention, _series, _volume])
+@pytest.mark.parametrize("build", [_convolutional, _attention, _series, _volume, _model_with_biases])
 def test_no_operator_turns_a_weight_and_reading_gives_it_as_keras_has_it(build, tmp_path):
     keras.utils.set_random_seed(0)
     model = build()
@@ -55,6 +67,7 @@ def test_no_operator_turns_a_weight_and_reading_gives_it_as_keras_has_it(build, 
     stored = InspectedModel(str(artifact.path)).weights()
     kernels = [path for path in weights if path in stored]
     assert kernels
+    assert build is not _model_with_biases or set(kernels) == set(weights)  # equal biases have a name each
     for path in kernels:
         np.testing.assert_array_equal(stored[path], weights[path])
 
@@ -75,13 +88,55 @@ def test_a_damaged_kernel_is_found_by_its_name_though_it_is_stored_turned(tmp_pa
     keras.utils.set_random_seed(0)
     model = _convolutional()
     artifact = export_onnx(model, tmp_path / "model.onnx")
-    proto = onnx.load(artifact.path)
-    kernel = model.layers[1].kernel
-    (tensor,) = (each for each in proto.graph.initializer if each.name == kernel.path)
-    values = onnx.numpy_helper.to_array(tensor).copy()
-    values[2] *= -1.0  # the third output channel
-    tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
-    onnx.save(proto, artifact.path)
+    file, third = Surgery(artifact.path), np.arange(6).reshape(6, 1, 1, 1) == 2  # output channel, as it is stored
+    file.weight(model.layers[1].kernel.path, lambda kernel: np.where(third, -kernel, kernel))
+    file.save(artifact.path)
     report = check_parity(model, artifact.path, runtimes=["onnxruntime[basic]"])
     assert not report.passed
     assert {finding.layer for finding in report.findings} == {model.layers[1].path}
+
+
+@pytest.mark.slow
+def test_a_quantized_layer_multiplies_unsigned_integers_and_returns_the_same(tmp_path):
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((None, 16), name="x")
+    layers = [
+        keras.layers.Dense(12, name="left"),
+        keras.layers.Dense(12, name="right"),
+        keras.layers.EinsumDense("abc,cd->abd", (None, 6), name="last"),
+    ]
+    model = keras.Model(inputs, layers[2](layers[0](inputs) + layers[1](inputs)))
+    for layer in layers:
+        layer.quantize("int8")
+    cases = [np.random.default_rng(length).normal(size=(2, length, 16)).astype("float32") for length in (1, 7)]
+    # The integers are the same; what is left are a few roundings of numbers below 4.
+    artifact = export_and_compare(model, tmp_path / "model.onnx", *cases, atol=64 * 2**-24)
+    file = onnx.load(artifact.path)
+    stored = {tensor.name: tensor for tensor in file.graph.initializer}
+    assert file_operators(artifact.path).count("MatMulInteger") == 3
+    layouts = layouts_from_json({each.key: each.value for each in file.metadata_props}[LAYOUTS_KEY])
+    for layer in layers:
+        kernel = stored[layer._kernel.path]
+        assert kernel.data_type == TensorProto.UINT8
+        restored = layouts[kernel.name].restore(numpy_helper.to_array(kernel))
+        np.testing.assert_array_equal(restored, np.asarray(layer._kernel))
+
+
+@pytest.mark.slow
+def test_an_attention_that_is_quantized_multiplies_integers_as_well(tmp_path):
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((None, 16), name="x")
+    attention = keras.layers.MultiHeadAttention(2, 8, name="attention")
+    model = keras.Model(inputs, attention(inputs, inputs))
+    for projection in attention._flatten_layers(include_self=False):
+        if isinstance(projection, keras.layers.EinsumDense):
+            projection.quantize("int8")
+    artifact = export_onnx(model, tmp_path / "model.onnx")
+    file = onnx.load(artifact.path)
+    assert file_operators(artifact.path).count("MatMulInteger") == 4
+    kernels = [tensor for tensor in file.graph.initializer if tensor.name.endswith("/kernel")]
+    assert {tensor.data_type for tensor in kernels} == {TensorProto.UINT8}
+    report = check_parity(model, artifact, runtimes="onnxruntime[all]")
+    assert report.passed, str(report)
+    assert report.results[0].weights is not None
+    assert report.results[0].weights.compared == report.results[0].weights.count

@@ -38,13 +38,6 @@ def test_other_bits_are_refused(tmp_path: Path) -> None:
         onnx_results(lambda x: ops.view(x, "int32"), [EDGES], tmp_path)
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_a_right_shift_keeps_the_sign(dtype: str, tmp_path: Path) -> None:
-    limits = np.iinfo(dtype)
-    x, y = np.array([-7, 7, limits.min, limits.max, -1], dtype), np.array([1, 2, 4, 8, 3], dtype)
-    assert_agrees(ops.right_shift, [x, y], tmp_path, [x >> y])
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int32"])
 def test_a_cast_to_fewer_digits_and_back_is_kept(dtype: str, tmp_path: Path) -> None:
     x = np.array([1.0, 1 / 3, -2.7, *([] if dtype == "int32" else [1e-8, 3e37, 70000.0])], "float32")

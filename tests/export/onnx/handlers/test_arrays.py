@@ -3,14 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
 
 from keras_pe.export import ExportError
-from tests.export.onnx.exported import assert_agrees, keras_results, onnx_results, open_session
+from tests.export.onnx.exported import assert_agrees, assert_cases_agree, onnx_results
 
 RANDOM = np.random.default_rng(0)
 ZEROS = np.array([[0.0, -0.0, 1.0], [-0.0, 0.0, -1.0], [-np.inf, np.inf, 3e38], [-3e38, 1e-37, -1e-37]], "float32")
@@ -29,50 +27,13 @@ def test_a_slice_is_written_where_it_fits(dtype: str, tmp_path: Path) -> None:
         return ops.slice_update(x, start, update)
 
     x, update = (RANDOM.normal(size=shape, scale=9).astype(dtype) for shape in ((4, 3, 6), (2, 2, 3)))
-    kinds = (((4, 3, 6), dtype), ((2, 2, 3), dtype), ((3,), "int32"))
-    run = open_session(update_slice, [keras.InputSpec(shape=shape, dtype=kind) for shape, kind in kinds], tmp_path)
-    for start in ((0, 1, 2), (-3, 0, 0), (9, 9, 9)):
-        inputs = [x, update, np.array(start, "int32")]
-        np.testing.assert_array_equal(run(inputs)[0], keras_results(update_slice, inputs)[0], strict=True)
-
-
-def test_the_cross_product_agrees(tmp_path: Path) -> None:
-    inputs = [normal(4, 3), normal(4, 3)]
-    # Two products.
-    assert_agrees(ops.cross, inputs, tmp_path, [np.cross(*inputs)], rtol=1e-6, atol=4 * np.finfo("float32").eps)
-
-
-@pytest.mark.slow
-def test_the_ends_of_a_linear_space_broadcast(tmp_path: Path) -> None:
-    inputs = [normal(4, 1), normal(4, 3)]
-    # A product and a sum of order 1.
-    assert_agrees(lambda a, b: ops.linspace(a, b, 5), inputs, tmp_path, [np.linspace(*inputs, 5)], rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_a_running_product_takes_any_axis(tmp_path: Path) -> None:
-    dtypes = ("float32", "int32", "int64")
-    arrays = [RANDOM.integers(-3, 4, (4, 3, 5)).astype(dtype) for dtype in dtypes]  # below 2**24: exact in float32 too
-    truths = [np.cumprod(x, axis, dtype=x.dtype) for x in arrays for axis in (0, 1, -1)]
-    assert_agrees(
-        lambda *each: [ops.cumprod(x, axis=axis) for x in each for axis in (0, 1, -1)], arrays, tmp_path, truths
-    )
-
-
-def test_the_first_truth_is_found(tmp_path: Path) -> None:
-    x = np.array([[False, True, True], [False, False, False]])
-    assert_agrees(lambda t: ops.argmax(t, axis=-1), [x], tmp_path, [np.int32([1, 0])])
+    cases = [[x, update, np.array(start, "int32")] for start in ((0, 1, 2), (-3, 0, 0), (9, 9, 9))]
+    assert_cases_agree(update_slice, [(4, 3, 6), (2, 2, 3), (3,)], cases, tmp_path)
 
 
 @pytest.mark.parametrize("opset", [15, 18])
 def test_the_float_extremes_are_where_keras_finds_them(opset: int, tmp_path: Path) -> None:
     assert_agrees(lambda x: (ops.argmax(x, -1), ops.argmin(x, -1)), [ZEROS], tmp_path, opset_version=opset)
-
-
-def test_an_index_is_taken_apart(tmp_path: Path) -> None:
-    indices = np.array([0, 1, 5, 12, 23], "int32")
-    (actual,) = onnx_results(lambda x: tf.transpose(tf.unravel_index(x, (2, 3, 4))), [indices], tmp_path)
-    np.testing.assert_array_equal(actual.T, np.unravel_index(indices, (2, 3, 4)))
 
 
 @pytest.mark.parametrize("axis", [-1, 0, 1])
@@ -97,18 +58,6 @@ def test_a_blank_that_tf2onnx_ignores_is_refused(tmp_path: Path) -> None:
     scores, lengths = np.zeros((2, 5, 4), "float32"), np.array([5, 3], "int32")
     with pytest.raises(ExportError, match="blank that is not the last class"):
         onnx_results(lambda x, n: ops.ctc_decode(x, n, mask_index=0), [scores, lengths], tmp_path)
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_searchsorted_counts_ties_on_the_side_asked_for(side: str, tmp_path: Path) -> None:
-    expected = np.searchsorted(SORTED, VALUES, side=side).astype("int32")
-    options = {"is_static": True}
-    assert_agrees(lambda s, v: ops.searchsorted(s, v, side=side), [SORTED, VALUES], tmp_path, [expected], **options)
-
-
-def test_a_value_on_a_boundary_is_in_the_bin_above(tmp_path: Path) -> None:
-    bins = SORTED[[0, 1, 3]]
-    assert_agrees(lambda x: ops.digitize(x, bins), [VALUES], tmp_path, [np.digitize(VALUES, bins).astype("int32")])
 
 
 @pytest.mark.parametrize(

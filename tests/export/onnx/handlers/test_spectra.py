@@ -61,11 +61,6 @@ def _agrees(
 
 
 @pytest.mark.slow
-def test_a_transform_agrees_at_lengths_never_traced(tmp_path: Path) -> None:
-    _agrees(_each(LINES), [(None, None)] * 2, SIZES, tmp_path)
-
-
-@pytest.mark.slow
 def test_a_transform_of_planes_agrees_at_sizes_never_traced(tmp_path: Path) -> None:
     _agrees(_each(PLANES), [(None, None, None)] * 2, [(2, 3, 7), (3, 16, 5), (1, 100, 9)], tmp_path)
     _agrees(_each(PLANES), [(None, 6, None)] * 2, [(2, 6, 7), (3, 6, 5), (1, 6, 90)], tmp_path)
@@ -108,14 +103,15 @@ def test_double_precision_stays_double(tmp_path: Path) -> None:
         _agrees(call, [shape], [(3, 100)], tmp_path / name, tolerance=1e-14)
 
 
-@pytest.mark.parametrize("opset", [17, slow(15), slow(20), slow(25)])
-def test_a_fixed_length_agrees_at_every_opset(opset: int, tmp_path: Path) -> None:
-    _agrees(_each(LINES, "rfft", "irfft", "fft"), [(None, 100)] * 2, [(3, 100)], tmp_path, opset=opset)
-
-
-@pytest.mark.parametrize("opset", [17, slow(20), slow(25)])
-def test_a_dynamic_length_agrees_from_opset_17(opset: int, tmp_path: Path) -> None:
-    _agrees(_each(LINES, "rfft", "irfft", "fft"), [(None, None)] * 2, SIZES, tmp_path, opset=opset)
+@pytest.mark.quick_rows(2)
+@pytest.mark.parametrize(("length", "opset"), [
+    (100, 17), (None, 17), (None, 18), (100, 15), (100, 20), (None, 20), (100, 25), (None, 25),
+])  # fmt: skip
+def test_a_transform_agrees_at_every_opset_and_at_lengths_never_traced(
+    length: int | None, opset: int, tmp_path: Path
+) -> None:
+    names = ["rfft", "irfft", "fft"] if opset != 18 else []
+    _agrees(_each(LINES, *names), [(None, length)] * 2, [(3, 100)] if length else SIZES, tmp_path, opset=opset)
 
 
 def test_a_dynamic_length_is_refused_below_opset_17(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ CREATION = {
     "ones_like": op(ops.ones_like, REAL),
     "zeros_like": op(ops.zeros_like, REAL),
     "linspace": op(lambda a, b: ops.linspace(a, b, 5), normal(4), normal(4)),
+    "linspace broadcast": op(lambda a, b: ops.linspace(a, b, 5), normal(4, 1), normal(4, 3)),
     "logspace": op(lambda a, b: ops.logspace(a, b, 5), normal(4), normal(4)),
     "geomspace": op(lambda a, b: ops.geomspace(a, b, 5), POSITIVE[:, 0, 0], POSITIVE[:, 0, 1]),
     "convert_to_tensor": op(ops.convert_to_tensor, REAL),

@@ -19,6 +19,7 @@ REDUCTIONS = {
     **each("max min sum mean argmax", TRUTHS, suffix="bool", axis=-1),
     **each("max sum mean var", REAL, suffix="keepdims", axis=(0, 2), keepdims=True),
     **each("argmax argmin cumsum cumprod", REAL, suffix="flat"),
+    **{f"cumprod {axis} int64": op(ops.cumprod, COUNTS.astype("int64"), axis=axis) for axis in (0, 1, -1)},
     **each("argmax argmin", WILD, suffix="nan", axis=-1),
     "argmax keepdims": op(ops.argmax, REAL, axis=-1, keepdims=True),
     **each("argmax argmin", ZEROS, suffix="zeros", axis=-1),
