@@ -9,6 +9,7 @@ import numpy as np
 from keras_pe.export.artifacts.litert_editor import Editor
 from keras_pe.export.artifacts.litert_file import pack_model
 from keras_pe.export.formats.litert_axes import with_few_axes
+from keras_pe.export.formats.litert_faults import without_faults
 from keras_pe.export.formats.litert_gathers import write_gather, write_gather_nd, write_gather_of_flags
 from keras_pe.export.formats.litert_lstm import write_lstm
 from keras_pe.export.formats.litert_numbers import limit_masks, narrow_indices, widen_outputs
@@ -50,6 +51,8 @@ def rewritten(content: bytes, device: Target, paths: Mapping[str, str]) -> bytes
         graph.operators = editor.operators
         limit_masks(editor, graph)
         graph.operators = with_few_axes(Editor(model, graph), graph.operators)
+        if device.avoids_faults:
+            graph.operators = without_faults(Editor(model, graph), graph.operators)
     return pack_model(model)
 
 

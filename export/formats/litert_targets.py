@@ -39,6 +39,7 @@ class Target:
         outside: Consequence of an operator outside the lists.
         recurrences: The form of recurrent layers, see `litert_forms`.
         moves_floats_alone: Whether SELECT_V2 takes no int32, and GATHER no bool.
+        avoids_faults: Whether operators that LiteRT's GPU delegate computes wrongly get another form.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Target:
     outside: str
     recurrences: str = "unrolled"
     moves_floats_alone: bool = False
+    avoids_faults: bool = False
 
     @property
     def operators(self) -> frozenset[str]:
@@ -144,6 +146,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             _ON_GPU,
             {"sizes": "https://github.com/tensorflow/tensorflow/issues/38036", **_RULES_OF_GPU},
             "falls back to the CPU, or refuses the file if the app allows the GPU alone",
+            avoids_faults=True,
         ),
         "npu": Target(
             "npu",
@@ -165,6 +168,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             _ON_GPU,
             {"sizes": "https://developers.google.com/edge/litert/web/get_started", **_RULES_OF_GPU},
             "falls back to WebAssembly, for the whole file in a browser without JSPI",
+            avoids_faults=True,
         ),
         "micro": Target(
             "micro",

@@ -4,6 +4,7 @@ import { Environment, loadAndCompile, loadLiteRt, Tensor } from '@litertjs/core'
 import { address, content, describeHost, send, serve } from './wire.mjs';
 
 let environment, model;
+const faults = [];  // messages of WebGPU: after a fault, outputs are zero
 
 const requests = {
   async import({ folder, jspi }) {
@@ -19,6 +20,7 @@ const requests = {
       environment = await Environment.create();
       const gpu = environment.webGpuDevice;
       gpu.lost.then(({ reason, message }) => send('died', `WebGPU lost its device (${reason}): ${message}`));
+      gpu.addEventListener('uncapturederror', ({ error }) => faults.push(error.message));
       const { vendor, architecture } = gpu.adapterInfo;
       device = [vendor, architecture].filter(Boolean).join(' ');
       Object.assign(options, { environment, gpuOptions: { precision } });
@@ -40,6 +42,7 @@ const requests = {
       tensor.delete();
     }
     for (const [, tensor] of tensors) if (!tensor.deleted) tensor.delete();
+    if (faults.length) throw new Error(`WebGPU: ${faults[0]}`);
     return [{}, results];
   },
 };

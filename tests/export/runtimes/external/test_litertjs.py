@@ -5,9 +5,9 @@ from pathlib import Path
 
 import keras
 import pytest
-from keras import layers
+from keras import layers, ops
 
-from keras_pe.export import check_parity, export_litert
+from keras_pe.export import Cause, check_parity, export_litert
 from tests.export.runtimes.external.present import need
 
 
@@ -47,3 +47,39 @@ def _check_parts(tmp_path: Path) -> None:
     (result,) = check_parity(model, artifact, runtimes="litertjs[webgpu]").results
     assert result.passed
     assert result.providers == {"wasm": 1}
+
+
+def _negative_numbers() -> keras.Model:
+    x = keras.Input((7, 6), batch_size=1, name="x")
+    negative = -ops.abs(layers.Dense(6)(x)) - 1.0
+    rows = ops.reshape(negative, (7, 6)) * ops.reshape(ops.arange(42, dtype="float32"), (7, 6))
+    sums = ops.max(negative + layers.Dense(6, bias_initializer=keras.initializers.Constant(-9))(x), axis=1)
+    return keras.Model(
+        x, {"place": ops.argmax(negative, -1), "largest": ops.top_k(x, 6)[0], "rows": rows, "sums": sums}
+    )
+
+
+def _two_slopes() -> keras.Model:
+    x = keras.Input((8, 8, 3), batch_size=1, name="x")
+    y = layers.PReLU(alpha_initializer="random_normal", shared_axes=[1, 2])(layers.Conv2D(4, 3)(x))
+    return keras.Model(x, layers.LeakyReLU()(y))
+
+
+@pytest.mark.slow
+def test_a_file_for_the_web_has_no_operator_that_webgpu_computes_wrongly(tmp_path: Path) -> None:
+    need("litertjs[webgpu]")
+    model = _negative_numbers()
+    artifact = export_litert(model, tmp_path / "model.tflite", target="web")
+    assert check_parity(model, artifact, runtimes="litertjs[webgpu]").passed
+
+
+@pytest.mark.slow
+def test_a_program_that_webgpu_does_not_compile_is_an_error(tmp_path: Path) -> None:
+    need("litertjs[webgpu]")
+    model = _two_slopes()
+    artifact = export_litert(model, tmp_path / "model.tflite")
+    (result,) = check_parity(model, artifact, runtimes="litertjs[webgpu]").results
+    assert {finding.cause for finding in result.findings} == {Cause.REFUSED_CASE}
+    assert "WGSL" in result.cases[0].error
+    for_web = export_litert(model, tmp_path / "web.tflite", target="web")
+    assert check_parity(model, for_web, runtimes="litertjs[webgpu]").passed
