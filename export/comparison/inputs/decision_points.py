@@ -1,7 +1,6 @@
 """Finds values on both sides of each point at which a model's decision changes, by evaluating its graph on a line."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.float_types import EPSILON
+from keras_pe.export.comparison.inputs.borders import Borders
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.decision_boundaries import KINDS, Answer, Decisions
 from keras_pe.export.model.watch.known_values import is_integer
@@ -23,62 +23,11 @@ _LARGEST = 2.0**40
 _LARGEST_OF = {"stepped": 2.0**12, "weighted": 2.0**6}  # largest value of the grid for some kinds of borders
 _WIDTHS = (7, 8, 15, 16, 24, 31, 32, 33, 40)  # bits at which types end, or float32 merges neighbors
 _SHORT = 16  # a border with at most this many significant bits is equal in float32 and float64
+_SMALL = tuple((np.arange(-16, 17) / 8).tolist())  # `round` has ties there, and other steps begin
 _NEAR, _BESIDE = 2.0**-16, 2.0**-5
 _CLEAR = 2.0**-8  # distance beside a border after products with weights, whose rounding errors add up
 _TINY = 1e-6  # smaller borders count as 0: they prevent a division by 0, or the search has ended beside 0
 _ROUNDINGS = 64  # a value this many units from a border stays on its side, however the border is computed
-
-
-@dataclass(frozen=True)
-class Borders:
-    """Values of an input at which a model's decision changes.
-
-    Attributes:
-        beside: Values on both sides of each border, far enough that rounding cannot move them across.
-        exact: Borders that the model compares the input itself with.
-        low: The least value that the model's casts can represent; None without such an end.
-        high: The first value above `low` that the casts cannot represent; None without such an end.
-    """
-
-    beside: tuple[float, ...] = ()
-    exact: tuple[float, ...] = ()
-    low: float | None = None
-    high: float | None = None
-
-    def within(self, low: float | None, high: float | None) -> "Borders":
-        """Returns the borders from `low` to below `high`; None means no limit."""
-        least, end = -np.inf if low is None else low, np.inf if high is None else high
-        beside, exact = (tuple(v for v in values if least <= v < end) for values in (self.beside, self.exact))
-        return replace(self, beside=beside, exact=exact)
-
-    def fill_arrays(self, like: Array) -> Iterator[Array]:
-        """Yields arrays with the shape and type of another, in which every value occurs at least once."""
-        for values in filter(None, (self.beside, self.exact)):
-            for turn in range(-(-2 * len(values) // max(1, len(like) if like.ndim else 1))):
-                yield dealt(values, like.shape, turn).astype(like.dtype)
-
-
-def dealt(values: Sequence[float] | Sequence[str], shape: tuple[int, ...], turn: int = 0) -> Array:
-    """Returns an array in which every second row has one of the values only, and each other row has several.
-
-    Args:
-        values: At least one.
-        shape: Shape of the array, the rows first.
-        turn: Number of earlier arrays of this shape. Together the arrays go through all values.
-    """
-    rows, size = (shape[0] if shape else 1), int(np.prod(shape[1:]))
-    mixed = np.random.default_rng(0).permutation(np.array(values, _common_type(values)))
-    first = (turn * rows + np.arange(rows)) // 2
-    is_plain = np.arange(rows) % 2 == 0
-    places = first[:, None] + np.where(is_plain[:, None], 0, len(mixed) // 2 + np.arange(size))
-    found: Array = mixed[places % len(mixed)].reshape(shape)
-    return found
-
-
-def _common_type(values: Sequence[float] | Sequence[str]) -> type:
-    if any(isinstance(value, str) for value in values):
-        return object
-    return int if all(value == int(value) for value in values) else float
 
 
 def find_borders(name: str, decisions: Decisions, signature: Signature, *, is_short: bool = False) -> Borders:
@@ -104,9 +53,10 @@ def find_borders(name: str, decisions: Decisions, signature: Signature, *, is_sh
     both = sorted({_border(pair) for pairs in found.values() for pair in pairs})
     step = max(EPSILON["float32"], *(EPSILON["bfloat16"] for _ in range(is_short)), EPSILON.get(spec.dtype, 0.0))
     beside = _beside(both, step, spec) + _clearly_beside(weighted, both)
-    exact = dict.fromkeys(map(_border, found["direct"])) if not is_integer(spec.dtype) else ()
+    short = [border for border in sorted({*_SMALL, *both}) if _is_short(border)]
+    exact = [] if is_integer(spec.dtype) else line.exact(short, step)
     low, high = _ends(line, spec)
-    return Borders(line.fitting(beside), line.fitting(list(filter(_is_short, exact))), low, high)
+    return Borders(line.fitting(beside), line.fitting(exact), low, high)
 
 
 class _Line:
@@ -122,7 +72,7 @@ class _Line:
 
     def __call__(self, values: Array) -> Answer:
         """Returns the decisions for each of some values."""
-        parts = [self._ask(values[at : at + self._per_call]) for at in range(0, len(values), self._per_call)]
+        parts = [self._decisions(*each) for each in self._batches(values, self._per_call)]
         decisions = {kind: np.concatenate([part.decisions[kind] for part in parts]) for kind in KINDS}
         return Answer(decisions, np.concatenate([part.fits for part in parts]))
 
@@ -137,14 +87,37 @@ class _Line:
         array = np.array(values)
         return tuple(array[self(array).fits].tolist())
 
-    def _ask(self, values: Array) -> Answer:
-        sizes = dict(self._signature.sizes) | ({self._rows_at: len(values)} if self._rows_at else {})
-        example: dict[str, Any] = self._signature.example(sizes)
-        like = example[self._spec.name]
-        column = values.reshape(-1, *(1,) * (len(like.shape) - 1)) if self._rows_at else values
-        filled = np.broadcast_to(column, like.shape) if len(like.shape) else values.reshape(())
-        example[self._spec.name] = filled.astype(as_dtype(self._spec.dtype))
-        return self._decisions(example, len(values))
+    def exact(self, borders: list[float], step: float) -> list[float]:
+        """Returns the borders at which all decisions that change compare exact values.
+
+        A computed value that is short at the border and at a longer value on each side is not rounded.
+        """
+        at = np.array(borders)
+        last_bits = np.exp2([float(np.frexp(border)[1] - _bits(border)) for border in borders])
+        near = np.where(at != 0, _ROUNDINGS * step * np.abs(at), _TINY)
+        rows = np.concatenate([at, at - near, at + near, at - last_bits / 2, at + last_bits / 2])
+        parts = [self._decisions.site_values(*each) for each in self._batches(rows, max(1, self._per_call // _FEWEST))]
+        is_border, is_rounded = np.zeros(len(at), bool), np.zeros(len(at), bool)
+        for site in zip(*parts, strict=True):
+            decided, short, zero = (np.concatenate(each).reshape(5, len(at), -1) for each in zip(*site, strict=True))
+            changes = (decided[1:3] != decided[0]).any(axis=(0, 2))
+            is_border |= changes
+            is_exact = short[[0, 3, 4]].all(axis=(0, 2)) | (zero[0, :, 0] & (at == 0))
+            is_rounded |= changes & ~is_exact
+        found: list[float] = at[is_border & ~is_rounded].tolist()
+        return found
+
+    def _batches(self, values: Array, rows: int) -> Iterator[tuple[dict[str, Any], int]]:
+        """Yields the inputs, and the number of rows, of each call for some values."""
+        for start in range(0, len(values), rows):
+            part = values[start : start + rows]
+            sizes = dict(self._signature.sizes) | ({self._rows_at: len(part)} if self._rows_at else {})
+            example: dict[str, Any] = self._signature.example(sizes)
+            like = example[self._spec.name]
+            column = part.reshape(-1, *(1,) * (len(like.shape) - 1)) if self._rows_at else part
+            filled = np.broadcast_to(column, like.shape) if len(like.shape) else part.reshape(())
+            example[self._spec.name] = filled.astype(as_dtype(self._spec.dtype))
+            yield example, len(part)
 
 
 def _search(decide: Callable[[Array], Array], grid: Array, spec: TensorInfo, most: int) -> list[tuple[float, float]]:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison.inputs.decision_points import Borders, find_borders, wide_integers
+from keras_pe.export.comparison.inputs.borders import Borders
+from keras_pe.export.comparison.inputs.decision_points import find_borders, wide_integers
 from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.errors import first_line
 from keras_pe.export.model.rebuild import half_dtypes

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from keras_pe.export.comparison.inputs.decision_points import Borders
+from keras_pe.export.comparison.inputs.borders import Borders
 from keras_pe.export.model.watch.known_values import Vocabulary
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.inputs.borders import dealt
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.inputs.decision_points import dealt, wide_integers
+from keras_pe.export.comparison.inputs.decision_points import wide_integers
 from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.model.sizes.dimensions import (
     BUFFER,

@@ -10,8 +10,8 @@ from typing import Any, TypeGuard
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import ABSENT_KEY, VALUES_KEY, Artifact, Format
 from keras_pe.export.artifacts.read_artifact import read_artifact
+from keras_pe.export.comparison.inputs.borders import Borders
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, cast_case, parse_cases, read_case
-from keras_pe.export.comparison.inputs.decision_points import Borders
 from keras_pe.export.comparison.inputs.role import range_roles
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.interface import Interface

@@ -1,95 +1,20 @@
 """The decisions of a model by its inputs: comparisons, bins, casts and table reads after simple arithmetic."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_pe.export.model.watch.decision_sites import Path, Reached, find_sites, path_to
 from keras_pe.export.model.watch.nested_arguments import FlatModel
-from keras_pe.export.model.watch.operator_sets import (
-    ARITHMETIC,
-    AT_ZERO,
-    BINS,
-    COMPARISONS,
-    DIVISIONS,
-    JOINING,
-    KNOWN,
-    MOVING,
-    PARTING,
-    PRODUCTS,
-    READS,
-    STEPS,
-    is_widening,
-    table_rows,
-    values_of,
-)
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.model.watch.symbolic_trace import traced_flat
 from keras_pe.export.results import Array
 
-_NATURAL = (-2.0, 0.0, 2.0)  # the inputs of a network are usually near these values
-
-_MOST_SITES = 256
-_MOST_PRODUCTS = 2**22  # multiplications for one row; the search for borders computes some thousand rows
-_USUAL = 16  # size of a dimension without a fixed size, to count multiplications
-
 KINDS = ("direct", "derived", "stepped", "weighted")
-
-
-@dataclass
-class _Site:
-    """A decision of a graph.
-
-    Attributes:
-        tensor: A tensor that is constant between two thresholds of the input.
-        kind: "direct" if the decision compares the input itself, and "derived" if it compares a value computed from
-            it. "stepped" if the number of thresholds has no limit, as for rounding. "weighted" after products with
-            weights.
-    """
-
-    tensor: Any
-    kind: str
-
-
-@dataclass
-class _Limit:
-    """The values that an operator accepts: whole numbers of an integer type, or rows of a table.
-
-    Attributes:
-        tensor: The input of the operator.
-        low: The least valid value.
-        high: The first invalid value above `low`.
-        dtype: The integer type of the cast; empty for the rows of a table.
-    """
-
-    tensor: Any
-    low: int
-    high: int
-    dtype: str = ""
-
-
-@dataclass
-class _Reached:
-    """The tensors, decisions and limits that simple arithmetic computes from inputs.
-
-    Attributes:
-        sources: The inputs that a tensor is computed from, by its name.
-        direct: The tensors that hold values of an input unchanged.
-        weighted: The tensors that are computed with products of weights.
-        multiplications: The number of multiplications for one row.
-        sites: The decisions.
-        limits: The limits of the values.
-        sized: The inputs whose integers may be the size of a tensor.
-    """
-
-    sources: dict[str, set[str]] = field(default_factory=dict)
-    direct: set[str] = field(default_factory=set)
-    weighted: set[str] = field(default_factory=set)
-    multiplications: int = 0
-    sites: list[_Site] = field(default_factory=list)
-    limits: list[_Limit] = field(default_factory=list)
-    sized: set[str] = field(default_factory=set)
+_LONG = 2**36 - 1  # the last bits of a float64, which are 0 in a value of 17 bits
 
 
 @dataclass(frozen=True)
@@ -105,8 +30,22 @@ class Answer:
     fits: Array
 
 
+class SiteValues(NamedTuple):
+    """A decision and the values that it compares, by row of a batch.
+
+    Attributes:
+        decided: The decisions of the site, a row for each row of the batch.
+        is_short: Whether all values on the path to the site have few bits, and exact operators.
+        is_zero: Whether all values on the path to the site are 0.
+    """
+
+    decided: Array
+    is_short: Array
+    is_zero: Array
+
+
 class Decisions:
-    """Computes the decisions of a model for given inputs. The model is traced once.
+    """Computes the decisions of a model for given inputs.
 
     Attributes:
         sized: The names of integer inputs whose values may be the size of a tensor or the number of steps of a loop.
@@ -122,21 +61,8 @@ class Decisions:
         Raises:
             Exception: Whatever the layers raise if the model cannot be traced.
         """
-        import tensorflow as tf
-
-        found = _Reached()
-
-        def flat(*inputs: Any) -> list[Any]:
-            nonlocal found
-            found = _Reached()
-            with state_left_alone():
-                model.outputs(inputs)
-            _walk(inputs[0].graph, dict(zip(model.names, inputs, strict=True)), found)
-            fits = [(each.tensor >= each.low) & (each.tensor < each.high) for each in found.limits]
-            return [tf.cast(each, tf.float64) for each in (*(site.tensor for site in found.sites), *fits)]
-
-        self._function = traced_flat(model, flat)
-        self._names = list(model.names)
+        self._model = model
+        self._function, found = self._trace(_decisions_and_limits)
         self._sites = found.sites
         self._limits = found.limits
         self.sized = frozenset(found.sized)
@@ -154,7 +80,7 @@ class Decisions:
             inputs: An array for each input, of one batch.
             rows: The number of rows in the answer.
         """
-        values = [np.asarray(tensor) for tensor in self._function(*(inputs[name] for name in self._names))]
+        values = self._values(self._function, inputs)
         split = len(self._sites)
         sites = list(zip(self._sites, values, strict=False))
 
@@ -163,9 +89,65 @@ class Decisions:
 
         return Answer({kind: of(kind) for kind in KINDS}, np.asarray(_in_rows(values[split:], rows).all(axis=1)))
 
+    def site_values(self, inputs: Mapping[str, Any], rows: int) -> list[SiteValues]:
+        """Returns each decision that compares known values, and whether these values are exact.
+
+        Args:
+            inputs: An array for each input, of one batch.
+            rows: The number of rows in the answer.
+        """
+        function, names, paths = self._paths
+        values = dict(zip(names, (_rows_or_nan(each, rows) for each in self._values(function, inputs)), strict=True))
+        is_short = {name: _is_short(array) for name, array in values.items()}
+        is_zero = {name: array == 0 for name, array in values.items()}
+
+        def all_on(path: Path, is_so: Mapping[str, Array]) -> Array:
+            held = [np.ones((rows, 1), bool), *(is_so[name] for name in path.floats)]
+            return np.asarray(np.concatenate(held, axis=1).all(axis=1))
+
+        decided = zip(self._sites, self._values(self._function, inputs), strict=False)
+        compared = (_in_rows([value], rows) for site, value in decided if site.compared)
+        return [
+            SiteValues(value, all_on(path, is_short) & path.is_exact, all_on(path, is_zero))
+            for value, path in zip(compared, paths, strict=True)
+        ]
+
+    @cached_property
+    def _paths(self) -> tuple[Any, list[str], list[Path]]:
+        """A function that returns the floats of all paths, their names, and the path of each site."""
+        floats: dict[str, Any] = {}
+        paths: list[Path] = []
+
+        def choose_floats(found: Reached) -> list[Any]:
+            paths[:] = [path_to(site, found) for site in found.sites if site.compared]
+            floats.clear()
+            floats.update((name, tensor) for path in paths for name, tensor in path.floats.items())
+            return list(floats.values())
+
+        function, _ = self._trace(choose_floats)
+        return function, list(floats), paths
+
+    def _trace(self, choose: Callable[[Reached], Sequence[Any]]) -> tuple[Any, Reached]:
+        """Returns a function of the inputs that returns some tensors of the graph, and the decisions of the graph."""
+        import tensorflow as tf
+
+        found = Reached()
+
+        def flat(*inputs: Any) -> list[Any]:
+            nonlocal found
+            with state_left_alone():
+                self._model.outputs(inputs)
+            found = find_sites(inputs[0].graph, dict(zip(self._model.names, inputs, strict=True)))
+            return [tf.cast(each, tf.float64) for each in choose(found)]
+
+        return traced_flat(self._model, flat), found
+
+    def _values(self, function: Any, inputs: Mapping[str, Any]) -> list[Array]:
+        return [np.asarray(tensor) for tensor in function(*(inputs[name] for name in self._model.names))]
+
     def overflowing(self, inputs: Mapping[str, Any]) -> list[str]:
         """Returns the integer types that cannot hold a value that is cast to them, for one set of inputs."""
-        values = [np.asarray(tensor) for tensor in self._function(*(inputs[name] for name in self._names))]
+        values = self._values(self._function, inputs)
         limits = zip(self._limits, values[len(self._sites) :], strict=True)
         return list(dict.fromkeys(limit.dtype for limit, fits in limits if limit.dtype and not fits.all()))
 
@@ -176,116 +158,17 @@ def _in_rows(values: Sequence[Array], rows: int) -> Array:
     return np.concatenate([np.zeros((rows, 0)), *split], axis=1)
 
 
-def _walk(graph: Any, inputs: Mapping[str, Any], found: _Reached) -> None:
-    """Follows the inputs through a `tf.Graph`, as far as its operators are moves and simple arithmetic."""
-    for name, tensor in inputs.items():
-        found.sources[tensor.name] = {name}
-        found.direct.add(tensor.name)
-    for operator in graph.get_operations():  # in the order in which they were made
-        read = [tensor for tensor in operator.inputs if tensor.name in found.sources]
-        if not read:
-            continue
-        values = values_of(operator)
-        if any(tensor.name in found.sources for tensor in operator.inputs if not _among(tensor, values)):
-            found.sized |= _whole(found, read)
-        if not any(_among(tensor, values) for tensor in read):
-            continue
-        found.sites += _sites(operator, read, found) if len(found.sites) < _MOST_SITES else ()
-        found.limits += _limits(operator)
-        if operator.type in MOVING or operator.type in JOINING or operator.type in PARTING:
-            _pass_on(operator, values, found, is_direct=True)
-        elif operator.type in ARITHMETIC:
-            _pass_on(operator, values, found, is_direct=is_widening(operator))
-        elif _is_cheap_product(operator, found) or (operator.type == "Softmax" and values[0].name in found.weighted):
-            _pass_on(operator, values, found, is_direct=False)
-            found.weighted |= {tensor.name for tensor in operator.outputs}
-        elif operator.type not in KNOWN | {"OneHot"}:
-            found.sized |= _whole(found, read)
+def _decisions_and_limits(found: Reached) -> list[Any]:
+    fits = [(each.tensor >= each.low) & (each.tensor < each.high) for each in found.limits]
+    return [*(site.tensor for site in found.sites), *fits]
 
 
-def _among(tensor: Any, tensors: Sequence[Any]) -> bool:
-    return any(each is tensor or each.name == tensor.name for each in tensors)
+def _rows_or_nan(value: Array, rows: int) -> Array:
+    """Returns a value in rows, and NaN if the value does not split into rows."""
+    return value.reshape(rows, -1) if value.size % rows == 0 else np.full((rows, 1), np.nan)
 
 
-def _whole(found: _Reached, read: Sequence[Any]) -> set[str]:
-    """Returns the inputs that tensors of integers are computed from."""
-    return {name for tensor in read if tensor.dtype.is_integer for name in found.sources[tensor.name]}
-
-
-def _is_cheap_product(operator: Any, found: _Reached) -> bool:
-    """Whether an operator multiplies values by weights, and the multiplications so far are few. They are counted."""
-    if operator.type not in PRODUCTS or operator.inputs[1].name in found.sources:
-        return False
-    weights, result = operator.inputs[1].shape, operator.outputs[0].shape
-    if not weights.is_fully_defined() or not weights.rank or result.rank is None:
-        return False
-    computed = np.prod([_USUAL if size is None else size for size in result.as_list()[1:]])
-    found.multiplications += int(np.prod(weights.as_list()) // max(1, weights[-1]) * computed)
-    return found.multiplications <= _MOST_PRODUCTS
-
-
-def _pass_on(operator: Any, values: Sequence[Any], found: _Reached, *, is_direct: bool) -> None:
-    sources = set().union(*(found.sources.get(tensor.name, set()) for tensor in values))
-    keeps = is_direct and all(tensor.name in found.direct for tensor in values if tensor.name in found.sources)
-    is_weighted = any(tensor.name in found.weighted for tensor in values)
-    for tensor in operator.outputs:
-        found.sources[tensor.name] = set(sources)
-        if is_weighted:
-            found.weighted.add(tensor.name)
-        if keeps:
-            found.direct.add(tensor.name)
-
-
-def _sites(operator: Any, read: Sequence[Any], found: _Reached) -> Iterator[_Site]:
-    """Yields the decisions of an operator."""
-    import tensorflow as tf
-
-    is_weighted = any(tensor.name in found.weighted for tensor in read)
-    is_direct = all(tensor.name in found.direct for tensor in read)
-    kind = "weighted" if is_weighted else "direct" if is_direct else "derived"
-    given = list(operator.inputs)
-    if any(tensor.dtype.is_complex for tensor in given):
-        return
-    if given[-1].dtype in (tf.string, tf.bool, tf.resource) and operator.type not in ("LowerBound", "UpperBound"):
-        return
-    if operator.type in COMPARISONS:
-        one, other = given
-        yield from (_Site(each, kind) for each in (one < other, one > other))
-    elif operator.type in BINS:
-        yield _Site(operator.outputs[0], kind)
-    elif is_weighted:
-        return  # other decisions there hardly change the result, or there are too many of them
-    elif operator.type in ("Maximum", "Minimum"):
-        yield _Site(given[0] < given[1], kind)
-    elif operator.type in AT_ZERO:
-        yield _Site(given[0] > 0, kind)
-        if operator.type == "Relu6":
-            yield _Site(given[0] > 6, kind)
-    elif operator.type in STEPS:
-        yield _Site(operator.outputs[0], "stepped")
-    elif operator.type in DIVISIONS:
-        yield _Site(tf.math.floordiv(*given), "stepped")
-    elif operator.type == "Cast" and given[0].dtype.is_floating and operator.outputs[0].dtype.is_integer:
-        yield _Site(operator.outputs[0], "stepped")
-    elif operator.type == "OneHot":
-        yield _Site(tf.clip_by_value(given[0], -1, tf.cast(given[1], given[0].dtype)), kind)
-    elif operator.type in READS and not is_direct:
-        yield _Site(given[1], "stepped")
-    elif operator.type not in KNOWN:
-        derived = (tensor for tensor in read if tensor.dtype.is_floating and tensor.name not in found.direct)
-        yield from (_Site(tensor > value, "derived") for tensor in derived for value in _NATURAL)
-
-
-def _limits(operator: Any) -> Iterator[_Limit]:
-    """Yields the limits on the values of an operator."""
-    if operator.type == "Cast" and operator.inputs[0].dtype.is_floating and operator.outputs[0].dtype.is_integer:
-        dtype = operator.outputs[0].dtype
-        yield _Limit(_wide(operator.inputs[0]), dtype.min, dtype.max + 1, dtype.name)
-    elif operator.type in READS and (rows := table_rows(operator)) is not None:
-        yield _Limit(_wide(operator.inputs[1]), 0, rows)
-
-
-def _wide(tensor: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.cast(tensor, tf.float64)
+def _is_short(values: Array) -> Array:
+    """Returns whether values have at most 17 significant bits."""
+    found: Array = np.isfinite(values) & (values.view(np.int64) & _LONG == 0)
+    return found

@@ -26,6 +26,15 @@ AT_ZERO = frozenset(("Abs", "Elu", "LeakyRelu", "Relu", "Relu6", "Selu", "Sign")
 # Operators of integers that neither make a tensor of the size that a value says, nor loop as often as it says.
 _HARMLESS = frozenset(("AsString", "LookupTableFindV2", "NoOp", "OnesLike", "Rank", "Shape", "Size", "ZerosLike"))
 KNOWN = MOVING | JOINING | PARTING.keys() | ARITHMETIC | COMPARISONS | READS | BINS | AT_ZERO | _HARMLESS
+# Operators that return the exact result of short floats, or a long one. Divisors and factors are short then.
+EXACT = (
+    MOVING
+    | JOINING
+    | PARTING.keys()
+    | {"Abs", "Add", "AddN", "AddV2", "BiasAdd", "Cast", "Ceil", "ClipByValue", "Div", "Floor", "Max", "Maximum", "Min"}
+    | {"Minimum", "Mul", "Neg", "RealDiv", "Relu", "Relu6", "Rint", "Round", "Select", "SelectV2", "Sign", "Square"}
+    | {"Sub"}
+)
 
 PRODUCTS = frozenset(("BatchMatMulV2", "Conv2D", "DepthwiseConv2dNative", "Einsum", "MatMul"))
 

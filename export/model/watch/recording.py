@@ -152,7 +152,7 @@ def replaced_output(model: Any, path: str, index: int, array: Array) -> contextl
 def scaled_outputs(model: Any, factor: float) -> contextlib.AbstractContextManager[None]:
     """Lets every layer of a model return its floats times a factor, while this thread calls the model.
 
-    Whole numbers do not change, since they have no rounding error, and since steps such as `floor` begin at them.
+    Whole numbers and numbers of 17 bits do not change. They have no rounding error, and thresholds and steps are there.
 
     Args:
         model: The model.
@@ -161,11 +161,12 @@ def scaled_outputs(model: Any, factor: float) -> contextlib.AbstractContextManag
     import keras
 
     def scale(leaf: Any) -> Any:
-        if not keras.ops.is_tensor(leaf) or not keras.backend.is_float_dtype(
-            keras.backend.standardize_dtype(leaf.dtype)
-        ):
+        dtype = keras.backend.standardize_dtype(leaf.dtype) if keras.ops.is_tensor(leaf) else "bool"
+        if not keras.backend.is_float_dtype(dtype):
             return leaf
-        return keras.ops.where(leaf == keras.ops.round(leaf), leaf, leaf * keras.ops.cast(factor, leaf.dtype))
+        large = leaf * (2**7 + 1)  # the difference below drops the last 7 bits
+        is_exact = keras.ops.logical_or(leaf == keras.ops.round(leaf), leaf == large - (large - leaf))
+        return keras.ops.where(is_exact, leaf, leaf * keras.ops.cast(factor, leaf.dtype))
 
     return _replace_results(model, lambda _, call: keras.tree.map_structure(scale, call.result))
 

@@ -10,7 +10,7 @@ import pytest
 from keras import layers, ops
 
 from keras_pe.export import check_parity, export_onnx
-from keras_pe.export.comparison.inputs.decision_points import Borders, dealt
+from keras_pe.export.comparison.inputs.borders import Borders, dealt
 from keras_pe.export.comparison.inputs.role import Role, range_roles
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
@@ -119,10 +119,32 @@ def test_integers_lie_right_beside_a_border(function: Callable[..., Any], border
     assert {border - 1, border, border + 1} <= set(_reference(function, "int64").roles["x"].borders.beside)
 
 
-def test_a_value_that_the_border_is_equal_to_is_drawn_where_float64_has_the_same() -> None:
-    assert _reference(lambda x: _as_floats(x >= 18)).roles["x"].borders.exact == (18.0,)
-    assert _reference(lambda x: _as_floats(x >= 0.1)).roles["x"].borders.exact == ()
-    assert _reference(lambda x: _as_floats(x / 2 >= 9)).roles["x"].borders.exact == ()
+@pytest.mark.quick_rows(6)
+@pytest.mark.parametrize(
+    ("function", "exact", "rounded"),
+    [
+        (lambda x: _as_floats(x >= 18), [18], [0]),
+        (lambda x: _as_floats(x / 2 >= 9), [18], []),
+        (ops.round, [-1.5, 0.5, 1.5], [0, 1]),
+        (lambda x: ops.sign(layers.Dense(2)(x)), [0], [1]),
+        (lambda x: _as_floats(x >= 0.1), [], [0.1]),
+        (lambda x: _as_floats(x / 3 >= 3), [], [9]),
+        (lambda x: ops.floor(8 * x), [-0.125, 0, 1], []),
+        (lambda x: ops.sign((x - 128) / 64), [128], []),
+        (lambda x: ops.sign((x - 127.5) / 127.5), [], [127.5]),
+        (lambda x: _as_floats((x + 0.1) - 0.1 >= 0.25), [], [0.25]),
+        (lambda x: _as_floats(ops.mean(x, axis=-1) >= 5), [], [5]),
+        (lambda x: _as_floats(x >= 9) + _as_floats(x / 3 >= 3), [], [9]),
+    ],
+    ids=["input", "half", "ties", "zero", "0.1", "third", "steps", "power of 2", "folded", "lost bits", "mean", "both"],
+)
+def test_a_value_on_a_border_is_drawn_only_if_no_rounding_can_move_the_compared_values(
+    function: Callable[..., Any], exact: list[float], rounded: list[float]
+) -> None:
+    """A correct file may multiply by 1 / 3 instead of dividing by 3, or fold a subtraction into a product."""
+    role = _reference(function).roles.get("x", Role("values"))
+    assert set(exact) <= set(role.borders.exact)
+    assert not set(rounded) & set(role.borders.exact)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from keras import ops
 
 import keras_pe
-from keras_pe.export.comparison.inputs.decision_points import Borders
+from keras_pe.export.comparison.inputs.borders import Borders
 from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.comparison.references.keras import KerasReference
 

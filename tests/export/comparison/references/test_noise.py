@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 from keras_pe.export import check_parity, export_onnx
 from keras_pe.export.comparison.inputs.cases import Case
@@ -108,14 +109,28 @@ class Calls(keras.layers.Layer):
         return self.function(x)
 
 
-def test_a_file_that_differs_at_the_border_of_a_layer_that_cannot_be_rebuilt_fails(tmp_path):
+def _apply(function, name):
+    return lambda x: keras.layers.Identity(name=name)(function(x))
+
+
+@pytest.mark.quick_rows(2)
+@pytest.mark.parametrize("wrap", [Calls, _apply], ids=["own layer", "functional"])
+@pytest.mark.parametrize(
+    ("function", "other"),
+    [
+        (lambda x: ops.cast(x >= 0.25, "float32"), lambda x: ops.cast(x > 0.25, "float32")),
+        (lambda x: ops.round(4 * x) / 4, lambda x: ops.floor(4 * x + 0.5) / 4),
+        (lambda x: ops.ceil(x * 8), lambda x: ops.floor(x * 8) + 1),
+        (lambda x: ops.cast(x / 2 < -4.5, "float32"), lambda x: ops.cast(x / 2 <= -4.5, "float32")),
+        (lambda x: ops.sign(x), lambda x: ops.where(x >= 0, 1.0, -1.0)),
+    ],
+    ids=["equal", "tie", "step", "negative", "sign"],
+)
+def test_a_file_that_differs_at_a_border_alone_fails(wrap, function, other, tmp_path):
+    """Keras cannot rebuild the layer, since its configuration lacks the function."""
     x = keras.Input((4,), name="x")
-    model, other = (
-        keras.Model(x, Calls(lambda x, compare=compare: keras.ops.cast(compare(x, 0.25), "float32"), name="y")(x))
-        for compare in (keras.ops.greater_equal, keras.ops.greater)
-    )
-    assert KerasReference(model).float64_model is None
-    result = check_parity(model, export_onnx(other, tmp_path / "other.onnx"), runtimes="onnxruntime").results[0]
+    model, wrong = (keras.Model(x, wrap(each, name="y")(x)) for each in (function, other))
+    result = check_parity(model, export_onnx(wrong, tmp_path / "wrong.onnx"), runtimes="onnxruntime").results[0]
     assert [case.name for case in result.cases if case.status != "passed"] == ["on borders"]
     assert check_parity(model, export_onnx(model, tmp_path / "own.onnx"), runtimes="onnxruntime").passed
 
