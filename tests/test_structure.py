@@ -38,6 +38,7 @@ def reads_a_sentence(node: ast.AST) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_no_logic_reads_a_sentence() -> None:
     nodes = [(name, node) for name, path in modules().items() for node in ast.walk(ast.parse(path.read_text()))]
     assert [(name, ast.unparse(node)) for name, node in nodes if reads_a_sentence(node)] == []

@@ -125,6 +125,7 @@ def test_tensors_of_one_scale_in_a_layer_share_a_row() -> None:
     assert count_quantized([weight, one, other, dynamic]) == "1 weight (1 int4) and 3 values (2 int8, 1 uint8)"
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("mode", ["int8", "int4"])
 def test_weights_that_keras_quantized_are_listed_with_their_steps_and_ranges(mode: str, tmp_path: Path) -> None:
     inputs, layer = keras.Input((32,)), keras.layers.Dense(4, use_bias=False, name="dense")

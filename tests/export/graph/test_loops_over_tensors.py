@@ -71,6 +71,7 @@ def test_a_loop_with_several_steps_in_a_turn_returns_what_the_layer_does_in_kera
     assert_traced_agrees(trace_forms(call_layer, specs, [layer], "fast"), expected, [sequences, mask], atol=1e-5)
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("steps", [7, 12])
 def test_a_loop_over_images_of_unknown_sizes_returns_each_step(steps: int) -> None:
     def step(image: Any, states: Any) -> tuple[Any, list[Any]]:

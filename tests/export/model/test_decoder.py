@@ -75,6 +75,7 @@ def test_a_shared_cache_gets_the_rows_of_a_call_and_keeps_all_others() -> None:
         past = [*map(np.asarray, present)]
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("fault", ["each call begins at 0", "order"])
 def test_a_step_that_differs_from_whole_calls_is_refused(fault: str) -> None:
     for is_shared in (False, True):

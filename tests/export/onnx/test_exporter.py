@@ -169,6 +169,7 @@ def test_the_data_file_of_a_replaced_export_is_removed(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
 
 
+@pytest.mark.slow
 def test_two_exports_are_the_same_bytes(tmp_path: Path, artifact: Any) -> None:
     first = artifact(encoder, "onnx", opset_version=18)
     assert export_onnx(encoder(), tmp_path / "model.onnx").path.read_bytes() == first.path.read_bytes()

@@ -141,6 +141,7 @@ def test_ranges_are_kept_in_what_is_drawn_and_told_to_a_check(tmp_path: Path) ->
             export_onnx(model, tmp_path / "m.onnx", ranges=ranges)
 
 
+@pytest.mark.slow
 def test_examples_by_the_models_own_names_are_told_to_a_check_by_those_of_the_artifact(tmp_path: Path) -> None:
     values = keras.Input((2,), name="my values")
     artifact = export_saved_model(

@@ -55,6 +55,7 @@ def _edit(path: Path, target: Path, edit: Callable[[Any], None]) -> Path:
     return target
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("edit", [_remove_signatures, _predict, _two])
 def test_a_file_is_run_under_any_signature_and_without_one(
     edit: Callable[[Any], None], artifact: Any, tmp_path: Path
