@@ -28,7 +28,7 @@ HEADS = {"num_query_heads": 8, "num_key_value_heads": 4}
 LENGTHS = (128, 512, 1024, 2048, 4096)
 PROMPT, NEW = 32, 96
 OURS: tuple[Literal["growing", "shared"], ...] = ("growing", "shared")
-BY_HAND, IN_IF, GROWING, BUILDER = "by hand", "by hand, in If", "by hand, growing", "its builder"
+BY_HAND, GROWING, BUILDER = "by hand", "by hand, growing", "its builder"
 BUILDER_PYTHON = os.environ.get("KERAS_PE_GENAI_PYTHON")
 
 
@@ -74,9 +74,9 @@ def _files(model: Any, folder: Path) -> dict[str, Path]:
     from benchmarks.decoder_by_hand import write_llama
     from keras_pe.export import export_decoder
 
-    files = {BY_HAND: folder / "by_hand.onnx", IN_IF: folder / "in_if.onnx", GROWING: folder / "growing.onnx"}
+    files = {BY_HAND: folder / "by_hand.onnx", GROWING: folder / "growing.onnx"}
     for name, file in files.items():
-        write_llama(model, file, max(LENGTHS), is_shared=name != GROWING, is_in_if=name == IN_IF)
+        write_llama(model, file, max(LENGTHS), is_shared=name != GROWING)
     for own in OURS:
         files[own] = export_decoder(model, folder / own, end_tokens=[0], cache=own).path
     return files

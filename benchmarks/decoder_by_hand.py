@@ -8,7 +8,7 @@ import numpy as np
 _MICROSOFT = "com.microsoft"
 
 
-def write_llama(model: Any, file: Path, longest: int, *, is_shared: bool = True, is_in_if: bool = False) -> None:
+def write_llama(model: Any, file: Path, longest: int, *, is_shared: bool = True) -> None:
     """Writes the file.
 
     Args:
@@ -16,13 +16,11 @@ def write_llama(model: Any, file: Path, longest: int, *, is_shared: bool = True,
         file: The file to write.
         longest: The largest number of tokens of a text, for the table of rotations.
         is_shared: Whether the cache is written in place. Otherwise each call returns a longer copy.
-        is_in_if: Whether each attention is in an `If` on the number of tokens, with the same operator in both branches.
-            The operator refuses several rows with several tokens after a cache, so a general file needs another branch.
     """
     import onnx
     from onnx import TensorProto, helper
 
-    graph = _Graph(model, longest, is_in_if)
+    graph = _Graph(model, longest)
     graph.build()
     backbone = model.backbone
     heads = backbone.num_key_value_heads
@@ -44,8 +42,8 @@ def write_llama(model: Any, file: Path, longest: int, *, is_shared: bool = True,
 
 
 class _Graph:
-    def __init__(self, model: Any, longest: int, is_in_if: bool) -> None:
-        self._model, self._longest, self._is_in_if = model, longest, is_in_if
+    def __init__(self, model: Any, longest: int) -> None:
+        self._model, self._longest = model, longest
         self.nodes: list[Any] = []
         self.weights: list[Any] = []
         layers = range(model.backbone.num_layers)
@@ -62,8 +60,6 @@ class _Graph:
         self.add("Shape", ["attention_mask"], ["lengths"], start=1)
         self.add("Cast", ["lengths"], ["lengths32"], to=6)
         self.add("Squeeze", ["lengths32"], ["total"])
-        self.add("Shape", ["input_ids"], ["tokens"], start=1)
-        self.add("Equal", ["tokens", "axis"], ["is_step"])
         embeddings = np.asarray(backbone.token_embedding.embeddings)
         self.add("Gather", [self.weight("embeddings", embeddings), "input_ids"], ["x"])
         x, added = "x", ""
@@ -89,8 +85,7 @@ class _Graph:
         inputs = [*projections, *self.pasts[pair], "last32", "total", "cos", "sin"]
         outputs = [f"attended_{number}", *self.presents[pair]]
         heads = {"num_heads": own.num_query_heads, "kv_num_heads": own.num_key_value_heads}
-        add = self.add_in_if if self._is_in_if else self.add
-        (rows, *_) = add("GroupQueryAttention", inputs, outputs, domain=_MICROSOFT, do_rotary=1, **heads)
+        (rows, *_) = self.add("GroupQueryAttention", inputs, outputs, domain=_MICROSOFT, do_rotary=1, **heads)
         return self.product(rows, own._output_dense, is_last=True)
 
     def product(self, x: str, dense: Any, *, is_last: bool = False) -> str:
@@ -123,18 +118,6 @@ class _Graph:
 
         self.weights.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
-
-    def add_in_if(self, operator: str, inputs: list[str], outputs: list[str], **attributes: Any) -> list[str]:
-        """Adds an `If` with a node in each branch, and returns the names of its outputs."""
-        from onnx import TensorProto, helper
-
-        branches = {}
-        for branch in ("then_branch", "else_branch"):
-            own = [f"{branch}_{name}" for name in outputs]
-            values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in own]
-            nodes = [helper.make_node(operator, inputs, own, **attributes)]
-            branches[branch] = helper.make_graph(nodes, f"{branch}_{outputs[0]}", [], values)
-        return self.add("If", ["is_step"], outputs, **branches)
 
     def add(self, operator: str, inputs: list[str], outputs: list[str] | None = None, **attributes: Any) -> list[str]:
         """Adds a node, and returns the names of its outputs."""
