@@ -45,18 +45,20 @@ class TensorFlowRuntime:
 
     def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
         graph = self._frozen.graph
-        returned = {tensor.name for tensor in self._frozen.outputs}
+        # TensorFlow flattens a dict in the order of its sorted names.
+        returned = dict(zip(sorted(self._serve.structured_outputs), self._frozen.outputs, strict=True))
+        outputs = {name: tensor.name for name, tensor in returned.items()}
         tensors = [t for op in graph.get_operations() for t in op.outputs if _readable(op, t)]
         # A tensor that only a gradient reads has no value while another output of its operation is replaced.
-        tensors = [t for t in tensors if len(t.op.outputs) == 1 or t.consumers() or t.name in returned]
-        replaced = {**replaced, **self._siblings(inputs, replaced)}
+        tensors = [t for t in tensors if len(t.op.outputs) == 1 or t.consumers() or t.name in outputs.values()]
+        replaced = {outputs.get(name, name): array for name, array in replaced.items()}
+        replaced |= self._siblings(inputs, replaced)
         feeds = [t.name for t in self._frozen.inputs] + list(replaced)
         fetched = self._frozen.prune(feeds, [t.name for t in tensors])
         given = [self._tensors(inputs)[name] for name in self._frozen_names]
         values = fetched(*given, *map(tf.constant, replaced.values()))
-        outputs = dict(zip(self._serve.structured_outputs, self._frozen.outputs, strict=True))
         read = {tensor.name: value.numpy() for tensor, value in zip(tensors, values, strict=True)}
-        return read | {name: read[tensor.name] for name, tensor in outputs.items() if tensor.name in read}
+        return read | {name: read[tensor] for name, tensor in outputs.items() if tensor in read}
 
     def _siblings(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
         """Returns the computed values of the other outputs of operations with a replaced output.
