@@ -6,15 +6,18 @@ import json
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from keras_pe.export.errors import first_line
 from keras_pe.export.model.border import Border, own_signature
 from keras_pe.export.model.saved_file import load_model
+from keras_pe.export.model.signature.declared_inputs import declared_inputs, output_names
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
+from keras_pe.export.model.watch.layer_paths import matched_paths
+from keras_pe.export.model.watch.nested_arguments import sanitize, unique
 from keras_pe.protocols import Model
 
 _MODEL = "model"  # the key of a step that is a Keras model
@@ -53,6 +56,38 @@ class BorderRecord:
             return model, own_signature(model) or input_signature
         outer = self.border.traced_around(model, input_signature, fixed)[0]
         return outer, own_signature(outer)
+
+    def renumber(self, model: Any, inputs: Iterable[str], outputs: Iterable[str]) -> "BorderRecord":
+        """Returns the record for a model that was built again, whose automatic names have other numbers.
+
+        Args:
+            model: The model. One that does not declare its outputs has no automatic names.
+            inputs: The names of the artifact's inputs.
+            outputs: The names of the artifact's outputs.
+        """
+        if not hasattr(model, "output_names") or border_depth(model) >= self.depth:
+            return self
+        border, returned = self.border, unique(map(sanitize, output_names(model, model.output)))
+        taken = {border.inputs.get(name, name): name for name in inputs}
+        inner = _renumber_names(unique(map(sanitize, declared_inputs(model).names)), taken)
+        given = {**border.inputs, **{taken[old]: new for old, new in inner.items()}}
+        chosen = (
+            border.outputs
+            if isinstance(border.outputs, Mapping)
+            else {name: name for name in border.outputs or outputs}
+        )
+        others = _renumber_names(returned, chosen.values())
+        if others and border.outputs is None:
+            known = {new: old for old, new in others.items()}
+            chosen = {known.get(name, name): name for name in returned}
+        elif others:
+            chosen = {name: others.get(old, old) for name, old in chosen.items()}
+        return replace(self, border=replace(border, inputs=given, outputs=chosen if others else border.outputs))
+
+
+def _renumber_names(names: Sequence[str], others: Iterable[str]) -> Mapping[str, str]:
+    """Returns the model's name of each of some other names that differ from it in their number."""
+    return {old: new for new, old in matched_paths(names, others).items() if new != old}
 
 
 def border_depth(model: Any) -> int:

@@ -75,7 +75,11 @@ def known_interface(path: Path | None, border: Border | None, model: Any) -> Int
                 return Interface(record, fixed=fixed)
         if border is not None:
             return Interface(BorderRecord(repr(border), border, border_depth(model) + 1), fixed=fixed)
-        return Interface(None if text is None else border_from_json(text), fixed=fixed)
+        recorded = None if text is None else border_from_json(text)
+        if recorded is not None and artifact is not None:
+            names = ([spec.name for spec in specs] for specs in (artifact.inputs, artifact.outputs))
+            recorded = recorded.renumber(model, *names)
+        return Interface(recorded, fixed=fixed)
     except ValueError as error:
         raise ValueError(f"{path} {error}") from error
 

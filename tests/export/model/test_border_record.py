@@ -99,3 +99,34 @@ def test_a_record_that_was_changed_is_refused_in_a_sentence(model: Any, change: 
     text, _ = record_border(Border(dtypes={"image": "uint8"}), model)
     with pytest.raises(ValueError, match="has a border that cannot be read"):
         border_from_json(json.dumps(change(json.loads(text))))
+
+
+@pytest.mark.parametrize(
+    "border",
+    [
+        Border(postprocessing={"scores": "top2"}, preprocessing={"image": ops.sqrt}),
+        Border(inputs={"photo": "image"}, outputs={"best": "scores"}, postprocessing={"best": "argmax"}),
+        Border(outputs=["scores", "other"], dtypes={"other_image": "uint8", "other": "float16"}),
+    ],
+    ids=["own names", "new names", "a list"],
+)
+def test_a_record_fits_a_model_that_was_built_again_with_other_numbers(border: Border) -> None:
+    def build(number: str) -> Any:
+        inputs = [keras.Input((4,), name=f"{name}{number}") for name in ("image", "other_image")]
+        outputs = [
+            layers.Dense(3, name=f"{name}{number}")(x) for name, x in zip(("scores", "other"), inputs, strict=True)
+        ]
+        return keras.Model(inputs, outputs, name="model")
+
+    first, again = build(""), build("_7")
+    again.set_weights(first.get_weights())
+    text, _ = border_to_json(border, *border.traced_around(first))
+    wrapped, _ = border_from_json(text).around(first)
+    names = [[each.name for each in wrapped.inputs], list(wrapped.output)]
+    other, _ = border_from_json(text).renumber(again, *names).around(again)
+    assert [[each.name for each in other.inputs], list(other.output)] == names
+    rows = {each.name: np.ones((2, 4), each.dtype) for each in wrapped.inputs}
+    for name, value in wrapped(rows).items():
+        np.testing.assert_array_equal(other(rows)[name], value, err_msg=name)
+    with pytest.raises(ValueError, match="must be of"):
+        border_from_json(text).around(again)
