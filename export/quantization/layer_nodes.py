@@ -127,7 +127,9 @@ def quantizable_layers(nodes: Iterable[Node]) -> tuple[QuantizableLayer, ...]:
 
 def describe_left(nodes: Iterable[Node]) -> tuple[str, ...]:
     """Returns the nodes with a matrix of floats, each as "layer (operator)"."""
-    return tuple(dict.fromkeys(f"{node.layer} ({node.operator})" for node in nodes if node.has_matrix))
+    bodies = {True: " in a loop or branch", False: ""}
+    found = (f"{node.layer} ({node.operator}{bodies[node.is_in_body]})" for node in nodes if node.has_matrix)
+    return tuple(dict.fromkeys(found))
 
 
 def _onnx_nodes(path: Path) -> Iterator[Node]:

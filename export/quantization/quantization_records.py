@@ -24,9 +24,9 @@ class Goal:
 
     def __str__(self) -> str:
         return {
-            "decisions": f"decisions unchanged in at least {self.value:.4%} of all rows, with 95 % confidence",
+            "decisions": f"decisions unchanged in at least {100 * self.value:g}% of all rows, with 95 % confidence",
             "error": f"a relative error of at most {self.value:g}",
-            "size": f"at most {self.value:.1%} of the bytes",
+            "size": f"at most {100 * self.value:g}% of the bytes",
         }[self.kind]
 
 
@@ -118,8 +118,9 @@ class QuantizationResults:
         float_bytes: The size of the float file.
         float_score: The float file on the held-out rows.
         statistics: The chosen file on the held-out rows, with the worst rows.
-        float_seconds: The time of one batch in the float file, in turns with the quantized file.
-        quantized_seconds: The time of the same batch in the quantized file.
+        float_seconds: The least time of one batch in the float file, in turns with the quantized file; NaN if the
+            quantized file does not run.
+        quantized_seconds: The least time of the same batch in the quantized file; NaN if the file does not run.
         left: Nodes with weights that the quantizer cannot take, as "layer (operator)".
         options: The options of the quantizer.
         data: The name of the data set.

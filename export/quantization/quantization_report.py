@@ -1,6 +1,6 @@
 """Renders the report of a quantization: the trials, the effect of each layer, and the worst rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from keras_pe.display import shown_bytes
@@ -27,6 +27,19 @@ from keras_pe.export.quantization.quantization_records import QuantizationResult
 
 _TRIALS = ("file", "result", "layers in float", "size", "changed, calibration", "changed, held out", "bound", "error")
 _LAYERS = ("layer", "operators", "saves", "effect alone", "share of error", "written as")
+_NOISE = 1.05  # the largest ratio of times that equal files may have
+_OF_WEIGHTS = "The file converts its weights to floats in each call."
+_COSTS: Mapping[str, str] = {
+    "static": "The file converts values between integers and floats. Operators without integer kernels stay in float.",
+    "dynamic": "The file computes the range of each value in each call. Convolutions of integers are slow.",
+    "int8-weights": _OF_WEIGHTS,
+    "int4-weights": _OF_WEIGHTS,
+    "float16": "The file converts inputs, outputs and weights between 16 and 32 bits.",
+    "keras-int8": "Separate operators round the values, and convert the results to floats.",
+    "keras-int4": _OF_WEIGHTS,
+}
+"""The computation that each quantizer adds."""
+
 _SHOWN_LAYERS = 12
 _SHOWN_ROWS = 3
 
@@ -67,7 +80,7 @@ class QuantizationReport(Report, QuantizationResults):
             summary=tuple(_summary(self)),
             parts=(part,),
             overview=_trial_table(self),
-            tables=(_layer_table(self),),
+            tables=(_layer_table(self),) if self.layers else (),
             remarks=tuple(_remarks(self)),
             appendix=(TextTable("Versions", ("package", "version"), tuple(self.versions.items())),),
             suites=(Suite(name, (verdict,), self.seconds),),
@@ -82,25 +95,26 @@ def _verdict(found: QuantizationResults) -> str:
         return f"the quantized file does not run: {score.failure}"
     changed = f"{score.changed:,} of {score.rows:,} rows changed"
     bound = f" (with 95 % confidence fewer than {rate(score.bound)} of all similar rows)" if score.bound else ""
-    reached = "reached" if found.passed else "not reached; the nearest file"
-    return f"{found.goal}: {reached}: {changed}{bound}, relative error {score.error:.2g}, {found.size:.1%} of the bytes"
+    figures = f"{changed}{bound}, relative error {score.error:.2g}, {found.size:.1%} of the bytes"
+    return figures if found.passed else f"the nearest file: {figures}"
 
 
 def _summary(found: QuantizationResults) -> Iterator[str]:
     score = found.chosen.held_out
     assert score is not None
-    yield f"Goal: {_verdict(found)}."
+    verdict = _verdict(found)
+    yield f"Goal {'reached' if found.passed else 'missed'}: {found.goal}. {verdict[0].upper()}{verdict[1:]}."
     seen = found.chosen.calibration.rows
     yield (
         f"{found.method} quantization of {found.model}, calibrated on {seen:,} rows of {found.data}, proved on "
         f"{score.rows:,} other rows, in {found.seconds:.1f} s."
     )
-    ratio = found.quantized_seconds / found.float_seconds
-    yield (
-        f"Size {shown_bytes(found.float_bytes)} to {shown_bytes(found.chosen.nbytes)} ({found.size:.2f}). "
-        f"Time of a batch, in turns: {1e3 * found.float_seconds:.2f} ms to {1e3 * found.quantized_seconds:.2f} ms "
-        f"({ratio:.2f})."
-    )
+    yield f"Size {shown_bytes(found.float_bytes)} to {shown_bytes(found.chosen.nbytes)} ({found.size:.2f})."
+    if not score.failure:
+        yield (
+            f"Time of a batch, in turns: {1e3 * found.float_seconds:.2f} ms to {1e3 * found.quantized_seconds:.2f} ms "
+            f"({_time(found):.2f})."
+        )
 
 
 def _remarks(found: QuantizationResults) -> Iterator[Statement]:
@@ -109,13 +123,21 @@ def _remarks(found: QuantizationResults) -> Iterator[Statement]:
     else:
         yield Statement("plan", f"{found.plan} has the options of the quantizer")
     if found.left:
-        yield Statement("in float", f"the quantizer takes no {', '.join(found.left)}")
-    if found.quantized_seconds > found.float_seconds:
-        yield Statement(
-            "slower",
-            "The quantized file takes longer here. Small layers gain less than the conversions between int8 and float "
-            "cost.",
-        )
+        yield Statement("in float", f"the quantizer does not take {', '.join(found.left)}")
+    if not found.layers:
+        yield Statement("layers", "this quantizer takes all layers or none, so no layer can return to float")
+    score, allowed = found.chosen.held_out, 1 - found.goal.value
+    if score and found.goal.kind == "decisions" and not found.passed and score.changed <= allowed * score.rows:
+        share = f"{score.changed / score.rows:.2%} of the rows, and the goal allows {allowed:.2%}"
+        yield Statement("rows", f"The nearest file changed {share}. More rows may prove the goal.")
+    if _time(found) > _NOISE:
+        text = f"The quantized file takes {_time(found):.2f} times as long here. {_COSTS[found.method]}"
+        yield Statement("slower", text)
+
+
+def _time(found: QuantizationResults) -> float:
+    """Returns the time of the quantized file relative to the float file's; NaN if the file does not run."""
+    return found.quantized_seconds / found.float_seconds
 
 
 def _trial_table(found: QuantizationResults) -> TextTable:
@@ -165,6 +187,6 @@ def _pictures(found: QuantizationResults) -> Iterator[Picture]:
         names = tuple(each.layer for each in largest)
         places = tuple(map(float, range(len(largest))))
         shares = tuple(100 * each.share for each in largest)
-        text = "The share of the squared error of each layer that is quantized alone. The largest come first."
+        text = "The share of each layer in the squared error, quantized alone and together with the other layers."
         x, y = PictureAxis("share of the error, in percent", "linear"), PictureAxis("layer", "names", names)
         yield Picture("Layers by their share of the error", text, x, y, (Points("layer", shares, places, "bar"),))

@@ -1,22 +1,17 @@
 """Quantizes an exported file until a goal holds on rows outside the calibration, and writes it with its plan."""
 
+import math
 import os
-from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import fields, replace
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from keras_pe.argument_errors import ArgValueError
-from keras_pe.display import did_you_mean
-from keras_pe.export.artifacts.artifact import Artifact, Format
-from keras_pe.export.artifacts.read_artifact import read_artifact
-from keras_pe.export.comparison.references.opening import Source, is_path, locate
+from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.comparison.references.opening import Source
 from keras_pe.export.dependencies import require
-from keras_pe.export.errors import check_whole
 from keras_pe.export.model.border import Border
-from keras_pe.export.model.saved_file import load_model
 from keras_pe.export.parity.data.batching import Batching
 from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.sequences import join_sequences
@@ -30,13 +25,21 @@ from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.processes.temporary_folder import TemporaryFolder
 from keras_pe.export.progress import TIMEOUT, Stopwatch, Tell, check_seconds, date, telling
 from keras_pe.export.publishing.staging import check_destination, publish_file, staging
-from keras_pe.export.quantization.float_layers import MOST_TRIALS, Search, rank
+from keras_pe.export.quantization.float_layers import Search, rank
 from keras_pe.export.quantization.keras_model import KerasModel
 from keras_pe.export.quantization.layer_nodes import describe_left
 from keras_pe.export.quantization.plan import plan_path
-from keras_pe.export.quantization.quantization_records import Goal, Kind, Trial
+from keras_pe.export.quantization.quantization_records import Goal, Trial
 from keras_pe.export.quantization.quantization_report import QuantizationReport
-from keras_pe.export.quantization.quantizers import METHODS, QUANTIZERS
+from keras_pe.export.quantization.quantize_arguments import (
+    check_float_file,
+    check_method,
+    check_numbers,
+    only_goal,
+    open_keras_model,
+    read_float_file,
+)
+from keras_pe.export.quantization.quantizers import QUANTIZERS
 from keras_pe.export.quantization.workbench import Workbench
 from keras_pe.export.quantization.workbench_opening import check_rows, opened_workbench
 from keras_pe.protocols import Model
@@ -119,14 +122,16 @@ def quantize(
         RuntimeError: If code of the model or the data raises SystemExit.
     """
     watch = Stopwatch()
-    goal = _goal(decisions, error, size)
-    _check_arguments(method, calibration_share, trials)
+    goal = only_goal(decisions, error, size)
+    check_method(method)
+    check_numbers(calibration_share, trials)
     check_seconds(timeout, timeout)
-    described = _float_file(artifact)
+    described = read_float_file(artifact)
     known = QUANTIZERS[described.format]
-    _check_method(method, known, f", for {described.format.label} files")
+    check_method(method, known, f", for {described.format.label} files")
     takes_model = known[method].write is None
     require("quantize", *_PACKAGES[described.format], extra=_EXTRAS[described.format])
+    check_float_file(described)
     destination = check_destination(filepath, described.format)
     if destination == described.path.absolute():
         raise ArgValueError("filepath", f"must be another file than `artifact`, which stays. Received: {filepath}.")
@@ -139,7 +144,7 @@ def quantize(
     with ExitStack() as stack:
         tell = stack.enter_context(telling(progress))
         tell(0, None, "loading the model")
-        model = _keras_model(model, method) if takes_model else model
+        model = open_keras_model(model, method) if takes_model else model
         home = stack.enter_context(TemporaryFolder()).path.absolute()
         job = Job(
             reference=stack.enter_context(opened_model(model, home, in_process=True)),
@@ -168,7 +173,8 @@ def quantize(
         check_rows(goal, bench, source.name)
         search, found = _search(goal, bench, trials, tell)
         best = bench.write(found.layers_in_float)
-        seconds = bench.seconds(best)
+        assert found.held_out is not None
+        seconds = (math.nan, math.nan) if found.held_out.failure else bench.seconds(best)
         is_written = found.holds or write_nearest
         if is_written:
             _publish(bench, best, found, destination)
@@ -197,78 +203,6 @@ def quantize(
         seconds=watch.stages[-1].seconds,
         date=date(),
     )
-
-
-def _goal(decisions: float | None, error: float | None, size: float | None) -> Goal:
-    """Returns the only goal that is given.
-
-    Raises:
-        ValueError: If not exactly one is given, or its value is out of range.
-    """
-    given: dict[Kind, float | None] = {"decisions": decisions, "error": error, "size": size}
-    goals = [Goal(kind, value) for kind, value in given.items() if value is not None]
-    if len(goals) != 1:
-        named = ", ".join(f"{goal.kind}={goal.value!r}" for goal in goals) or "none"
-        raise ArgValueError(
-            goals[-1].kind if goals else "decisions",
-            f"must be the only goal. Give one of `decisions`, `error` and `size`. Received: {named}.",
-        )
-    (goal,) = goals
-    is_number = isinstance(goal.value, Real) and not isinstance(goal.value, bool)
-    if not (is_number and 0 < goal.value < (float("inf") if goal.kind == "error" else 1)):
-        rule = "above 0" if goal.kind == "error" else "a share between 0 and 1"
-        raise ArgValueError(goal.kind, f"must be {rule}. Received: {goal.kind}={goal.value!r}.")
-    return Goal(goal.kind, float(goal.value))
-
-
-def _check_method(method: str, known: Collection[str], where: str = "") -> None:
-    if method not in known:
-        hint = did_you_mean(method, known)
-        raise ArgValueError("method", f"must be one of: {', '.join(known)}{where}. Received: method={method!r}.{hint}")
-
-
-def _check_arguments(method: str, calibration_share: float, trials: int) -> None:
-    """Raises ValueError or TypeError for an argument that is not valid."""
-    _check_method(method, METHODS)
-    if not (isinstance(calibration_share, Real) and 0 < calibration_share < 1):
-        raise ArgValueError(
-            "calibration_share", f"must be between 0 and 1. Received: calibration_share={calibration_share!r}."
-        )
-    check_whole("trials", trials, 1, MOST_TRIALS)
-
-
-def _float_file(artifact: Source) -> Artifact:
-    """Returns the description of the float file.
-
-    Raises:
-        ValueError: If it is not an ONNX or LiteRT file.
-    """
-    path = Path(artifact.path if isinstance(artifact, Artifact) else artifact)
-    if not path.exists():
-        raise FileNotFoundError(f"No such file: {path}.")
-    if path.is_dir():
-        found = "a folder" if Format.detect(path) is None else "a SavedModel"
-        raise ArgValueError(
-            "artifact",
-            f"must be an ONNX or LiteRT file. Received: {path}, {found}. Export the model with export_onnx or "
-            "export_litert. A decoder of export_decoder has a state, which quantize does not take.",
-        )
-    return read_artifact(path)
-
-
-def _keras_model(model: Any, method: str) -> Any:
-    """Returns the Keras model, loaded if `model` is a path.
-
-    Raises:
-        ValueError: If `model` is an artifact.
-    """
-    if not is_path(model):
-        return model
-    format, path = locate(model)
-    if format != "keras":
-        rule = f"must be a Keras model for the method {method!r}, with which Keras quantizes"
-        raise ArgValueError("model", f"{rule}. Received: {path}.")
-    return load_model(path)
 
 
 def _search(goal: Goal, bench: Workbench, trials: int, tell: Tell) -> tuple[Search, Trial]:

@@ -13,6 +13,7 @@ from keras_pe.cli.standard_streams import INTERRUPTED, Interrupt, at_interrupt
 # Arguments of public functions that commands have by other names.
 _OTHERWISE_IN_PYTHON = {
     "acceptance": ("rules",),
+    "acceptance.decisions": ("decisions", "rules"),
     "border.inputs": ("renamed",),
     "external_data_threshold": ("external_data",),
     "filepath": ("out",),

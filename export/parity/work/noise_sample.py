@@ -175,7 +175,9 @@ def _rules(
     accepted.check_outputs(names)
     unknown = sorted(set(decisions) - set(names))
     if unknown:
-        raise ArgValueError("decisions", f"must be of outputs: {', '.join(names)}. Received: {', '.join(unknown)}.")
+        raise ArgValueError(
+            "acceptance.decisions", f"must be of outputs: {', '.join(names)}. Received: {', '.join(unknown)}."
+        )
     rules: dict[str, OutputRule] = {}
     has_floor = False
     for name in names:

@@ -17,6 +17,7 @@ from keras_pe.export.artifacts.quantized_tensors import read_quantization
 from keras_pe.export.quantization.layer_nodes import read_nodes
 from keras_pe.export.quantization.litert_quantizers import LITERT_QUANTIZERS
 from tests.export.runtimes.external.present import need_package
+from tests.raised import about
 
 WORDS = {"words": np.random.default_rng(0).integers(0, 50, (1500, 12)).astype("int32")}
 FUSED = "UNIDIRECTIONAL_SEQUENCE_LSTM"
@@ -145,3 +146,13 @@ def test_16_bits_halve_an_lstm_operator_unless_the_layer_stays_in_float(tmp_path
     options = quantizer.leave_in_float(quantizer.options, [scope])
     quantizer.write(str(artifact.path), str(half), options, str(tmp_path / "no ranges"))
     assert sum(each.kind == "DEQUANTIZE" for each in read_operators(half.read_bytes())) == 2 * 8
+
+
+@pytest.mark.slow
+def test_a_file_with_several_signatures_is_refused(tmp_path: Path) -> None:
+    need_package("ai_edge_quantizer")
+    x = keras.Input((None, 4), name="x")
+    model = keras.Model(x, keras.layers.Conv1D(5, 3, padding="same", name="y")(x))
+    source = export_litert(model, tmp_path / "both.tflite", sizes=[{"length": 8}, {"length": 16}])
+    with pytest.raises(ValueError, check=about("artifact")):
+        quantize(model, source, tmp_path / "small.tflite", {"x": np.zeros((30, 8, 4), "float32")}, error=0.1)

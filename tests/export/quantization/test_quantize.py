@@ -10,6 +10,7 @@ import jsonschema
 import numpy as np
 import onnx
 import pytest
+from onnxruntime.quantization import quantize_dynamic
 
 from keras_pe.export import Acceptance, DataError, quantize, read_artifact
 from keras_pe.export.artifacts.quantized_tensors import read_quantization
@@ -139,6 +140,10 @@ def test_the_float_file_is_an_existing_file_other_than_the_result(source: Path, 
         quantize(source, source.parent, tmp_path / "out.onnx", {"x": ROWS}, error=0.1)
     with pytest.raises(FileNotFoundError, match=r"no\.onnx"):
         quantize(source, tmp_path / "no.onnx", tmp_path / "out.onnx", {"x": ROWS}, error=0.1)
+    quantized = tmp_path / "quantized.onnx"
+    quantize_dynamic(source, quantized)
+    with pytest.raises(ValueError, check=about("artifact")):
+        quantize(source, quantized, tmp_path / "out.onnx", {"x": ROWS}, error=0.1)
 
 
 @pytest.mark.slow
