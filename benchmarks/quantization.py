@@ -200,7 +200,7 @@ def measure(name: str, formats: Sequence[str] = FORMATS) -> list[dict[str, Any]]
                         found.append(base)
                     name = f"{format}, {label}{plan}"
                     found.append(_row(name, report.chosen.nbytes, ratio, score, report.chosen, report.passed, decides))
-                    if report.passed:  # the search would write this file
+                    if report.passed or not report.layers:  # the search would write this file
                         break
     return found
 

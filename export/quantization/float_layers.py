@@ -174,7 +174,7 @@ class Search:
 
     def _bisect(self, *, takes_longest: bool) -> Trial | None:
         """Returns the trial of the longest promising prefix, or of the shortest one; None if no prefix is promising."""
-        low, high, found = -1, len(self.order), None
+        low, high, found = -1, max(len(self.order), 1), None
         while high - low > 1 and (trial := self._try(self._prefix(0 if low < 0 else (low + high) // 2))):
             length, is_promising = len(trial.layers_in_float), self._is_promising(trial)
             found = trial if is_promising else found

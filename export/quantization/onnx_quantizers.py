@@ -78,7 +78,9 @@ def _write_float16(source: str, target: str, options: Options, cache: str) -> No
     from onnxruntime.transformers.float16 import convert_float_to_float16
     from onnxruntime.transformers.onnx_model import OnnxModel
 
-    converted = OnnxModel(convert_float_to_float16(onnx.load(source), **options))
+    model = onnx.load(source)
+    del model.graph.value_info[:]  # the converter rounds each value that has a type here
+    converted = OnnxModel(convert_float_to_float16(model, **options))
     converted.topological_sort()  # the converter appends its casts at the end, which ONNX does not allow
     onnx.save(converted.model, target)
 
@@ -97,17 +99,16 @@ def _dynamic_operators() -> Iterable[str]:
 
 def _float16_operators() -> Iterable[str]:
     from onnx import defs
-    from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST
 
-    return {schema.name for schema in defs.get_all_schemas()} - {*DEFAULT_OP_BLOCK_LIST}
+    return {schema.name for schema in defs.get_all_schemas()}
 
 
 def _exclude(options: Options, names: Sequence[str]) -> Options:
     return {**options, "nodes_to_exclude": sorted(names)}
 
 
-def _block(options: Options, names: Sequence[str]) -> Options:
-    return {**options, "node_block_list": sorted(names)}
+def _compute_in_float(options: Options, operators: Sequence[str]) -> Options:
+    return {**options, "op_block_list": sorted(operators)}
 
 
 def _weights(bits: int) -> Quantizer:
@@ -140,9 +141,11 @@ ONNX_QUANTIZERS: Mapping[str, Quantizer] = {
     "int4-weights": _weights(4),
     "float16": Quantizer(
         function="onnxruntime.transformers.float16.convert_float_to_float16",
-        options={"keep_io_types": True},
-        leave_in_float=_block,
+        # Most processors have no kernels of 16 bits, so the weights alone have 16 bits.
+        options={"keep_io_types": True, "force_fp16_initializers": True, "disable_shape_infer": True},
+        leave_in_float=None,
         write=_write_float16,
         operators=_float16_operators,
+        for_operators=_compute_in_float,
     ),
 }

@@ -93,9 +93,10 @@ def quantize(
         size: The goal: the largest share of the bytes of `artifact`. The layers that matter most stay in float.
         method: The quantizer. "static" writes int8 weights and values, with scales from the calibration rows. "dynamic"
             writes int8 weights and values, with scales from each call. "int8-weights" and "int4-weights" round weights
-            alone: in ONNX with a scale for each block of 32, in LiteRT with a scale for each channel. "float16" halves
-            each number; in LiteRT each weight. "keras-int8" and "keras-int4" quantize a copy of the model with
-            `keras.Model.quantize`, also embeddings, and export the copy. LiteRT has no "keras-int4".
+            alone: in ONNX with a scale for each block of 32, in LiteRT with a scale for each channel. "float16" stores
+            weights in 16 bits and computes in float32. In ONNX, it takes all layers or none, and rounds inputs and
+            outputs to 16 bits. "keras-int8" and "keras-int4" quantize a copy of the model with `keras.Model.quantize`,
+            also embeddings, and export the copy. LiteRT has no "keras-int4".
         batching: As in `check_dataset`.
         acceptance: The outputs that decide. The goal takes the place of its other fields, which must be left out.
         calibration_share: The share of the rows that calibrate, between 0 and 1.
@@ -209,7 +210,7 @@ def _search(goal: Goal, bench: Workbench, trials: int, tell: Tell) -> tuple[Sear
     """Returns the search, and its best trial."""
     bench.calibrate(tell)
     order = rank(bench.effects(tell))
-    if not order:
+    if not order and bench.quantizer.leave_in_float is not None:
         raise ArgValueError(
             "artifact",
             f"must have a layer that the method {bench.method!r} quantizes. Received: {bench.source.name}, which has "

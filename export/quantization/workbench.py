@@ -65,8 +65,8 @@ class Workbench:
 
     @cached_property
     def layers(self) -> tuple[QuantizableLayer, ...]:
-        """The layers that the quantizer takes."""
-        return quantizable_layers(self.taken)
+        """The layers that the quantizer can leave in float."""
+        return () if self.quantizer.leave_in_float is None else quantizable_layers(self.taken)
 
     @property
     def quantizer(self) -> Quantizer:
@@ -96,9 +96,13 @@ class Workbench:
 
     def options(self, floats: Sequence[str]) -> Mapping[str, Any]:
         """Returns the options of the quantizer with some layers in float."""
+        operators = sorted({node.operator for node in (*self.taken, *self.left)})
+        options = self.quantizer.for_operators(self.quantizer.options, operators)
+        if self.quantizer.leave_in_float is None:
+            return options
         names = [node.name for each in self.layers if each.path in floats for node in each.nodes]
         bodies = [] if self.quantizer.takes_bodies else [node.name for node in self.left if node.is_in_body]
-        return self.quantizer.leave_in_float(self.quantizer.options, [*names, *bodies])
+        return self.quantizer.leave_in_float(options, [*names, *bodies])
 
     def write(self, floats: Sequence[str]) -> Path:
         """Writes the file with some layers in float, unless it is the last one. Another file is overwritten.
@@ -120,6 +124,8 @@ class Workbench:
 
     def effects(self, tell: Tell) -> list[LayerEffect]:
         """Returns the effect of each layer, alone and with all others quantized; without layers that do not change."""
+        if not self.layers:
+            return []
         before = self._score(self.source)
         together = self._effect(self._score(self.write([]))) ** 2
         found = []

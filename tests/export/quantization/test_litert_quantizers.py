@@ -143,6 +143,7 @@ def test_16_bits_halve_an_lstm_operator_unless_the_layer_stays_in_float(tmp_path
     *_, scope = (each.scope for each in operators if each.kind == FUSED)
     quantizer = LITERT_QUANTIZERS["float16"]
     assert quantizer.write is not None
+    assert quantizer.leave_in_float is not None
     options = quantizer.leave_in_float(quantizer.options, [scope])
     quantizer.write(str(artifact.path), str(half), options, str(tmp_path / "no ranges"))
     assert sum(each.kind == "DEQUANTIZE" for each in read_operators(half.read_bytes())) == 2 * 8

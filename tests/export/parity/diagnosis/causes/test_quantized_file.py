@@ -94,6 +94,7 @@ def test_a_sound_litert_file_is_quantized_and_a_range_that_ends_early_is_named(
     rows = RNG.normal(size=(64, *(size or 10 for size in shape))).astype(np.float32)
     quantizer = LITERT_QUANTIZERS["static"]
     bodies = [node.name for node in read_nodes(source, Format.LITERT, ()) if node.is_in_body]
+    assert quantizer.leave_in_float is not None
     options = quantizer.leave_in_float(quantizer.options, bodies)
     for size, name in ((1.0, "sound"), (0.1, "cut")):
         ranges = str(tmp_path / f"{name}.json")
