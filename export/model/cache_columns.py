@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 
 
@@ -137,7 +138,14 @@ class Columns:
             return joined[place][0]
 
         with replaced_functions([(ops, "concatenate", concatenate)] if self.is_shared else []):
-            logits, present = step(tokens, earlier, self.own_positions, mask)
+            returned = step(tokens, earlier, self.own_positions, mask)
+        logits, present = returned if _is_pair(returned) else (returned, ())
+        if len(present) != len(self.past):
+            raise ArgValueError(
+                "model",
+                f"must have a `step` that returns the logits and a list of {len(self.past)} arrays, the longer cache. "
+                f"Received: {len(present)} arrays.",
+            )
         for place, (past, rows) in enumerate(zip(self.past, present, strict=True)):
             whole, buffer = joined.get(place, (None, None))
             if not self.is_shared:
@@ -147,6 +155,11 @@ class Columns:
             else:  # another operation than `concatenate` has joined the rows
                 self.present.append(write_rows(past, rows[:, :, self.start :], self.start))
         return logits
+
+
+def _is_pair(returned: Any) -> bool:
+    """Whether a step has returned its logits and a list of arrays."""
+    return isinstance(returned, tuple | list) and len(returned) == 2 and isinstance(returned[1], tuple | list)
 
 
 def write_rows(buffer: Any, rows: Any, start: Any) -> Any:

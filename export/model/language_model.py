@@ -142,6 +142,22 @@ def encode(model: Any, tokens: Any, mask: Any) -> list[Any]:
     return source.found
 
 
+def _given_shapes(model: Any) -> list[tuple[int, int]]:
+    """Returns the `cache_shapes` of a user's own model.
+
+    Raises:
+        ValueError: If they are not pairs, or not those of keys and values.
+    """
+    try:
+        found = [(int(heads), int(channels)) for heads, channels in model.cache_shapes]
+    except (TypeError, ValueError):
+        found = []
+    if not found or len(found) % 2 or min(map(min, found)) < 1:
+        rule = "must have `cache_shapes` with the pair (heads, channels) of each array: keys and values of each layer"
+        raise ArgValueError("model", f"{rule}. Received: {model.name!r} with cache_shapes={model.cache_shapes!r:.80}.")
+    return found
+
+
 def longest_text(model: Any, part: str = "") -> int | None:
     """Returns the largest number of tokens that a table of positions has a row for; None without a table.
 
@@ -156,7 +172,7 @@ def longest_text(model: Any, part: str = "") -> int | None:
 def cache_shapes(model: Any) -> list[tuple[int, int]]:
     """Returns the heads and channels of the keys and the values of each layer in turn."""
     if has_step(model):
-        return [(int(heads), int(channels)) for heads, channels in model.cache_shapes]
+        return _given_shapes(model)
     found: list[Any] = []
 
     def call(tokens: Any) -> Any:

@@ -19,6 +19,7 @@ from keras_pe.export.model.language_model import (
     encode,
     has_encoder,
     has_step,
+    longest_text,
 )
 from keras_pe.export.model.positioned_decoder import PositionedDecoder
 
@@ -32,11 +33,16 @@ def around_language_model(model: Any, state: str, lengths: Sequence[int]) -> Dec
         lengths: The length of the cache and the lengths of calls, if they are fixed.
 
     Raises:
-        ValueError: If the model is another one, or if calls with a cache differ from whole calls.
+        ValueError: If the model is another one, or if calls with a cache differ from whole calls. Also if the cache is
+            longer than a table of positions.
     """
     if (state == "encoder" or lengths) and has_encoder(model) != (state == "encoder"):
         rule = "with an encoder" if state == "encoder" else "without an encoder for fixed lengths"
         raise ArgValueError("model", f"must be a language model {rule}. Received: {model.name!r} for state={state!r}.")
+    longest = longest_text(model)
+    if lengths and longest is not None and lengths[0] > longest:
+        rule = f"must have a max_sequence_length up to {longest}, the rows of the table of positions"
+        raise ArgValueError("sizes", f"{rule}. Received: {lengths[0]}.")
     decoder = with_cache_as_arguments(model, is_shared=state == "shared_cache")
     if state == "encoder":
         return Encoder(model, decoder.cache_shapes, name=model.name)
@@ -80,17 +86,28 @@ def with_cache_as_arguments(model: Any, *, is_shared: bool = False) -> Decoder:
 
 @contextlib.contextmanager
 def _refused_calls(model: Any) -> Iterator[None]:
-    """Raises ValueError if a call of keras-hub's model fails. An error of a user's own `step` is raised as it is."""
+    """Raises ValueError if a call of a model with a cache fails."""
     try:
         yield
     except Exception as error:  # a layer may raise any error
-        if has_step(model) or isinstance(error, ArgValueError | ExportError):
+        if isinstance(error, ArgValueError | ExportError):
             raise
-        raise ArgValueError(
-            "model",
-            "must be a model of keras-hub that can be called with a cache, or have `step` and `cache_shapes`. "
-            f"Received: {model.name!r}: {first_line(error)}",
-        ) from error
+        rule = (
+            "must have a `step(tokens, cache, positions, mask)` that takes the arrays of its `cache_shapes`"
+            if has_step(model)
+            else "must be a model of keras-hub that can be called with a cache, or have `step` and `cache_shapes`"
+        )
+        raise ArgValueError("model", f"{rule}. Received: {model.name!r}: {first_line(error)}") from error
+
+
+def _check_cache(decoder: Decoder, past: Sequence[Any], rows: int) -> None:
+    """Raises ValueError unless the arrays of a cache have the shapes of the decoder."""
+    found = [tuple(each.shape[1:]) for each in past]
+    expected = [(heads, rows, channels) for heads, channels in decoder.cache_shapes]
+    if found != expected:
+        rule = "must have a `step` that returns the cache with the rows of the call at its end"
+        received = f"arrays of {found} for each text instead of {expected}"
+        raise ArgValueError("model", f"{rule}. Received: {decoder.model.name!r}, with {received}.")
 
 
 _TRIED = (5, 1, 1, 3, 2)  # the lengths of calls
@@ -121,6 +138,8 @@ def _difference(decoder: Decoder) -> tuple[float, float]:
         for count in _TRIED:
             start, end = end, end + count
             logits, past = decoder(tokens[:, start:end], mask[:, :end], past, *context)
+            rows = end if not decoder.is_shared else length + padding
+            _check_cache(decoder, past, rows)
             parts.append(keras.ops.convert_to_numpy(logits).astype("float64"))
     found = np.concatenate(parts, axis=1)
     expected = [keras.ops.convert_to_numpy(each)[0].astype("float64") for each in whole]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import keras
 import keras_hub
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from keras_pe.export.model.language_model_adapter import with_cache_as_arguments
 from tests.export.decoders.small_decoders import (
     FAMILIES,
     VOCABULARY,
+    OwnDecoder,
     empty_cache,
     language_model,
     own_decoder,
@@ -81,6 +83,34 @@ def test_a_step_that_differs_from_whole_calls_is_refused(fault: str) -> None:
     for is_shared in (False, True):
         with pytest.raises(ValueError, match="`step`", check=about("model")):
             with_cache_as_arguments(own_decoder(fault), is_shared=is_shared)
+
+
+@pytest.mark.parametrize("shapes", ["many", ((2,), (2, 4)), ((2, 4),), ((2, 8), (2, 8))])
+def test_wrong_shapes_of_a_cache_are_refused(shapes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = own_decoder()
+    monkeypatch.setattr(type(model), "cache_shapes", shapes)
+    with pytest.raises(ValueError, match="`cache_shapes`", check=about("model")):
+        with_cache_as_arguments(model)
+
+
+@pytest.mark.parametrize("change", [lambda found: found[0], lambda found: (found[0], found[1][:1])])
+def test_a_step_without_the_longer_cache_is_refused(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, usual = own_decoder(), OwnDecoder.step
+    monkeypatch.setattr(OwnDecoder, "step", lambda *given: change(usual(*given)))
+    with pytest.raises(ValueError, match="2 arrays", check=about("model")):
+        with_cache_as_arguments(model)
+
+
+def test_a_step_that_returns_its_own_rows_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, usual = own_decoder(), OwnDecoder.step
+
+    def step(self: Any, tokens: Any, *given: Any) -> Any:
+        logits, cache = usual(self, tokens, *given)
+        return logits, [each[:, :, -keras.ops.shape(tokens)[1] :] for each in cache]
+
+    monkeypatch.setattr(OwnDecoder, "step", step)
+    with pytest.raises(ValueError, match="rows of the call", check=about("model")):
+        with_cache_as_arguments(model)
 
 
 def test_a_model_without_a_cache_is_refused() -> None:
