@@ -12,6 +12,7 @@ from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.zip_files import check_entries
 from keras_pe.export.comparison.float_types import is_float
+from keras_pe.export.model.sizes.dimensions import Dimension
 from keras_pe.export.model.watch.nested_arguments import unique
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
@@ -92,13 +93,35 @@ def cast_case(case: Case, inputs: Iterable[TensorInfo]) -> Case:
     for name, array in arrays.items():
         if array.dtype.kind == "f" and is_float(wanted[name]):
             arrays[name] = array.astype(wanted[name], copy=False)
-        elif array.dtype.kind in "iubf" and array.dtype != wanted[name]:
+        elif array.dtype != wanted[name] and (array.dtype.kind in "iubf" or wanted[name].kind in "iubf"):
             raise ArgValueError(
                 "inputs",
                 f"must fit their types: {name!r} is {wanted[name]}. "
                 f"Received: {array.dtype} values in {case.name!r} that it cannot represent.",
             )
     return replace(case, inputs=arrays)
+
+
+def check_sizes(case: Case, inputs: Iterable[TensorInfo], dimensions: Mapping[str, Dimension]) -> None:
+    """Raises ValueError unless the arrays of a case fit the shapes of the inputs, and each other.
+
+    A state of another size than the other inputs is an error of the caller. Keras' own message would name an operator.
+    """
+    known: dict[str, int] = {}
+    for spec in inputs:
+        found = case.inputs[spec.name].shape
+        pairs = zip(spec.shape, found, strict=False)
+        right = tuple(known.setdefault(size, own) if isinstance(size, str) else size for size, own in pairs)
+        if len(found) != len(spec.shape) or found != right:
+            shape = f"({', '.join(map(str, spec.shape))})"
+            rule = f"must fit the shapes of the model and each other: {spec.name!r} is {shape}"
+            raise ArgValueError("inputs", f"{rule}. Received: {found} in {case.name!r}.")
+    for name, dimension in dimensions.items():
+        parts = [known[each] for each in dimension.parts if each in known]
+        if name in known and len(parts) == len(dimension.parts) > 0 and known[name] != sum(parts):
+            rule = f"must fit each other: {name} is {' + '.join(dimension.parts)}"
+            received = f"{known[name]} for {' + '.join(map(str, parts))} in {case.name!r}"
+            raise ArgValueError("inputs", f"{rule}. Received: {received}.")
 
 
 def _convert_objects(array: Array, dtype: np.dtype, name: str, case: str) -> Array:

@@ -11,7 +11,7 @@ from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import ABSENT_KEY, VALUES_KEY, Artifact, Format
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.comparison.inputs.borders import Borders
-from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, cast_case, parse_cases, read_case
+from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, cast_case, check_sizes, parse_cases, read_case
 from keras_pe.export.comparison.inputs.role import range_roles
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.interface import Interface
@@ -239,6 +239,8 @@ def choose_cases(
         return (reference.case,)
     if inputs is not None:
         cases = parse_cases(inputs, [spec.name for spec in reference.inputs])
+        for case in cases if reference.states else ():
+            check_sizes(case, reference.inputs, reference.dimensions)
         cases = tuple(
             replace(case, inputs=transpose_inputs(case.inputs, reference.layouts, reference.inputs)) for case in cases
         )
