@@ -131,6 +131,12 @@ def export_saved_model(
         FileExistsError: If something that is not a SavedModel stands at `filepath`.
         ImportError: If a package is missing.
     """
+    kind = getattr(border, "state", None) if state is None else state
+    if kind not in (None, "arguments"):
+        way_out = "Use export_onnx, or export_litert with state='shared_cache'."
+        raise ArgValueError(
+            "state", f"must be 'arguments' for a SavedModel, or left out. Received: {kind!r}. {way_out}"
+        )
     request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, state, seed, progress)
     return export(saved_model_format(), request, explain)
 

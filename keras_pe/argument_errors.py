@@ -1,5 +1,7 @@
 """The errors for invalid arguments, which have the name of the argument as a field."""
 
+import os
+
 
 class _ArgError(Exception):
     """An invalid argument.
@@ -25,3 +27,9 @@ class ArgValueError(_ArgError, ValueError):
 
 class ArgTypeError(_ArgError, TypeError):
     """An argument has an invalid type."""
+
+
+def check_path(argument: str, given: object) -> None:
+    """Raises TypeError unless the value of an argument is a path."""
+    if not isinstance(given, str | os.PathLike):
+        raise ArgTypeError(argument, f"must be a path. Received: {argument}={given!r:.80}")

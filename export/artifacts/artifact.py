@@ -178,11 +178,12 @@ class Artifact(Shown):
             Arrays of the shapes and dtypes in `states`; an empty dict for an artifact without state.
 
         Raises:
-            ValueError: If `batch` is below 1, or if the rows of the initial state differ and are not `batch` rows. Also
-                if a shared cache has no `length`.
+            ValueError: If `batch` or `length` is not a whole number from 1, or if the rows of the initial state differ
+                and are not `batch` rows. Also if a shared cache has no `length`.
         """
-        if isinstance(batch, bool) or not isinstance(batch, Integral) or batch < 1:
-            raise ArgValueError("batch", f"must be a whole number from 1. Received: batch={batch!r}.")
+        for name, size in (("batch", batch), ("length", 1 if length is None else length)):
+            if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:
+                raise ArgValueError(name, f"must be a whole number from 1. Received: {name}={size!r}.")
         return {state.input: state.start(int(batch), length) for state in self.states}
 
     def _one_line(self) -> str:

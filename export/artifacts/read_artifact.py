@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.argument_errors import ArgValueError
+from keras_pe.argument_errors import ArgValueError, check_path
 from keras_pe.export.artifacts.artifact import NOTES_KEY, Artifact, Format, TensorInfo, description_from_json
 from keras_pe.export.artifacts.litert_file import SIGNATURE, read_litert
 from keras_pe.export.artifacts.onnx_model import (
@@ -44,9 +44,11 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
     Raises:
         FileNotFoundError: If there is nothing at `path`.
         ValueError: If `path` has another format, or cannot be read.
+        TypeError: If `path` is not a path.
         ImportError: If the package that reads the format is missing: onnx for ONNX, ai-edge-litert for LiteRT,
             tensorflow for the SavedModel of another exporter.
     """
+    check_path("path", path)
     place = Path(path)
     if not place.exists():
         raise FileNotFoundError(f"No artifact found at {str(place)!r}.")
@@ -59,10 +61,12 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
     format = Format.detect(place) or (Format.from_suffix(place) if place.is_file() else None)
     if format is None:
         what = "a folder without saved_model.pb" if place.is_dir() else "a file of another format"
+        files = sorted(each.name for each in place.glob("*") if Format.from_suffix(each)) if place.is_dir() else []
+        way_out = f" Name one of the files in it: {', '.join(files)}." if files else ""
         raise ArgValueError(
             "path",
             "must be an artifact: an ONNX file, a LiteRT file or the folder of a SavedModel. "
-            f"Received: {str(place)!r}, {what}.",
+            f"Received: {str(place)!r}, {what}.{way_out}",
         )
     try:
         return readers[format](place)

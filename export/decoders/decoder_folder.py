@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from keras_pe.argument_errors import ArgValueError
+from keras_pe.argument_errors import ArgValueError, check_path
 from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.artifacts.read_artifact import artifact_files
 from keras_pe.export.decoders.genai_config import GENAI_CONFIG, checked_tokens, genai_config
 from keras_pe.export.decoders.running_decoder import DECODER, ENCODER
 from keras_pe.export.decoders.tokenizer_files import TOKENIZER_FILES, tokenizer_files
+from keras_pe.export.errors import check_whole
 from keras_pe.export.exporters import export_onnx
 from keras_pe.export.onnx.file_writer import share_weights
 from keras_pe.export.onnx.handlers import opsets
@@ -92,19 +93,24 @@ def export_decoder(
         OSError: If `folder` or the folder around it cannot be written.
         ValueError: If an argument is wrong, the model has an unknown form, or no end token is known.
     """
-    if cache not in _CACHE_FORMS:
+    if cache not in tuple(_CACHE_FORMS):
         raise ArgValueError("cache", f"must be one of: {', '.join(_CACHE_FORMS)}. Received: cache={cache!r}.")
     state, opset = _CACHE_FORMS[cache]
+    check_path("folder", folder)
+    if Path(folder).is_file():
+        raise NotADirectoryError(f"`folder` must be a folder. Received: {str(folder)!r}, which is a file.")
     destination = check_destination(Path(folder) / _DECODER_ALONE, Format.ONNX)
     place = destination.parent.resolve()
     if place.is_mount() or Path.cwd().is_relative_to(place):
         rule = "must be neither a mount point nor contain the working folder, since a rename replaces it."
         raise ArgValueError("folder", f"{rule} Received: folder={str(folder)!r}. Name a folder inside it.")
     opened = Request(model, destination, state=state, progress=progress).load_model_file()
-    from keras_pe.export.model.language_model import check_language_model, has_encoder  # imports Keras
+    from keras_pe.export.model.language_model import check_language_model, has_encoder, longest_text  # imports Keras
 
     check_language_model(opened)
     special = (end_tokens, start_token, padding_token, context_length)
+    if context_length is not None:
+        check_whole("context_length", context_length, 1, longest_text(opened))
     tokens = None if has_encoder(opened) else checked_tokens(opened, *special)
     names = ("end_tokens", "start_token", "padding_token", "context_length")
     for name, value in zip(names, special, strict=True):

@@ -1,11 +1,11 @@
 """The configuration that onnxruntime-genai reads beside a decoder: `genai_config.json`."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from keras_pe.argument_errors import ArgValueError
+from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.state import State
 from keras_pe.export.errors import check_whole
@@ -43,9 +43,12 @@ def checked_tokens(
 
     Raises:
         ValueError: If a number is negative, or no end token is known.
+        TypeError: If a value is not a whole number, or `ends` is not a list.
     """
     tokenizer = getattr(getattr(model, "preprocessor", None), "tokenizer", None)
     known = getattr(tokenizer, "end_token_id", None)
+    if ends is not None and not isinstance(ends, Iterable):
+        raise ArgTypeError("end_tokens", f"must be a list of whole numbers. Received: end_tokens={ends!r:.80}.")
     found = tuple(ends) if ends is not None else () if known is None else (known,)
     if not found:
         raise ArgValueError(
@@ -72,6 +75,9 @@ def genai_config(model: Any, artifact: Artifact, tokens: Tokens) -> str:
         model: The causal language model.
         artifact: The exported decoder.
         tokens: The tokens and the length.
+
+    Raises:
+        ValueError: If the vocabulary lacks a token.
     """
     backbone = getattr(model, "backbone", model)
     heads, channels = _cache_size(artifact.states)
@@ -90,7 +96,11 @@ def genai_config(model: Any, artifact: Artifact, tokens: Tokens) -> str:
     }
     ends = tokens.ends[0] if len(tokens.ends) == 1 else tokens.ends
     special = {"bos_token_id": tokens.start, "eos_token_id": ends, "pad_token_id": tokens.padding}
-    vocabulary = next(spec.shape[-1] for spec in artifact.outputs if spec.name == "logits")
+    vocabulary = next(int(spec.shape[-1]) for spec in artifact.outputs if spec.name == "logits")
+    used = {"end_tokens": tokens.ends, "start_token": (tokens.start,), "padding_token": (tokens.padding,)}
+    for name, given in used.items():
+        for token in given:
+            check_whole(name, token, 0, vocabulary - 1)
     content = {
         "model": {
             "type": _TYPE,

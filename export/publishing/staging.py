@@ -17,7 +17,7 @@ from pathlib import Path
 
 from filelock import lock_descriptor
 
-from keras_pe.argument_errors import ArgTypeError, ArgValueError
+from keras_pe.argument_errors import ArgValueError, check_path
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.read_artifact import SIDECAR
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES
@@ -235,8 +235,7 @@ def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
         NotADirectoryError: If a part of the path is a file.
         TypeError: If it is not a path.
     """
-    if not isinstance(filepath, str | os.PathLike):
-        raise ArgTypeError("filepath", f"must be a path. Received: filepath={filepath!r:.80}")
+    check_path("filepath", filepath)
     path = Path(filepath).absolute()
     if named := _named_format(path, format):
         right = f"a name that ends in {format.suffix}" if format.suffix else "the name of a folder"

@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keras_pe.argument_errors import ArgValueError
-from keras_pe.export import check_parity, export_decoder, export_litert, export_onnx, generate, read_artifact
+from keras_pe.export import (
+    check_parity,
+    export_decoder,
+    export_litert,
+    export_onnx,
+    export_saved_model,
+    generate,
+    read_artifact,
+)
 from keras_pe.export.decoders.generation import _draw
 from keras_pe.export.decoders.running_decoder import OnnxDecoder, open_decoder
 from tests.export.decoders.small_decoders import FAMILIES, VOCABULARY, language_model, own_decoder, whole_logits
@@ -174,8 +181,53 @@ def test_draws_take_only_the_most_likely_tokens() -> None:
     assert set(_draw(rng, logits, None, None)) == {0, 1, 2, 3}
 
 
+WRONG: list[tuple[str, Any]] = [
+    *(("top_p", value) for value in (0.0, 2, "a", float("nan"))),
+    *(("temperature", value) for value in (0.0, "a", None)),
+    *(("top_k", value) for value in (0, 1.5, True)),
+    *(("seed", value) for value in (-1, 1.5, "a")),
+]
+
+
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
-    for name, value in {"top_p": 0.0, "temperature": 0.0, "top_k": 0}.items():
-        with pytest.raises(ArgValueError) as caught:
-            generate(tmp_path, [1], count=1, **{name: value})  # type: ignore[arg-type]
-        assert caught.value.argument == name
+    for name, value in WRONG:
+        with pytest.raises((ValueError, TypeError), check=about(name)):
+            generate(tmp_path, [1], count=1, **{name: value})
+    for path in (None, 5):
+        with pytest.raises(TypeError, check=about("path")):
+            generate(path, [1], count=1)  # type: ignore[arg-type]
+    for name, value in {"cache": ["growing"], "folder": None}.items():
+        with pytest.raises((ValueError, TypeError), check=about(name)):
+            export_decoder(own_decoder(), **{"folder": tmp_path, name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_wrong_tokens_are_refused(tmp_path: Path) -> None:
+    artifact = export_decoder(own_decoder(), tmp_path, end_tokens=[0])
+    for prompt in ([], [[]], [1.5], "text", None, 5, [[1], 5], [-1], [VOCABULARY]):
+        with pytest.raises(ValueError, check=about("prompt")):
+            generate(artifact, prompt, count=1)  # type: ignore[arg-type]
+    for end in ("a", [1, 2], VOCABULARY):
+        with pytest.raises((ValueError, TypeError), check=about("end")):
+            generate(artifact, [1], count=1, end=end)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, check=about("count")):
+        generate(artifact, [1], count=100)  # the table has 64 positions
+    with pytest.raises(ValueError, match=r"model\.onnx", check=about("path")):
+        generate(tmp_path, [1], count=1)
+    with pytest.raises(ValueError, check=about("end_tokens")):
+        export_decoder(own_decoder(), tmp_path, end_tokens=[VOCABULARY])
+    with pytest.raises(TypeError, check=about("end_tokens")):
+        export_decoder(own_decoder(), tmp_path, end_tokens=0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, check=about("context_length")):
+        export_decoder(language_model("GPT2"), tmp_path, end_tokens=[0], context_length=1000)
+    sizes = {"max_sequence_length": (512,)}
+    with pytest.raises(ValueError, check=about("sizes")):
+        export_litert(language_model("GPT2"), tmp_path / "a.tflite", state="shared_cache", sizes=sizes)
+    with pytest.raises(ValueError, check=about("state")):
+        export_saved_model(own_decoder(), tmp_path / "a", state="cache")  # type: ignore[arg-type]
+    cache = artifact.initial_state(2) | {"past_key_values.0.key": np.zeros((2, 3, 0, 4), "float32")}
+    tokens = np.ones((2, 3), "int64")
+    for changed in ({"attention_mask": np.ones((2, 5), "int64")}, {"attention_mask": tokens, **cache}):
+        inputs = {"input_ids": tokens, **artifact.initial_state(2), **changed}
+        with pytest.raises(ValueError, check=about("inputs")):
+            check_parity(own_decoder(), artifact, inputs=inputs)
