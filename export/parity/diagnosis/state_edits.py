@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +12,9 @@ from keras_pe.export.results import HALF, Array, Cause
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 
 _SHIFTS = (1, -1, 2, -2)
-_FAR_SHIFTS = (3, -3, 4, -4)  # only for several states at once: a deep decoder has many single ones
+_FAR_SHIFTS = (3, -3, 4, -4)  # only for several states at once, or near the fault: a deep decoder has many single ones
 _NEAR = 2  # a file may exchange two states of one layer, or of two adjacent layers
+_RANK = 4  # axes of a cache: batch, heads, rows and channels
 
 Change = Callable[[Mapping[str, Array], Mapping[str, Array]], Arrays]
 """Returns the changed states by input, from the states, and from values at places that the change leaves free."""
@@ -36,24 +37,27 @@ class StateEdit:
     change: Change
 
 
-def state_edits(states: Sequence[State], cases: Sequence[Mapping[str, Array]]) -> Iterator[StateEdit]:
+def state_edits(
+    states: Sequence[State], cases: Sequence[Mapping[str, Array]], wrong: Collection[str]
+) -> Iterator[StateEdit]:
     """Yields the changes of states, the change of all states before the change of one.
 
     Args:
         states: The states.
         cases: The inputs of each case, the case with most rows first. A cache may have another length in each.
+        wrong: The outputs that differ.
     """
     inputs = cases[0]
     every = tuple(each.input for each in states)
     roles = _roles(every)
     groups = [*dict.fromkeys([every, *roles, *((name,) for name in every)])]
+    near = _near_fault(states, wrong)
+    several = [names for names in groups if len(names) > 1 or near.issuperset(names)]
     rows = [tuple(s.input for s in states if s.input in group and _has_rows(s, inputs)) for group in groups]
     for names in dict.fromkeys(filter(None, rows)):
-        for description, order in _ORDERS.items():
-            change = _each(names, lambda array, _, order=order: array[order(len(array))])  # type: ignore[misc]
-            yield StateEdit(
-                Cause.STATE_OF_ANOTHER_ROW, f"It {{}} {quote_names(names)} with {description}.", names, change
-            )
+        yield from _other_orders(names, inputs, 0, "row", Cause.STATE_OF_ANOTHER_ROW)
+    for names in several if all(inputs[name].ndim == _RANK for name in every) else ():
+        yield from _other_orders(names, inputs, 1, "head", Cause.EXCHANGED_STATES)
     for description, source in _orders_of_states(every, roles):
         arrays = [(inputs[name], inputs[other]) for name, other in source.items()]
         if all(one.shape == other.shape and one.dtype == other.dtype for one, other in arrays):
@@ -67,7 +71,7 @@ def state_edits(states: Sequence[State], cases: Sequence[Mapping[str, Array]]) -
         has_rows = any(_has_rows(each, inputs) for each in states if each.input in names)
         shapes = [case[names[0]].shape for case in cases] if are_alike else []
         for axis, size in enumerate(map(max, zip(*shapes, strict=True))):
-            shifts = _SHIFTS + (_FAR_SHIFTS if len(names) > 1 else ())
+            shifts = _SHIFTS + (_FAR_SHIFTS if names in several else ())
             for steps in () if axis == 0 and has_rows else (each for each in shifts if abs(each) < size):
                 description = f"It {{}} {quote_names(names)} shifted by {steps} along axis {axis}."
                 yield StateEdit(Cause.SHIFTED_STATE, description, names, _shift(names, axis, steps))
@@ -79,6 +83,27 @@ def rounded_states(states: Sequence[State], inputs: Mapping[str, Array]) -> Iter
     for dtype in HALF if names else ():
         description = f"It {{}} {quote_names(names)} rounded to {dtype}."
         yield StateEdit(Cause.HALF_PRECISION, description, names, _round(names, dtype))
+
+
+def _near_fault(states: Sequence[State], wrong: Collection[str]) -> set[str]:
+    """Returns the states of the layer at fault, if the states are in the order of the layers.
+
+    A layer that reads a wrong state may return the right one. The first wrong one is its own, or that of a later layer.
+    """
+    places = (place for place, each in enumerate(states) if each.output in wrong)
+    first = next(places, len(states))
+    return {each.input for each in states[max(first - _NEAR, 0) : first + 1]}
+
+
+def _other_orders(
+    names: tuple[str, ...], inputs: Mapping[str, Array], axis: int, noun: str, cause: Cause
+) -> Iterator[StateEdit]:
+    """Yields the other orders of states along an axis, each once."""
+    size = min(inputs[name].shape[axis] for name in names)
+    distinct = {tuple(order(size)): text for text, order in [*_ORDERS.items()][::-1]} if size > 1 else {}
+    for text, order in ((text, _ORDERS[text]) for text in _ORDERS if text in distinct.values()):
+        change = _each(names, lambda array, _, order=order: array.take(order(array.shape[axis]), axis))  # type: ignore[misc]
+        yield StateEdit(cause, f"It {{}} {quote_names(names)} with {text.format(noun)}.", names, change)
 
 
 def _roles(names: Sequence[str]) -> list[tuple[str, ...]]:
@@ -111,13 +136,13 @@ def _has_rows(state: State, inputs: Mapping[str, Array]) -> bool:
 
 
 _ORDERS: Mapping[str, Callable[[int], Array]] = {
-    "its rows moved by 1": lambda rows: np.roll(np.arange(rows), 1),
-    "its rows moved by -1": lambda rows: np.roll(np.arange(rows), -1),
-    "its rows reversed": lambda rows: np.arange(rows)[::-1],
-    "its first row in every row": lambda rows: np.zeros(rows, np.int64),
-    "its last row in every row": lambda rows: np.full(rows, rows - 1),
+    "its {}s moved by 1": lambda size: np.roll(np.arange(size), 1),
+    "its {}s moved by -1": lambda size: np.roll(np.arange(size), -1),
+    "its {}s reversed": lambda size: np.arange(size)[::-1],
+    "its first {0} in every {0}": lambda size: np.zeros(size, np.int64),
+    "its last {0} in every {0}": lambda size: np.full(size, size - 1),
 }
-"""The rows that a file may read instead of its own rows, from the number of rows."""
+"""The rows or heads that a file may read instead of its own ones, from their number."""
 
 
 def _each(names: Sequence[str], change: Callable[[Array, Array | None], Array]) -> Change:

@@ -101,11 +101,20 @@ def _begin_at_0(operator: str) -> Callable[[EditedGraph], None]:
 
 
 def _count_padding(graph: EditedGraph) -> None:
-    end = graph.add("Shape", MASK, start=1, end=2)
     start = graph.add("Squeeze", graph.count_past(), graph.constant([0]))
-    columns = graph.add("Range", start, graph.add("Squeeze", end, graph.constant([0])), graph.constant(1))
-    row = graph.add("Unsqueeze", graph.add("Cast", columns, to=TensorProto.INT32), graph.constant([0]))
-    graph.redirect(graph.own_positions, row, "Gather")
+    graph.redirect(graph.own_positions, _columns(graph, start), "Gather")
+
+
+def _measure_with_padding(graph: EditedGraph) -> None:
+    """Lets the distances of ALiBi count padding."""
+    graph.redirect(graph.positions, _columns(graph, graph.constant(0)), "Sub")
+
+
+def _columns(graph: EditedGraph, start: str) -> Any:
+    """Returns the numbers of the columns from one on, `[1, length]`."""
+    end = graph.add("Squeeze", graph.add("Shape", MASK, start=1, end=2), graph.constant([0]))
+    columns = graph.add("Range", start, end, graph.constant(1))
+    return graph.add("Unsqueeze", graph.add("Cast", columns, to=TensorProto.INT32), graph.constant([0]))
 
 
 def _see_padding(graph: EditedGraph) -> None:
@@ -207,6 +216,7 @@ FAULTS: Mapping[str, tuple[str, Cause, Callable[[EditedGraph], None]]] = {
     "rotation begun at 0": ("Llama", Cause.START_INDEX_OFF, _begin_at_0("Reshape")),
     "rotation of cached keys doubled": ("Llama", Cause.START_INDEX_OFF, _rotate_again),
     "padding counted as positions": ("GPT2", Cause.START_INDEX_OFF, _count_padding),
+    "padding counted in distances": ("Bloom", Cause.START_INDEX_OFF, _measure_with_padding),
     "padding not masked": ("GPT2", Cause.DROPPED_MASK, _see_padding),
     "mask ignored": ("GPT2", Cause.DROPPED_MASK, ignore_mask),
     "causal mask dropped": ("GPT2", Cause.DROPPED_CAUSAL_MASK, _see_later),

@@ -141,6 +141,14 @@ class OwnDecoder(keras.Model):
             cache = [ops.concatenate([0 * each[:, :, :1], each[:, :, :-1]], axis=2) for each in cache]
         if self.fault == "three rows lost":
             cache = [ops.concatenate([0 * each[:, :, :3], each[:, :, :-3]], axis=2)[:, :, :past] for each in cache]
+        if self.fault == "keys shifted by 3":
+            cache = [ops.concatenate([0 * cache[0][:, :, :3], cache[0][:, :, :-3]], axis=2)[:, :, :past], cache[1]]
+        if self.fault == "heads reversed":
+            cache = [each[:, ::-1] for each in cache]
+        if self.fault == "half of the rows counted":
+            positions = positions - past // 2
+        if self.fault == "keys turned again":
+            cache = [self.turn(cache[0], places[None, :past]), cache[1]]
         if self.fault == "order on reading":
             cache = cache[::-1]
         logits, cache = self.attend(tokens, cache, positions, mask)
@@ -150,13 +158,26 @@ class OwnDecoder(keras.Model):
         """Returns the logits of the tokens and the longer cache."""
         from keras import ops
 
-        x = self.tokens(tokens) + self.places(positions)
-        query, *rows = (project(x) for project in self.projections)
-        key, value = (self.join(pair) for pair in zip(cache, rows, strict=True))
-        scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
+        x = self.embed(tokens, positions)
+        query, key, value = (project(x) for project in self.projections)
+        query, key = self.turn(query, positions), self.turn(key, positions)
+        key, value = (self.join(pair) for pair in zip(cache, (key, value), strict=True))
+        scores = self.relate(ops.matmul(query, ops.transpose(key, (0, 1, 3, 2))), positions, mask)
         weights = ops.softmax(ops.where(mask[:, None], scores, -1e9))
         y = ops.transpose(ops.matmul(weights, value), (0, 2, 1, 3))
         return self.out(ops.reshape(y, (ops.shape(y)[0], ops.shape(y)[1], 8))), [key, value]
+
+    def embed(self, tokens: Any, positions: Any) -> Any:
+        """Returns the tokens with their positions."""
+        return self.tokens(tokens) + self.places(positions)
+
+    def turn(self, rows: Any, positions: Any) -> Any:
+        """Returns the queries or keys at positions; here positions are in the tokens."""
+        return rows
+
+    def relate(self, scores: Any, positions: Any, mask: Any) -> Any:
+        """Returns the scores, which may depend on distances."""
+        return scores
 
     @staticmethod
     def join(pair: Any) -> Any:
@@ -168,9 +189,26 @@ class OwnDecoder(keras.Model):
         return {"name": self.name, "fault": self.fault}
 
 
-def own_decoder(fault: str = "") -> OwnDecoder:
+@keras.saving.register_keras_serializable("tests")
+class RotaryDecoder(OwnDecoder):
+    """A decoder that rotates queries and keys."""
+
+    def embed(self, tokens: Any, positions: Any) -> Any:
+        """Returns the tokens, all at the position 0."""
+        return self.tokens(tokens) + self.places(0 * positions)
+
+    def turn(self, rows: Any, positions: Any) -> Any:
+        """Returns the rotated queries or keys."""
+        from keras import ops
+
+        angles = ops.cast(positions, rows.dtype)[:, None, :, None] * np.array([1, 0.1], "float32")
+        (one, other), cos, sin = ops.split(rows, 2, axis=-1), ops.cos(angles), ops.sin(angles)
+        return ops.concatenate([one * cos - other * sin, other * cos + one * sin], axis=-1)
+
+
+def own_decoder(fault: str = "", kind: type[OwnDecoder] = OwnDecoder) -> OwnDecoder:
     """Returns a built decoder of the user's kind."""
     keras.utils.set_random_seed(0)
-    model = OwnDecoder(fault)
+    model = kind(fault)
     model(np.zeros((1, 3), "int32"))
     return model

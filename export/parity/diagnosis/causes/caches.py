@@ -11,8 +11,11 @@ from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.temporary_patches import replaced_attributes
 from keras_pe.export.parity.diagnosis.causes.states import FailedCase, FailedStream, explains, failed_cases
 from keras_pe.export.parity.diagnosis.detector_context import Probe
+from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.results import Array, Cause, Finding
 
+_PROBED = 256  # tokens whose keys show a rotation
+_EVEN = 1e-2  # largest distance of a matrix from a rotation
 _UNSEEN = 4  # positions before the first wrong token in the cases, at which a table or a window may end
 
 
@@ -51,7 +54,7 @@ def _explain(decoder: Any, cases: Sequence[FailedCase], fits: Callable[[], bool]
     """
     if not hasattr(decoder, "make_columns"):
         return None
-    faults = {**faulty_columns(), **_faulty_rotations(decoder), **_shorter_ranges(cases)}
+    faults = {**_faulty_columns(), **_faulty_rotations(decoder), **_shorter_ranges(cases)}
     for (cause, description), columns in faults.items():
         with replaced_attributes(decoder, {"make_columns": columns.from_mask}):
             try:
@@ -62,48 +65,53 @@ def _explain(decoder: Any, cases: Sequence[FailedCase], fits: Callable[[], bool]
     return None
 
 
-def faulty_columns() -> Mapping[tuple[Cause, str], Any]:
+def _faulty_columns() -> Mapping[tuple[Cause, str], Any]:
     """Returns a class of columns for each fault, by the cause and the sentence about the fault."""
     from keras import ops
 
     from keras_pe.export.model.cache_columns import Columns  # imports Keras
 
-    class _FromZero(Columns):
-        @property
-        def own_positions(self) -> Any:
-            own = super().own_positions
-            return own - own[:, :1]
+    def at(move: Callable[[Any, Any], Any]) -> Any:
+        """Returns a fault that encodes tokens at other positions, from their own and the number of earlier columns."""
 
-    class _Later(Columns):
-        @property
-        def own_positions(self) -> Any:
-            return super().own_positions + 1
+        class _Moved(Columns):
+            @property
+            def own_positions(self) -> Any:
+                return move(super().own_positions, self.start)
 
-    class _Earlier(Columns):
-        @property
-        def own_positions(self) -> Any:
-            return ops.maximum(super().own_positions - 1, 0)
+        return _Moved
 
-    class _LaterAfterFirst(Columns):
-        @property
-        def own_positions(self) -> Any:
-            return super().own_positions + ops.cast(self.start > 0, "int32")
+    def hiding(hide: Callable[[Any, Any], Any]) -> Any:
+        """Returns a fault that hides columns, from their numbers and the number of earlier columns."""
 
-    class _EarlierAfterFirst(Columns):
-        @property
-        def own_positions(self) -> Any:
-            return super().own_positions - ops.cast(self.start > 0, "int32")
+        class _Hiding(Columns):
+            def visible(self, window: int | None = None) -> Any:
+                is_hidden = hide(_numbers(self), self.start)
+                return ops.logical_and(super().visible(window), ops.logical_not(is_hidden)[None, None, :])
 
-    class _LaterAtFirst(Columns):
-        @property
-        def own_positions(self) -> Any:
-            return super().own_positions + ops.cast(ops.equal(self.start, 0), "int32")
+        return _Hiding
+
+    def within(change: Callable[[int], int | None]) -> Any:
+        """Returns a fault that has another window than the model."""
+
+        class _Window(Columns):
+            def visible(self, window: int | None = None) -> Any:
+                return super().visible(window and change(window))
+
+        return _Window
 
     class _WithPadding(Columns):
-        @property
-        def own_positions(self) -> Any:
-            places = ops.cumsum(ops.ones_like(self.positions), axis=1) - 1
-            return self.select_own(places)
+        sound: Any = None
+
+        @classmethod
+        def from_mask(cls, *args: Any, **options: Any) -> Self:
+            found = super().from_mask(*args, **options)
+            found.sound, places = Columns.from_mask(*args, **options), _numbers(found)
+            found.positions = ops.broadcast_to(places[None], ops.shape(found.positions))
+            return found
+
+        def visible(self, window: int | None = None) -> Any:
+            return self.sound.visible(window)
 
     class _Unmasked(Columns):
         def visible(self, window: int | None = None) -> Any:
@@ -113,103 +121,117 @@ def faulty_columns() -> Mapping[tuple[Cause, str], Any]:
         def visible(self, window: int | None = None) -> Any:
             return Columns.visible(replace(self, is_token=ops.ones_like(self.is_token)), window)
 
-    class _Ignored(_WithPadding, _Unmasked):
-        pass
+    class _Ignored(_WithPadding):
+        def visible(self, window: int | None = None) -> Any:
+            return _by_column(self, window)
 
     class _WithLater(Columns):
         def visible(self, window: int | None = None) -> Any:
-            places = ops.arange(ops.shape(self.positions)[1], dtype="int32")
-            own = ops.logical_and(self.is_token, places[None] >= self.start)
+            own = ops.logical_and(self.is_token, _numbers(self)[None] >= self.start)
             return ops.logical_or(super().visible(window), own[:, None, :])
 
-    class _WithoutNewest(Columns):
-        def visible(self, window: int | None = None) -> Any:
-            columns = ops.arange(ops.shape(self.positions)[1], dtype="int32")
-            return ops.logical_and(super().visible(window), columns[None, None, :] != self.start - 1)
-
-    class _WithoutOldest(Columns):
-        def visible(self, window: int | None = None) -> Any:
-            columns = ops.arange(ops.shape(self.positions)[1], dtype="int32")
-            is_kept = ops.logical_or(columns > 0, ops.equal(self.start, 0))
-            return ops.logical_and(super().visible(window), is_kept[None, None, :])
-
-    class _Wider(Columns):
-        def visible(self, window: int | None = None) -> Any:
-            return super().visible(window and window + 1)
-
-    class _Narrower(Columns):
-        def visible(self, window: int | None = None) -> Any:
-            return super().visible(window and window - 1)
-
-    class _Endless(Columns):
-        def visible(self, window: int | None = None) -> Any:
-            return super().visible(None)
-
-    window = Cause.attribute("window")
+    window, start = Cause.attribute("window"), Cause.START_INDEX_OFF
+    after = "After the first call, each token has the position"
     return {
-        (Cause.START_INDEX_OFF, "Each call begins at position 0, although the cache has rows."): _FromZero,
-        (Cause.START_INDEX_OFF, "Each token has the position of the next one."): _Later,
-        (Cause.START_INDEX_OFF, "Each token has the position of the one before."): _Earlier,
-        (Cause.START_INDEX_OFF, "After the first call, each token has the position of the next one."): _LaterAfterFirst,
-        (
-            Cause.START_INDEX_OFF,
-            "After the first call, each token has the position before its own.",
-        ): _EarlierAfterFirst,
-        (Cause.START_INDEX_OFF, "The first call begins at position 1."): _LaterAtFirst,
-        (Cause.START_INDEX_OFF, "Padding is counted as positions."): _WithPadding,
+        (start, "Each call begins at position 0, although the cache has rows."): at(lambda own, _: own - own[:, :1]),
+        (start, "Each token has the position of the next one."): at(lambda own, _: own + 1),
+        (start, "Each token has the position of the one before."): at(lambda own, _: ops.maximum(own - 1, 0)),
+        (start, f"{after} of the next one."): at(lambda own, past: own + ops.cast(past > 0, "int32")),
+        (start, f"{after} before its own."): at(lambda own, past: own - ops.cast(past > 0, "int32")),
+        (start, "The first call begins at position 1."): at(
+            lambda own, past: own + ops.cast(ops.equal(past, 0), "int32")
+        ),
+        (start, "Positions count half of the rows in the cache."): at(lambda own, past: own - past // 2),
+        (start, "Padding is counted as positions."): _WithPadding,
         (Cause.DROPPED_MASK, "Tokens attend to padding in the cache."): _Unmasked,
         (Cause.DROPPED_MASK, "Tokens attend to padding up to their own positions."): _UnmaskedPadding,
         (Cause.DROPPED_MASK, "Nothing depends on `attention_mask`: padding counts as tokens."): _Ignored,
         (Cause.DROPPED_CAUSAL_MASK, "Tokens attend to later tokens of their call."): _WithLater,
-        (Cause.DROPPED_INPUT, "Tokens do not attend to the newest row of the cache."): _WithoutNewest,
-        (Cause.DROPPED_INPUT, "Tokens do not attend to the oldest row of the cache."): _WithoutOldest,
-        (window, "A token attends to one position more than the window has."): _Wider,
-        (window, "A token attends to one position less than the window has."): _Narrower,
-        (window, "A token attends to all positions, without the window."): _Endless,
+        (Cause.DROPPED_INPUT, "Tokens do not attend to the newest row of the cache."): hiding(
+            lambda columns, past: columns == past - 1
+        ),
+        (Cause.DROPPED_INPUT, "Tokens do not attend to the oldest row of the cache."): hiding(
+            lambda columns, past: ops.logical_and(columns == 0, past > 0)
+        ),
+        (window, "A token attends to one position more than the window has."): within(lambda size: size + 1),
+        (window, "A token attends to one position less than the window has."): within(lambda size: size - 1),
+        (window, "A token attends to all positions, without the window."): within(lambda _: None),
     }
 
 
 def _faulty_rotations(decoder: Any) -> Mapping[tuple[Cause, str], Any]:
-    """Returns the faults of a decoder that rotates the keys in its cache again; empty without a rotary layer."""
+    """Returns the faults of a decoder that rotates the keys in its cache again; empty if it rotates no keys."""
+    from keras_pe.export.model.cache_columns import Columns  # imports Keras
+
+    rotations = [(*np.linalg.eig(each),) for each in _rotations(decoder)]
+
+    def rotating(*, by_column: bool, is_stored: bool) -> Any:
+        class _Rotated(Columns):
+            plain: Sequence[Any] = ()
+
+            @classmethod
+            def from_mask(cls, attention_mask: Any, count: Any, past: Sequence[Any], **options: Any) -> Self:
+                found = super().from_mask(attention_mask, count, past, **options)
+                places = np.asarray(found.positions)[:, : int(found.start)]
+                places = np.arange(places.shape[1]) + 0 * places if by_column else places
+                found.plain, found.past = past, [*past]
+                for layer, (values, vectors) in enumerate(rotations):
+                    rows = np.array(past[2 * layer])
+                    own = rows[:, :, : places.shape[1]]
+                    inside = own @ np.linalg.inv(vectors).T * values ** places[:, None, :, None]
+                    own[:] = (inside @ vectors.T).real
+                    found.past[2 * layer] = rows
+                return found
+
+            def _keep(self, rows: Any) -> Any:
+                from keras import ops
+
+                kept, start = super()._keep(rows), self.start
+                if not is_stored:
+                    earlier = self.plain[len(self.present) - 1][:, :, :start]
+                    self.present[-1] = ops.concatenate([earlier, self.present[-1][:, :, start:]], axis=2)
+                return kept
+
+        return _Rotated
+
+    again = "Each call rotates the keys in the cache again"
+    endings = {False: "", True: ", at the numbers of their columns"}
+    return {
+        (Cause.START_INDEX_OFF, f"{again}{ending}{', and returns them' if is_stored else ''}."): rotating(
+            by_column=by_column, is_stored=is_stored
+        )
+        for by_column, ending in endings.items()
+        for is_stored in (False, True)
+        if rotations
+    }
+
+
+def _rotations(decoder: Any) -> list[Array]:
+    """Returns the matrix of each layer that moves a key by one position; empty unless positions only rotate keys.
+
+    One token behind padding attends to itself, so that its position changes its keys only by their rotation.
+    """
     from keras import ops
 
     from keras_pe.export.model.cache_columns import Columns  # imports Keras
-    from keras_pe.export.model.cached_attention import rotary_layers, rotate_keys
-    from keras_pe.export.model.watch.keras_internals import all_layers
+    from keras_pe.export.model.language_model import call_with_cache
 
-    layers = rotary_layers(all_layers(decoder))
-    if not layers:
-        return {}
-
-    class _Rotated(Columns):
-        is_stored = False
-        plain: Sequence[Any] = ()
-
-        @classmethod
-        def from_mask(cls, attention_mask: Any, count: Any, past: Sequence[Any], **options: Any) -> Self:
-            found = super().from_mask(attention_mask, count, past, **options)
-            start, turned = found.start, [*past]
-            for place in range(0, len(past), 2):  # values follow keys
-                rows, layer = past[place], layers[place // 2 % len(layers)]
-                again = rotate_keys(layer, rows[:, :, :start], found.positions[:, :start])
-                turned[place] = ops.concatenate([again, rows[:, :, start:]], axis=2)
-            found.past, found.plain = turned, past
-            return found
-
-        def _keep(self, rows: Any) -> Any:
-            kept, start = super()._keep(rows), self.start
-            if not self.is_stored:
-                earlier = self.plain[len(self.present) - 1][:, :, :start]
-                self.present[-1] = ops.concatenate([earlier, self.present[-1][:, :, start:]], axis=2)
-            return kept
-
-    class _StoredRotated(_Rotated):
-        is_stored = True
-
-    return {
-        (Cause.START_INDEX_OFF, "Each call rotates the keys in the cache again."): _Rotated,
-        (Cause.START_INDEX_OFF, "Each call rotates the keys in the cache again, and returns them."): _StoredRotated,
-    }
+    if decoder.context_names:
+        return []
+    tokens = np.arange(min(decoder.vocabulary_size, _PROBED), dtype="int32")[:, None].repeat(2, axis=1)
+    keys = []
+    for place in (0, 1):
+        past = [np.zeros((len(tokens), heads, 0, size), decoder.cache_dtype) for heads, size in decoder.cache_shapes]
+        positions = ops.full(tokens.shape, place, "int32")
+        columns = Columns(positions, tokens * 0 + [[0, 1]] > 0, 2, past, given_positions=positions)
+        call_with_cache(decoder.model, tokens, columns)
+        found = (np.asarray(each, np.float64)[:, :, 1] for each in columns.present[::2])
+        keys.append([each.reshape(-1, each.shape[-1]) for each in found])
+    matrices = [np.linalg.lstsq(at_0, at_1, rcond=None)[0].T for at_0, at_1 in zip(*keys, strict=True)]
+    one = [np.eye(len(each)) for each in matrices]
+    is_rotation = all(distance(each @ each.T, unit) < _EVEN for each, unit in zip(matrices, one, strict=True))
+    is_turned = any(distance(each, unit) > _EVEN for each, unit in zip(matrices, one, strict=True))
+    return matrices if is_rotation and is_turned else []
 
 
 def _shorter_ranges(cases: Sequence[FailedCase]) -> Mapping[tuple[Cause, str], Any]:
@@ -256,11 +278,18 @@ def _wrong_positions(case: FailedCase) -> Array:
     return found
 
 
+def _numbers(columns: Any) -> Any:
+    """Returns the number of each column, `[total]`."""
+    from keras import ops
+
+    return ops.arange(ops.shape(columns.positions)[1], dtype="int32")
+
+
 def _by_column(columns: Any, window: int | None) -> Any:
     """Returns whether a token attends to a column, by their order alone."""
     from keras import ops
 
-    places = ops.arange(ops.shape(columns.positions)[1], dtype="int32")
+    places = _numbers(columns)
     own, every = columns.select_own(places[None])[:, :, None], places[None, None, :]
     seen = ops.broadcast_to(every <= own, (ops.shape(columns.positions)[0], columns.count, ops.shape(places)[0]))
     return seen if window is None else ops.logical_and(seen, own - every < window)

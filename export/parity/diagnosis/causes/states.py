@@ -26,11 +26,13 @@ def state_at_fault(probe: Probe) -> Iterator[Finding]:
     if not states or not cases:
         return
     carried = {each.input: each.output for each in states}
-    for edit in state_edits(states, [case.inputs for case in cases]):
+    wrong = {each.output for each in cases[0].compared if not each.passed}
+    edits = [*state_edits(states, [case.inputs for case in cases], wrong)]
+    for edit in edits:
         if all(_is_returned(case, carried, edit) for case in cases):
             yield _finding(edit, "returns", carried)
             return
-    for edit in (*state_edits(states, [case.inputs for case in cases]), *rounded_states(states, cases[0].inputs)):
+    for edit in (*edits, *rounded_states(states, cases[0].inputs)):
         probe.budget.check()
         if all(_is_read(case, carried, edit, probe.expect) for case in cases):
             yield _finding(edit, "reads", carried)
@@ -76,7 +78,8 @@ def stream_at_fault(
         description = f"Each call reads {quote_names(carried)} from the call before the last."
         return Finding(Cause.STATE_NOT_CARRIED, description, output=states[0].output)
     inputs = failed.case.inputs
-    for edit in (*state_edits(states, [inputs]), *rounded_states(states, inputs)):
+    wrong = {each.output for each in failed.case.compared if not each.passed}
+    for edit in (*state_edits(states, [inputs], wrong), *rounded_states(states, inputs)):
         if failed.is_explained_by(_run_with_edit(expect, edit)):
             return _finding(edit, "reads", carried)
     return None

@@ -12,13 +12,13 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run_cases import run_cases
 from keras_pe.export.model.decoder import Decoder
 from keras_pe.export.model.language_model_adapter import with_cache_as_arguments
-from keras_pe.export.parity.diagnosis.causes.caches import cache_at_fault
+from keras_pe.export.parity.diagnosis.causes.caches import _rotations, cache_at_fault
 from keras_pe.export.parity.diagnosis.causes.states import state_at_fault
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.results import Cause, Finding
 from keras_pe.export.runtimes.runner import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from tests.export.decoders.small_decoders import language_model, own_decoder
+from tests.export.decoders.small_decoders import RotaryDecoder, language_model, own_decoder
 
 FAULTS = {
     "each call begins at 0": (Cause.START_INDEX_OFF, "position 0"),
@@ -33,6 +33,9 @@ FAULTS = {
     "rounded to float16": (Cause.HALF_PRECISION, "float16"),
     "oldest row lost": (Cause.SHIFTED_STATE, "reads"),
     "three rows lost": (Cause.SHIFTED_STATE, "by 3"),
+    "keys shifted by 3": (Cause.SHIFTED_STATE, "'past_key_values.0.key' shifted by 3"),
+    "heads reversed": (Cause.EXCHANGED_STATES, "its heads"),
+    "half of the rows counted": (Cause.START_INDEX_OFF, "half of the rows"),
     "order on reading": (Cause.EXCHANGED_STATES, "reads"),
     "order": (Cause.EXCHANGED_STATES, "returns"),
 }
@@ -83,6 +86,26 @@ def test_a_fault_of_positions_or_of_the_mask_has_its_cause() -> None:
         faulty = Decoder(own_decoder(fault), sound.cache_shapes, sound.vocabulary_size, name=sound.name)
         found = findings(sound, faulty)
         assert [(each.cause, word in each.evidence) for each in found] == [(cause, True)], fault
+
+
+def test_keys_that_are_rotated_again_have_their_cause() -> None:
+    sound = with_cache_as_arguments(own_decoder(kind=RotaryDecoder))
+    fault = own_decoder("keys turned again", RotaryDecoder)
+    faulty = Decoder(fault, sound.cache_shapes, sound.vocabulary_size, name=sound.name)
+    (found,) = findings(sound, faulty)
+    assert (found.cause, "numbers of their columns" in found.evidence) == (Cause.START_INDEX_OFF, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "count"), [("Llama", 2), ("GPTNeoX", 2), ("GPT2", 0)])
+def test_the_rotation_of_keys_follows_from_calls_of_the_model(family: str, count: int) -> None:
+    decoder = with_cache_as_arguments(language_model(family))
+    matrices = _rotations(decoder)
+    assert len(matrices) == count
+    layers = [each for each in decoder._flatten_layers() if hasattr(each, "_compute_cos_sin_embedding")]
+    for layer, matrix in zip(layers, matrices, strict=True) if family == "Llama" else ():
+        keys = np.random.default_rng(0).normal(size=(2, 1, 1, len(matrix))).astype("float32")
+        np.testing.assert_allclose(layer(keys, start_index=1), keys @ matrix.T, atol=1e-4)
 
 
 @pytest.mark.slow_rows(1)
