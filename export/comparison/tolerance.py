@@ -100,7 +100,7 @@ class TolerancePolicy:
         """
         if self.allowance.precision is not None:
             return within_lines(np.broadcast_to(floors, expected.shape)) if floors.any() else np.zeros(expected.shape)
-        return np.where(_is_fill(expected), floors[1], floors[0]) if self.is_coarse else float(floors.max())
+        return np.where(is_fill_value(expected), floors[1], floors[0]) if self.is_coarse else float(floors.max())
 
     def tolerance(self, output: str, expected: Array, truth: Array | None, floor: float | Array) -> float | Array:
         """Returns the tolerance on the absolute difference, for all values or for each.
@@ -132,7 +132,7 @@ class TolerancePolicy:
             return self._precision_tolerance(expected, floor, factor)
         if not self.is_coarse:
             return rounding if has_truth else max(self.flat_tolerance(expected), rounding)
-        is_fill = _is_fill(expected)
+        is_fill = is_fill_value(expected)
         usual, fills = (largest(expected[which], self.least) for which in (~is_fill, is_fill))
         flat = share * np.where(is_fill, np.abs(expected.astype(np.float64)), usual)
         return np.maximum(flat, np.minimum(rounding, self.limit * np.where(is_fill, fills, usual)))
@@ -179,7 +179,7 @@ class TolerancePolicy:
 
     def largest_beside(self, expected: Array, place: tuple[int, ...]) -> float:
         """Returns the largest magnitude of the values that are measured together with the value at an index."""
-        is_fill = _is_fill(expected)
+        is_fill = is_fill_value(expected)
         return largest(expected[is_fill == is_fill[place]], self.least)
 
 
@@ -274,7 +274,7 @@ def noise_floors(expected: Array, truth: Array) -> Array:
     """Returns the noise floor of the usual values, and that of the fill values."""
     wide = expected.astype(np.float64)
     usable = np.isfinite(truth) & np.isfinite(wide) & ~is_a_limit(expected, truth)
-    is_fill = _is_fill(truth)
+    is_fill = is_fill_value(truth)
     unit = min(EPSILON[expected.dtype.name], EPSILON["float32"])  # half-precision models export as float32
     floors = np.zeros(2)
     for place, where in enumerate((usable & ~is_fill, usable & is_fill)):
@@ -288,6 +288,7 @@ def row_floors(expected: Array, truth: Array) -> Array:
     return np.array([noise_floor(row, true) for row, true in zip(expected, truth, strict=True)])
 
 
-def _is_fill(values: Array) -> Array:
+def is_fill_value(values: Array) -> Array:
+    """Returns which values are large enough to hide a score from a softmax."""
     is_fill: Array = np.abs(values.astype(np.float64)) >= _FILL
     return is_fill

@@ -273,8 +273,9 @@ def _replace_results(model: Any, returned: Callable[[str, _LayerCall], Any]) -> 
             depth -= bool(path)
         return returned(path, _LayerCall(layer, arguments, keywords, result, depth))
 
-    # The `call` of a subclassed model is code like that of a layer.
-    own = [("", model)] if is_users_module(type(model).__module__) else []
+    # The `call` of a subclassed model is code like that of a layer. So is the `step` that an adapter calls.
+    users = (type(each).__module__ for each in (model, getattr(model, "model", model)))
+    own = [("", model)] if any(map(is_users_module, users)) else []
     shown = [
         (
             layer,

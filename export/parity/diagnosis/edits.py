@@ -157,6 +157,7 @@ NEUTRAL = (
 
 DOUBLED = Proposal(Cause.ADDED_TWICE, "{} added twice", lambda array: 2 * array)
 INVERTED = Proposal(Cause.INVERTED_MASK, "{} inverted", np.logical_not)
+ALL_TRUE = Proposal(Cause.DROPPED_MASK, "{} true everywhere", np.ones_like)
 FIRST_ROW = Proposal(
     Cause.REPEATED_ROW,
     "the first row of {} instead of every row",

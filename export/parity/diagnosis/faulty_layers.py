@@ -121,9 +121,10 @@ class _Walk:
         path = output.call.path
         while path and not all(self._is_given(array) for array in output.loose_inputs):
             path = path.rpartition("/")[0]
-            same = (each for each in (output.as_of(*pair) for pair in output.containers) if each.layer == path)
-            outer = (each for each in self._outputs[output.number + 1 :] if each.layer == path)
-            output = next(itertools.chain(same, outer), output)
+            pairs = ((each, pair) for each in self._outputs[output.number :] for pair in each.calls)
+            outer = [each.as_of(*pair) for each, pair in pairs if pair[0].layer_path == path]
+            wrong = (each for each in outer if each.number in self._artifact.differing)
+            output = next(itertools.chain(wrong, outer), output)
         return output
 
     def _is_given(self, array: Array) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from keras_pe.export.comparison.float_types import is_float
+from keras_pe.export.comparison.tolerance import is_fill_value
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.diagnosis.inside_calls import Tape
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
@@ -107,10 +108,13 @@ class OperationWalk:
     def _is_telling(self, number: int) -> bool:
         """Whether a tensor with the values of a result proves the operation right.
 
-        It does not if the values are constants, are all equal, or are an operand's values in order.
+        It does not if the values are constants, are all equal, or are an operand's values in order. It also does not
+        beside the large values of a mask, since the tolerance of such a tensor is above its other values.
         """
         results = self._results[number]
         if not all(is_float(each.dtype) and each.size for each in results) or not self._tape.depends_on_inputs(number):
+            return False
+        if any(is_fill_value(each).any() for each in results):
             return False
         operands = [as_array(each) for each in self._tape.operations[number].operands]
         flat = [each.ravel() for each in operands]

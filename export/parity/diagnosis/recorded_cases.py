@@ -123,9 +123,16 @@ class RecordedOutput:
         """The layer's path, without the number of the call."""
         return self.call.layer_path
 
+    @property
+    def calls(self) -> tuple[tuple[LayerCall, int], ...]:
+        """All calls that return the array, each with the number of the output; the innermost first."""
+        return ((self.call, self.index), *self.containers)
+
     def as_of(self, call: LayerCall, index: int) -> "RecordedOutput":
-        """Returns the output as an output of an enclosing call; see `containers`."""
-        return replace(self, call=call, index=index, loose_inputs=() if call.depth == 1 else self.loose_inputs)
+        """Returns the output as an output of one of its `calls`."""
+        is_own = call is self.call
+        loose = self.loose_inputs if is_own or call.depth > 1 else ()
+        return replace(self, call=call, index=index, loose_inputs=loose)
 
 
 def calls_of(reference: KerasReference, model: Any, inputs: Mapping[str, Array]) -> list[LayerCall]:

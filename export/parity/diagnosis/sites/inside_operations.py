@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.operations import CodePlace, Operation, is_plain_tensor, tensors_in
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits, Site, stored_instead
+from keras_pe.export.parity.diagnosis.edits import ALL_TRUE, Edit, Edits, Site, stored_instead
 from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes, again
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
 from keras_pe.export.parity.diagnosis.operation_edits import (
@@ -69,6 +69,8 @@ def operations_at(
             for each in (places, before)
         )
         for each in edited:
+            yield from _other_limits(each)
+        for each in edited:
             yield from _left_out(each)
         for one, other, place in exchanged if edited else ():
             yield edited[0].exchange(one, other, place)
@@ -80,14 +82,32 @@ def operations_at(
     return operations_inside
 
 
-def _left_out(edited: EditedOperation) -> Edits:
-    result, operands = edited.result, edited.operation.operands
-    if result is None or (len(operands) == 1 and tuple(operands[0].shape) != tuple(result.shape)):
+def _other_limits(edited: EditedOperation) -> Edits:
+    """Yields another limit of integers in a comparison, such as the window of a mask.
+
+    Another number before the comparison has the same effect, so these edits come first.
+    """
+    if edited.result is None or as_array(edited.result).dtype.kind != "b":
         return
-    for number, operand in enumerate(operands):
+    if all(as_array(each).dtype.kind in "iu" for each in edited.operation.operands):
+        for each in named_arguments(edited.operation):
+            if isinstance(each.value, int) and not isinstance(each.value, bool):
+                near = (each.value + 1, each.value - 1)
+                yield from edited.with_values(_cause_of_constant(each.name, each.value), each, near)
+
+
+def _left_out(edited: EditedOperation) -> Edits:
+    """Yields the operation left out, and a mask that hides nothing."""
+    result, operands = edited.result, edited.operation.operands
+    if result is None:
+        return
+    is_alone = len(operands) == 1 and tuple(operands[0].shape) != tuple(result.shape)
+    for number, operand in enumerate(operands if not is_alone else ()):
         if fits(operand, result):
             description = "left out" if len(operands) == 1 else f"replaced by its operand {number + 1}"
             yield edited.edit(Cause.OPERATION_LEFT_OUT, description, partial(_operand_alone, number))
+    if as_array(result).dtype.kind == "b":
+        yield from edited.result_place.edits([ALL_TRUE])
 
 
 def _other_operands(edited: EditedOperation) -> Edits:
