@@ -1,10 +1,13 @@
 """A decoder in ONNX Runtime generates the tokens of the uncached model, and draws depend on the seed."""
 
 import contextlib
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import keras_hub
 import numpy as np
 import pytest
 
@@ -231,3 +234,32 @@ def test_wrong_tokens_are_refused(tmp_path: Path) -> None:
         inputs = {"input_ids": tokens, **artifact.initial_state(2), **changed}
         with pytest.raises(ValueError, check=about("inputs")):
             check_parity(own_decoder(), artifact, inputs=inputs)
+
+
+_GROWTH = """
+import sys
+from pathlib import Path
+from keras_pe.export import generate
+import onnxruntime
+
+status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+peak = lambda: next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) * 1024
+reset.write_text("5")
+before = peak()
+generate(sys.argv[1], range(1, 9), count=8)
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cache", ["growing", "shared"])
+def test_weights_are_in_memory_once_for_prompt_and_steps(cache: Any, tmp_path: Path) -> None:
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("the peak of the memory is read from Linux")
+    sizes = {"num_query_heads": 8, "num_key_value_heads": 4, "hidden_dim": 768, "intermediate_dim": 2048}
+    backbone = keras_hub.models.LlamaBackbone(vocabulary_size=VOCABULARY, num_layers=2, **sizes)
+    model = keras_hub.models.LlamaCausalLM(backbone=backbone, preprocessor=None)
+    artifact = export_decoder(model, tmp_path, end_tokens=[0], cache=cache)
+    nbytes = sum(weight.numpy().nbytes for weight in model.weights)
+    run = subprocess.run([sys.executable, "-c", _GROWTH, artifact.path], capture_output=True, check=True)
+    assert int(run.stdout) < 1.5 * nbytes  # a second copy would add `nbytes`
