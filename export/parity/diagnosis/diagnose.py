@@ -43,8 +43,8 @@ _FIRST: tuple[tuple[Detector, ...], ...] = (
     (casts.cast_out_of_range,),
     (casts.cast_input,),
     (faulty_delegate,),  # before the detectors that blame the file
+    (caches.cache_at_fault,),  # before the states, since a deep decoder has many states and few faults of its positions
     (states.state_at_fault,),  # before the detectors of outputs, which find an exchange of two states as well
-    (caches.cache_at_fault,),
     (values.swapped_outputs, values.passed_through),
     (behavior.frozen_size,),
     (behavior.refused_every_case,),

@@ -70,7 +70,8 @@ def state_edits(
         are_alike = len({inputs[name].shape for name in names}) == 1
         has_rows = any(_has_rows(each, inputs) for each in states if each.input in names)
         shapes = [case[names[0]].shape for case in cases] if are_alike else []
-        for axis, size in enumerate(map(max, zip(*shapes, strict=True))):
+        axes, sizes = _axes_of_tokens(states, names), enumerate(map(max, zip(*shapes, strict=True)))
+        for axis, size in ((axis, size) for axis, size in sizes if not axes or axis in axes):
             shifts = _SHIFTS + (_FAR_SHIFTS if names in several else ())
             for steps in () if axis == 0 and has_rows else (each for each in shifts if abs(each) < size):
                 description = f"It {{}} {quote_names(names)} shifted by {steps} along axis {axis}."
@@ -83,6 +84,14 @@ def rounded_states(states: Sequence[State], inputs: Mapping[str, Array]) -> Iter
     for dtype in HALF if names else ():
         description = f"It {{}} {quote_names(names)} rounded to {dtype}."
         yield StateEdit(Cause.HALF_PRECISION, description, names, _round(names, dtype))
+
+
+def _axes_of_tokens(states: Sequence[State], names: Sequence[str]) -> set[int]:
+    """Returns the axes along which states have a row for each token; empty for states without such an axis."""
+    shapes = [each.shape for each in states if each.input in names]
+    return {
+        axis for shape in shapes for axis, size in enumerate(shape) if axis and (isinstance(size, str) or size == 0)
+    }
 
 
 def _near_fault(states: Sequence[State], wrong: Collection[str]) -> set[str]:

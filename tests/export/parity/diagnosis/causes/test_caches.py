@@ -75,7 +75,7 @@ def findings(decoder: Decoder, faulty: Decoder) -> list[Finding]:
     if run.result.passed:
         return []
     probe = Probe(run, runner, reference)
-    return [*state_at_fault(probe)] or [*cache_at_fault(probe)]
+    return [*cache_at_fault(probe)] or [*state_at_fault(probe)]
 
 
 @pytest.mark.slow
