@@ -102,12 +102,25 @@ def _slopes(editor: Editor, operator: Any, output: int) -> bool:
     return True
 
 
+def _computed_places(editor: Editor, operator: Any, output: int) -> bool:
+    """Reshapes constant indices: the delegate does not load a GATHER by a constant."""
+    source, indices = map(int, operator.inputs)
+    values = editor.values(indices)
+    if values is None or values.ndim != 1:
+        return False
+    places = editor.tensor(values.shape, indices)
+    editor.reshape(editor.constant(values[None], indices), values.shape, places)
+    editor.add_like(operator, [source, places], [output])
+    return True
+
+
 _EXTREMES = ("REDUCE_MAX", "REDUCE_MIN")
 _BINARY = "ADD DIV EQUAL GREATER GREATER_EQUAL LESS LESS_EQUAL MAXIMUM MINIMUM MUL NOT_EQUAL POW SQUARED_DIFFERENCE SUB"
 _RULES: dict[str, Callable[[Editor, Any, int], bool]] = {
     **dict.fromkeys(_BINARY.split(), _four_axes),
     **dict.fromkeys(_EXTREMES, _extreme),
     "ARG_MAX": _place_of_largest,
+    "GATHER": _computed_places,
     "LEAKY_RELU": _slopes,
     "TOPK_V2": _largest,
 }

@@ -39,6 +39,10 @@ def is_last_of_two(operator: Operator) -> bool:
     return operator.inputs[0].name.rpartition("/")[2].startswith("rewritten")
 
 
+def has_computed_places(operator: Operator) -> bool:
+    return not operator.inputs[1].is_stored
+
+
 CASES: dict[str, tuple[Callable[[Any], Any], str, Callable[[Operator], bool]]] = {
     "the place of the largest": (lambda x: ops.argmax(x, axis=-1), "ARG_MAX", leaves_the_last_axis),
     "the least place": (lambda x: ops.argmin(x[0, :, 0]), "ARG_MAX", leaves_the_last_axis),
@@ -46,6 +50,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], str, Callable[[Operator], bool]]] =
     "rows of a constant": (lambda x: x * ROWS, "MUL", has_four_axes),
     "rows of a matrix": (lambda x: ops.maximum(x[:, 0], ROWS[:, 0]), "MAXIMUM", has_four_axes),
     "the largest sum": (lambda x: ops.max(x + ops.tanh(x), axis=1), "REDUCE_MAX", is_last_of_two),
+    "rows at known places": (lambda x: ops.take(x, [5, 0, 0, 3], axis=1), "GATHER", has_computed_places),
     "two slopes": (slopes, "PRELU", lambda _: True),
 }
 

@@ -55,7 +55,14 @@ def _negative_numbers() -> keras.Model:
     rows = ops.reshape(negative, (7, 6)) * ops.reshape(ops.arange(42, dtype="float32"), (7, 6))
     sums = ops.max(negative + layers.Dense(6, bias_initializer=keras.initializers.Constant(-9))(x), axis=1)
     return keras.Model(
-        x, {"place": ops.argmax(negative, -1), "largest": ops.top_k(x, 6)[0], "rows": rows, "sums": sums}
+        x,
+        {
+            "place": ops.argmax(negative, -1),
+            "largest": ops.top_k(x, 6)[0],
+            "rows": rows,
+            "sums": sums,
+            "known": ops.take(x, [3, 0, 5], axis=1),
+        },
     )
 
 
