@@ -77,7 +77,8 @@ def trace_model(layers: Sequence[Any], signature: Signature, target: str | None 
         UnsupportedError: If the model has state or randomness.
     """
     recurrences = "fast" if target is None else TARGETS[target].recurrences
-    endpoint, name = Endpoint(layers, signature, Format.LITERT, recurrences), layers[0].name
+    name = layers[0].name
+    endpoint = Endpoint(layers, signature, Format.LITERT, recurrences, has_fourier=target is None)
     refuse_state_and_randomness(endpoint.view, endpoint.signature, endpoint.outputs, name, Format.LITERT)
     has_integers = any(getattr(layer, "quantization_mode", None) == "int8" for layer in layers)
     notes = (_PRODUCTS_OF_INTEGERS,) if has_integers else ()

@@ -25,14 +25,17 @@ _BY_PART = re.compile(
 _TOLD_BY_REAL = ("Rank", "Shape", "Size")
 
 
-def complex_form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
+def complex_form(kind: str, given: Mapping[str, Any], has_fourier: bool) -> Callable[..., Any] | None:
     """Returns the function that writes an operator with real tensors instead of complex ones; None if it needs none.
 
     Args:
         kind: The type of the operator.
         given: The inputs and attributes of the operator, by name.
+        has_fourier: Whether the file may have LiteRT's Fourier transform.
     """
     taken = [x for value in given.values() for x in _each(value) if _is_complex(x)]
+    if re.fullmatch("I?R?FFT(2D|3D)?", kind):
+        return _transform_form(kind, given, has_fourier)
     if kind in _OF_REALS:
         return _OF_REALS[kind](kind, given)
     if not taken:
@@ -128,8 +131,8 @@ def _cast(write: Callable[..., Any], x: Any, DstT: Any, **_: Any) -> Any:  # noq
     return _whole(real, imaginary[0] if imaginary else tf.zeros_like(real))
 
 
-def _transform_form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
-    sums = transform(kind, given)
+def _transform_form(kind: str, given: Mapping[str, Any], has_operator: bool) -> Callable[..., Any] | None:
+    sums = transform(kind, given, has_operator)
     if sums is None:
         return None
 
@@ -248,8 +251,4 @@ _OF_TRANSFORMED: dict[str, Callable[..., Any] | None] = {
 _OF_REALS: dict[str, Callable[[str, Mapping[str, Any]], Callable[..., Any] | None]] = {
     "Cast": _cast_form,
     "Complex": _broadcast_form,
-    **dict.fromkeys(
-        (f"{inverse}{real}FFT{axes}" for inverse in ("", "I") for real in ("", "R") for axes in ("", "2D", "3D")),
-        _transform_form,
-    ),
 }

@@ -38,7 +38,7 @@ _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 
 @contextlib.contextmanager
 def litert_forms(
-    layers: Sequence[Any] = (), recurrences: str = "loops", unfused: Unfused | None = None
+    layers: Sequence[Any] = (), recurrences: str = "loops", unfused: Unfused | None = None, has_fourier: bool = True
 ) -> Iterator[None]:
     """A context in which this thread traces models with these forms. Unrolled loops stay as they are.
 
@@ -47,6 +47,7 @@ def litert_forms(
         recurrences: "loops"; "unrolled" for copies of the steps where their number is known; "fused" for LSTM layers as
             one operator each and GRU layers of few operators; "fast" for these and several steps in a turn of a loop.
         unfused: Records the recurrent layers that stay loops, with the reasons.
+        has_fourier: Whether the file may have LiteRT's Fourier transform.
     """
     import tensorflow as tf
 
@@ -67,19 +68,19 @@ def litert_forms(
         replaced_slices(_slice),
         replaced_softplus(_softplus),
         replaced_depthwise_convolutions(depthwise_convolution),
-        replaced_operators(_form),
+        replaced_operators(partial(_form, has_fourier=has_fourier)),
         replaced_functions((tf, name, function) for name, function in forms.items()),
     ):
         yield
 
 
-def _form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
+def _form(kind: str, given: Mapping[str, Any], has_fourier: bool) -> Callable[..., Any] | None:
     """Returns the function that writes an operator for LiteRT; None if no replacement is needed or known."""
     if kind == "IsInf":
         return _is_infinite
     if kind in ("Equal", "NotEqual") and any(_infinity(given[name]) for name in ("x", "y")):
         return _equals_infinity if kind == "Equal" else _differs_from_infinity
-    return complex_form(kind, given) or resize_form(kind, given) or window_form(kind, given)
+    return complex_form(kind, given, has_fourier) or resize_form(kind, given) or window_form(kind, given)
 
 
 def _is_infinite(usual: Callable[..., Any], x: Any, **attributes: Any) -> Any:

@@ -14,7 +14,7 @@ _Sums = Callable[[Any, Any], tuple[Any, Any]]
 _LARGEST_MATRIX = 2048 * 2050
 
 
-def transform(kind: str, given: Mapping[str, Any]) -> _Sums | None:
+def transform(kind: str, given: Mapping[str, Any], has_operator: bool) -> _Sums | None:
     """Returns a function from the real and imaginary parts of a tensor to the parts of its transform.
 
     The imaginary part is None for a real tensor, both as argument and as result.
@@ -22,6 +22,7 @@ def transform(kind: str, given: Mapping[str, Any]) -> _Sums | None:
     Args:
         kind: The type of the operator, such as "IRFFT2D".
         given: The inputs and attributes of the operator, by name.
+        has_operator: Whether the file may have LiteRT's operator.
 
     Returns:
         The function; None if LiteRT has an operator, or a length is unknown or too large.
@@ -37,7 +38,8 @@ def transform(kind: str, given: Mapping[str, Any]) -> _Sums | None:
     lengths = tf.get_static_value(tf.convert_to_tensor(given["fft_length"])) if real else sizes
     if lengths is None or min(lengths) < 1 or max(lengths) ** 2 > _LARGEST_MATRIX:
         return None
-    if real and not inverse and all(length & (length - 1) == 0 for length in lengths) and len(lengths) < 3:
+    is_power_of_two = all(length & (length - 1) == 0 for length in lengths)
+    if has_operator and real and not inverse and is_power_of_two and len(lengths) < 3:
         return None
     axes = list(zip(places, sizes, map(int, lengths), strict=True))
     if not real:

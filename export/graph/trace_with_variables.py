@@ -38,7 +38,14 @@ class Endpoint:
         unfused: The recurrent layers that stay loops although LiteRT has an operator, with the reasons.
     """
 
-    def __init__(self, layers: Sequence[Any], signature: Signature, format: Format, recurrences: str = "loops") -> None:
+    def __init__(
+        self,
+        layers: Sequence[Any],
+        signature: Signature,
+        format: Format,
+        recurrences: str = "loops",
+        has_fourier: bool = True,
+    ) -> None:
         """Traces the model in inference mode, for all sizes of the dynamic dimensions.
 
         Args:
@@ -46,13 +53,14 @@ class Endpoint:
             signature: The model's signature.
             format: The format, for the error.
             recurrences: See `litert_forms`.
+            has_fourier: See `litert_forms`.
 
         Raises:
             TracingError: If Keras cannot trace the model.
         """
         self._model, self._format, self._variables = layers[0].name, format, layers[0].variables
         self.unfused = Unfused()
-        for_litert = partial(litert_forms, layers, recurrences, self.unfused)
+        for_litert = partial(litert_forms, layers, recurrences, self.unfused, has_fourier)
         control_flow = for_litert if format is Format.LITERT else convertible_control_flow
         self._traced = partial(trace_convertible, layers, control_flow=control_flow)
         several = getattr(layers[0], "signatures", None)  # The calls of a decoder have a few fixed lengths.

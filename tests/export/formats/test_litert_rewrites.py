@@ -17,12 +17,12 @@ from keras_pe.export.formats.litert_targets import MOST_AXES, TARGETS
 from keras_pe.export.graph.litert_forms import litert_forms
 
 
-def convert(function: Callable[[Any], Any], *shape: int) -> bytes:
+def convert(function: Callable[[Any], Any], *shape: int, has_fourier: bool = True) -> bytes:
     """Returns a LiteRT file of a function of one float32 tensor."""
     import tensorflow as tf
 
     traced = tf.function(function, input_signature=[tf.TensorSpec(shape, "float32", name="x")])
-    with litert_forms():
+    with litert_forms(has_fourier=has_fourier):
         concrete = traced.get_concrete_function()
     return bytes(tf.lite.TFLiteConverter.from_concrete_functions([concrete], traced).convert())
 
@@ -125,6 +125,18 @@ def test_a_device_without_a_square_gets_a_product() -> None:
     found = rewritten(content, TARGETS["npu"], {})
     assert kinds(found) == {"MUL"}
     assert kinds(rewritten(content, TARGETS["gpu"], {})) == {"NEG", "SQUARE"}
+
+
+def test_a_device_without_a_fourier_transform_gets_products() -> None:
+    def spectrum(x: Any) -> Any:
+        return ops.concatenate(ops.rfft(x), -1)
+
+    found = convert(spectrum, 2, 64, has_fourier=False)
+    assert kinds(convert(spectrum, 2, 64)) - kinds(found) >= {"RFFT2D", "REAL", "IMAG"}
+    x = np.random.default_rng(0).standard_normal((2, 64)).astype("float32")
+    exact = np.fft.rfft(x.astype("float64"))
+    # Sums of 64 products, each rounded twice to 2**-24 of the largest value.
+    np.testing.assert_allclose(run(found, x), np.concatenate([exact.real, exact.imag], -1), atol=128 * 2**-24 * 32)
 
 
 def test_a_device_without_any_gets_the_negation_of_all() -> None:
