@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.display import Shown, shown_bytes
+from keras_pe.export.artifacts.json_records import read_record
 from keras_pe.export.artifacts.onnx_contents import LayerContents, read_contents
 from keras_pe.export.artifacts.onnx_model import is_onnx
 from keras_pe.export.artifacts.rewrite import Rewrite
@@ -220,12 +221,13 @@ def description_from_json(text: str) -> dict[str, Any]:
     Raises:
         ValueError: If the text is not what `description_to_json` wrote.
     """
-    try:
-        content = json.loads(text)
-        tensors = {
-            key: tuple(TensorInfo(str(info["name"]), tuple(info["shape"]), str(info["dtype"])) for info in content[key])
-            for key in ("inputs", "outputs")
-        }
-        return {**tensors, "notes": tuple(map(str, content["notes"])), "metadata": dict(content["metadata"])}
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"has a description that cannot be read ({type(error).__name__}: {error}).") from error
+    return read_record(text, _description, "a description")
+
+
+def _description(content: Any) -> dict[str, Any]:
+    tensors = {
+        key: tuple(TensorInfo(str(info["name"]), tuple(info["shape"]), str(info["dtype"])) for info in content[key])
+        for key in ("inputs", "outputs")
+    }
+    texts = {str(key): str(text) for key, text in content["metadata"].items()}
+    return {**tensors, "notes": tuple(map(str, content["notes"])), "metadata": texts}

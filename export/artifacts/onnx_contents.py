@@ -3,7 +3,6 @@
 Exporters call a node `path/of/its/layer/Operator`.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes, bodies, layer_of, read_without_weights
-from keras_pe.export.artifacts.rewrite import UNFUSED_KEY
+from keras_pe.export.artifacts.rewrite import read_unfused
 
 Term = tuple[int, tuple[str, ...]]
 """A product: its factor, and its dynamic dimensions, with repetitions."""
@@ -76,7 +75,7 @@ def _contents(model: Any) -> tuple[LayerContents, ...]:
         for tensor in [stored.pop(name) for name in dict.fromkeys(node.input) if name in stored]:
             _add(layer, tensor)
     texts = {each.key: each.value for each in model.metadata_props}
-    unfused: dict[str, dict[str, str]] = json.loads(texts.get(UNFUSED_KEY, "{}"))
+    unfused = read_unfused(texts)
     return tuple(
         LayerContents(
             path, dict(layer.operators), layer.parameters, layer.nbytes, add_terms(layer.terms), unfused.get(path, {})

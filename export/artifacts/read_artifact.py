@@ -3,8 +3,8 @@
 `litert_file` knows the format of LiteRT's files.
 """
 
+import contextlib
 import hashlib
-import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 
 from keras_pe.argument_errors import ArgValueError, check_path
 from keras_pe.export.artifacts.artifact import NOTES_KEY, Artifact, Format, TensorInfo, description_from_json
+from keras_pe.export.artifacts.json_records import read_record
 from keras_pe.export.artifacts.litert_file import SIGNATURE, read_litert
 from keras_pe.export.artifacts.onnx_model import (
     WireFormatError,
@@ -125,7 +126,7 @@ def _read_onnx(path: Path) -> Artifact:
     model = read_without_weights(path)
     if not model.graph.output:
         raise ValueError("is an ONNX file without outputs.")
-    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    metadata = {_text(entry.key): _text(entry.value) for entry in model.metadata_props}
     weights = {tensor.name for tensor in model.graph.initializer}
     files = {path, *external_files(model, path).values()}
     return Artifact(
@@ -139,6 +140,11 @@ def _read_onnx(path: Path) -> Artifact:
         notes=_notes(metadata),
         metadata=metadata,
     )
+
+
+def _text(value: str | bytes) -> str:
+    """Returns a text of a protobuf message, which protobuf returns as bytes if they are not UTF-8."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def _onnx_tensor(value: Any) -> TensorInfo:
@@ -164,11 +170,9 @@ def _onnx_tensor(value: Any) -> TensorInfo:
 
 
 def _notes(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    try:
-        notes = json.loads(metadata.get(NOTES_KEY, "[]"))
-    except json.JSONDecodeError:  # somebody else's
-        return ()
-    return tuple(map(str, notes)) if isinstance(notes, list) else ()
+    with contextlib.suppress(ValueError):  # Another program may write such a text.
+        return read_record(metadata.get(NOTES_KEY, "[]"), lambda notes: tuple(map(str, notes)), "notes")
+    return ()
 
 
 def _read_saved_model(path: Path) -> Artifact:
@@ -179,7 +183,7 @@ def _read_saved_model(path: Path) -> Artifact:
     """
     nbytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     if (path / SIDECAR).is_file():
-        known = description_from_json((path / SIDECAR).read_text())
+        known = description_from_json((path / SIDECAR).read_text(encoding="utf-8", errors="replace"))
         return Artifact(Format.SAVED_MODEL, path, nbytes=nbytes, seconds=0.0, **known)
     require("read_artifact", "tensorflow")
     signatures = {key: served for graph in _meta_graphs(path) for key, served in graph.signature_def.items()}

@@ -1,8 +1,11 @@
 """The record of operations that an exporter replaced by one operator, or could not replace."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from keras_pe.export.artifacts.json_records import read_record
 
 UNFUSED_KEY = "keras_pe.unfused"
 """The key of the operators that the exporter decomposed: JSON, reasons by operator by layer."""
@@ -38,3 +41,19 @@ def unfused_texts(rewrites: Iterable[Rewrite]) -> dict[str, str]:
         for layer, found in reasons.items()
     }
     return {UNFUSED_KEY: json.dumps(texts, sort_keys=True)} if texts else {}
+
+
+def read_unfused(metadata: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Returns the reasons by operator by layer that `unfused_texts` wrote.
+
+    Raises:
+        ValueError: If the record is damaged.
+    """
+    return read_record(metadata.get(UNFUSED_KEY, "{}"), _parse_unfused, "reasons for decomposed operators")
+
+
+def _parse_unfused(content: Any) -> dict[str, dict[str, str]]:
+    return {
+        str(layer): {str(operator): str(reason) for operator, reason in found.items()}
+        for layer, found in content.items()
+    }

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_pe.argument_errors import ArgValueError
+from keras_pe.export.artifacts.json_records import read_record
 
 
 def state_output(name: str) -> str:
@@ -92,7 +93,6 @@ def states_from_json(text: str) -> tuple[State, ...]:
     Raises:
         ValueError: If the text is not such a record.
     """
-    try:
-        return tuple(State(**{**each, "shape": tuple(each["shape"])}) for each in json.loads(text))
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"has a state that cannot be read ({type(error).__name__}: {error}).") from error
+    return read_record(
+        text, lambda states: tuple(State(**{**each, "shape": tuple(each["shape"])}) for each in states), "a state"
+    )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from keras_pe.export.artifacts.json_records import read_record
 from keras_pe.export.errors import first_line
 from keras_pe.export.model.border import Border, own_signature
 from keras_pe.export.model.saved_file import load_model
@@ -134,12 +135,11 @@ def border_from_json(text: str) -> BorderRecord:
     Raises:
         ValueError: If the text is not such a record, a step was not recorded, or a step cannot be loaded.
     """
-    try:
-        content = json.loads(text)
-        depth = int(content.pop("depth"))
-        steps = {title: dict(content.pop(title)) for title in _STEPS}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"has a border that cannot be read ({type(error).__name__}: {error}).") from error
+    content, depth, steps = read_record(
+        text,
+        lambda own: (own, int(own.pop("depth")), {title: dict(own.pop(title)) for title in _STEPS}),
+        "a border",
+    )
     if missing := [f"{title} of {name!r}" for title in _STEPS for name, step in steps[title].items() if step is None]:
         raise ValueError(
             f"has a border without a record of the {' and the '.join(missing)}. "
@@ -220,7 +220,7 @@ def _step(step: str | Mapping[str, str]) -> Any:
     try:
         content = json.loads(unpacking.decompress(base64.b64decode(step[_MODEL]), _MOST_UNPACKED))
         files = {str(name): base64.b64decode(text) for name, text in content.items()}
-    except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as error:
+    except Exception as error:  # A damaged step may have values of any type, nested to any depth.
         raise ValueError(f"a step is damaged ({first_line(error)})") from error
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "step.keras"

@@ -5,6 +5,7 @@ can be folded into those of the layer before it. ONNX's LSTM, GRU and RNN take o
 gates differently.
 """
 
+import contextlib
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from keras_pe.export.artifacts.json_records import read_record
 
 LAYOUTS_KEY = "keras_pe.layouts"
 """The metadata key of the layouts that differ from Keras': JSON, a layout by the name of the weight."""
@@ -92,15 +95,18 @@ def layouts_to_json(layouts: Mapping[str, Layout]) -> str:
 
 def layouts_from_json(text: str) -> dict[str, Layout]:
     """Returns the layouts from `layouts_to_json`; an empty dict for any other text, which another program may write."""
-    try:
-        return {
-            name: Layout(
-                tuple(value["keras"]), tuple((str(function), tuple(argument)) for function, argument in value["steps"])
-            )
-            for name, value in json.loads(text).items()
-        }
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return {}
+    with contextlib.suppress(ValueError):
+        return read_record(text, _layouts, "layouts")
+    return {}
+
+
+def _layouts(content: Any) -> dict[str, Layout]:
+    return {
+        name: Layout(
+            tuple(value["keras"]), tuple((str(function), tuple(argument)) for function, argument in value["steps"])
+        )
+        for name, value in content.items()
+    }
 
 
 def _shape_after(shape: tuple[int, ...], step: Step) -> tuple[int, ...]:
@@ -221,10 +227,9 @@ def foldings_to_json(foldings: Mapping[str, str]) -> str:
 
 def foldings_from_json(text: str) -> dict[str, str]:
     """Returns the foldings from `foldings_to_json`; an empty dict for a text of another program."""
-    try:
-        return {str(layer): str(norm) for layer, norm in json.loads(text).items()}
-    except (AttributeError, ValueError):
-        return {}
+    with contextlib.suppress(ValueError):
+        return read_record(text, lambda content: {str(layer): str(norm) for layer, norm in content.items()}, "foldings")
+    return {}
 
 
 def _array(variable: Any) -> _Array:

@@ -1,6 +1,5 @@
 """Quantizes copies of a Keras model with Keras' own quantizers, and exports them."""
 
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import Any
 
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import Artifact, Format
-from keras_pe.export.artifacts.target_layers import TARGET_KEY
+from keras_pe.export.artifacts.target_layers import read_target
 from keras_pe.export.comparison.references.interface import known_interface
 from keras_pe.export.errors import ExportError, first_line
 from keras_pe.export.exporters import export_litert, export_onnx
@@ -57,8 +56,8 @@ class KerasModel:
         }
         if artifact.opset_version is not None:
             arguments["opset_version"] = max(artifact.opset_version, opsets.EXPORTED[0])
-        if TARGET_KEY in artifact.metadata:
-            arguments["target"] = json.loads(artifact.metadata[TARGET_KEY])["target"]
+        if (target := read_target(artifact.metadata)) is not None:
+            arguments["target"] = target
         return cls(model, artifact.format, arguments)
 
     def layers(self, options: Options) -> Mapping[str, str]:

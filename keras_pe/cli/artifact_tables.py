@@ -1,10 +1,9 @@
 """Artifacts as tables on the standard output, or as JSON: inputs, outputs, sizes, files, notes, operators by layer."""
 
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from keras_pe.cli.tables import add_row, text_table, whole_console
 from keras_pe.display import shown_bytes
@@ -14,6 +13,8 @@ if TYPE_CHECKING:
     from keras_pe.export.artifacts.onnx_contents import LayerContents, Term
     from keras_pe.export.artifacts.rewrite import Rewrite
     from keras_pe.export.artifacts.target_layers import TargetLayer
+
+_Record = TypeVar("_Record")
 
 
 def artifact_json(artifact: "Artifact", explain: bool) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def artifact_json(artifact: "Artifact", explain: bool) -> dict[str, Any]:
         del description["rewrites"]
     if explain and artifact.format == "onnx":
         description["contents"] = [asdict(layer) for layer in artifact.contents]
-    if explain and (layers := read_target_layers(artifact.metadata)):
+    if explain and (layers := _read(artifact, read_target_layers)):
         description["target_layers"] = [asdict(layer) for layer in layers]
     if explain:
         description["quantized"] = [asdict(tensor) for tensor in read_quantization(artifact)]
@@ -44,7 +45,7 @@ def show_artifacts(artifacts: "Sequence[Artifact]", explain: bool) -> None:
     for role, specs in (("input", artifacts[0].inputs), ("output", artifacts[0].outputs)):
         for spec in specs:
             add_row(tensors, (role, spec.name, f"({', '.join(map(str, spec.shape))})", spec.dtype))
-    known = dimensions_from_json(artifacts[0].metadata.get(SIZES_KEY, "{}"))
+    known = _read(artifacts[0], lambda metadata: dimensions_from_json(metadata.get(SIZES_KEY, "{}")))
     dimensions = text_table("dimension", "sizes", rows=(line.split(": ") for line in describe_dimensions(known)))
     was_exported = any(artifact.seconds for artifact in artifacts)
     files = text_table("format", "opset", "size", *(["time"] if was_exported else []), "path")
@@ -57,9 +58,9 @@ def show_artifacts(artifacts: "Sequence[Artifact]", explain: bool) -> None:
         for artifact in artifacts
         if explain and artifact.format == "onnx"
     ]
-    by_target = [(read_target_layers(each.metadata), each.rewrites) for each in artifacts] if explain else []
+    by_target = [(_read(each, read_target_layers), each.rewrites) for each in artifacts] if explain else []
     explained += [target_table(layers, rewrites) for layers, rewrites in by_target if layers]
-    loops = (loops_table(each.metadata) for each in artifacts if explain and each.format == "litert")
+    loops = (_read(each, loops_table) for each in artifacts if explain and each.format == "litert")
     explained += [table for table in loops if table]
     tensors_by_file = [read_quantization(artifact) for artifact in artifacts] if explain else []
     explained += [text_table(*COLUMNS, rows=quantization_rows(found)) for found in tensors_by_file if found]
@@ -67,6 +68,14 @@ def show_artifacts(artifacts: "Sequence[Artifact]", explain: bool) -> None:
     console.print(tensors, *([dimensions] if known else []), files, *explained)
     for note in dict.fromkeys(note for artifact in artifacts for note in artifact.notes):
         console.print(note, markup=False)
+
+
+def _read(artifact: "Artifact", read: Callable[[Mapping[str, str]], _Record]) -> _Record:
+    """Returns a record in the metadata of an artifact. An error names the path of the artifact."""
+    try:
+        return read(artifact.metadata)
+    except ValueError as error:
+        raise ValueError(f"{artifact.path} {error}") from error
 
 
 def show_target_layers(layers: "Sequence[TargetLayer]") -> None:
@@ -87,9 +96,9 @@ def target_table(layers: "Sequence[TargetLayer]", rewrites: "Sequence[Rewrite]" 
 
 def loops_table(metadata: Mapping[str, str]) -> Any:
     """Returns a table of the recurrent layers that stay loops in a LiteRT file, or an empty text without one."""
-    from keras_pe.export.artifacts.rewrite import UNFUSED_KEY
+    from keras_pe.export.artifacts.rewrite import read_unfused
 
-    found = json.loads(metadata.get(UNFUSED_KEY, "{}"))
+    found = read_unfused(metadata)
     rows = [(layer, *each) for layer, reasons in found.items() for each in reasons.items()]
     return text_table("layer", "operator", "not used, because", rows=rows) if rows else ""
 

@@ -1,6 +1,6 @@
 """Opens the reference and the artifacts that a user names."""
 
-import json
+import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.artifact import ABSENT_KEY, VALUES_KEY, Artifact, Format
+from keras_pe.export.artifacts.json_records import read_record
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.comparison.inputs.borders import Borders
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, cast_case, check_sizes, parse_cases, read_case
@@ -159,11 +160,9 @@ def absent_inputs(artifacts: Iterable[Path]) -> set[str]:
     """Returns the optional inputs that were absent in the export, from the metadata of artifacts."""
     found = set[str]()
     for path in artifacts:
-        try:
-            names = json.loads(read_artifact(path).metadata.get(ABSENT_KEY, "[]"))
-        except (ValueError, ImportError, OSError):  # the runtime will report the fault on loading
-            continue
-        found.update(map(str, names) if isinstance(names, list) else ())
+        with contextlib.suppress(ValueError, ImportError, OSError):  # the runtime will report the fault on loading
+            text = read_artifact(path).metadata.get(ABSENT_KEY, "[]")
+            found |= read_record(text, lambda names: set(map(str, names)), "absent inputs")
     return found
 
 

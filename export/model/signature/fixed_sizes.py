@@ -4,8 +4,10 @@ import enum
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.artifacts.json_records import read_record
 from keras_pe.export.model.sizes.dimensions import Kind, checked_sizes, sizes_in_words
 from keras_pe.export.model.watch.nested_arguments import Shape
 
@@ -160,14 +162,14 @@ def fixed_sizes_from_json(text: str) -> FixedSizes:
     Raises:
         ValueError: If the text is not such a record.
     """
-    try:
-        content = json.loads(text)
-        sizes = tuple(
-            FixedSize(str(name), int(own["size"]), Origin(own["origin"])) for name, own in content["sizes"].items()
-        )
-        shapes = tuple((str(name), tuple(shape)) for name, shape in content["inputs"].items())
-        if not all(isinstance(dim, int | str) for _, shape in shapes for dim in shape):
-            raise TypeError("a shape has an entry that is neither a number nor a name")
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"has fixed sizes that cannot be read ({type(error).__name__}: {error}).") from error
+    return read_record(text, _fixed_sizes, "fixed sizes")
+
+
+def _fixed_sizes(content: Any) -> FixedSizes:
+    sizes = tuple(
+        FixedSize(str(name), int(own["size"]), Origin(own["origin"])) for name, own in content["sizes"].items()
+    )
+    shapes = tuple((str(name), tuple(shape)) for name, shape in content["inputs"].items())
+    if not all(isinstance(dim, int | str) for _, shape in shapes for dim in shape):
+        raise TypeError("a shape has an entry that is neither a number nor a name")
     return FixedSizes(sizes, shapes, str(content.get("cause", "")))

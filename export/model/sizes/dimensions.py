@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from numbers import Integral
+from typing import Any
 
 from keras_pe.argument_errors import ArgValueError
+from keras_pe.export.artifacts.json_records import read_record
 from keras_pe.export.model.watch.nested_arguments import Shape, StaticShape
 
 BUFFER, SPARE = "max_sequence_length", "spare_sequence_length"
@@ -260,13 +262,15 @@ def dimensions_from_json(text: str) -> dict[str, Dimension]:
     Raises:
         ValueError: If the text is something else.
     """
+    return read_record(text, _dimensions, "sizes")
+
+
+def _dimensions(content: Any) -> dict[str, Dimension]:
     dimensions = {}
-    try:
-        for name, own in json.loads(text).items():
-            kind, parts = Kind(own.pop("kind")), tuple(own.pop("parts", ()))
-            dimensions[name] = Dimension(kind, name, SizeRange(**{**own, "given": tuple(own["given"])}), parts)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"has sizes that cannot be read ({type(error).__name__}: {error}).") from error
+    for name, own in content.items():
+        most = None if own["most"] is None else int(own["most"])
+        sizes = SizeRange(int(own["least"]), int(own["step"]), most, tuple(map(int, own["given"])))
+        dimensions[name] = Dimension(Kind(own["kind"]), name, sizes, tuple(map(str, own.get("parts", ()))))
     return dimensions
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.export.artifacts.json_records import read_record
 from keras_pe.export.errors import first_line
 from keras_pe.export.model.watch.nested_arguments import FlatModel, StaticShape
 from keras_pe.export.model.watch.symbolic_trace import layers_reached
@@ -280,12 +281,12 @@ def values_from_json(text: str) -> KnownValues:
     Raises:
         ValueError: If the text is something else.
     """
-    try:
-        content = json.loads(text)
-        ranges = {str(name): (float(low), float(high)) for name, (low, high) in content["ranges"].items()}
-        examples = tuple({name: _read(one) for name, one in each.items()} for each in content["examples"])
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"has values that cannot be read ({type(error).__name__}: {error}).") from error
+    return read_record(text, _values, "values")
+
+
+def _values(content: Any) -> KnownValues:
+    ranges = {str(name): (float(low), float(high)) for name, (low, high) in content["ranges"].items()}
+    examples = tuple({name: _read(one) for name, one in each.items()} for each in content["examples"])
     return KnownValues(ranges=ranges, examples=examples)
 
 

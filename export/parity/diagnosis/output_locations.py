@@ -1,11 +1,13 @@
 """Locates each layer's output among the artifact's tensors, in one case and with some tensors replaced."""
 
-import json
+import contextlib
 import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from keras_pe.export.artifacts.artifact import LAYERS_KEY
+from keras_pe.export.artifacts.json_records import read_record
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.layer_paths import is_within, matched_paths
@@ -293,6 +295,12 @@ def _names_of(
 
     The exporter has recorded both or neither.
     """
-    names: dict[str, list[str | None]] = json.loads(runner.metadata().get(LAYERS_KEY, "{}"))
+    names: dict[str, list[str | None]] = {}
+    with contextlib.suppress(ValueError):  # A damaged record leaves the search by values.
+        names = read_record(runner.metadata().get(LAYERS_KEY, "{}"), _names, "layers")
     scopes = matched_paths([each.call.path for each in outputs], names)
     return {path: names[other] for path, other in scopes.items()}, scopes
+
+
+def _names(content: Any) -> dict[str, list[str | None]]:
+    return {str(path): [None if name is None else str(name) for name in names] for path, names in content.items()}
