@@ -10,6 +10,7 @@ from keras_pe.cli.check_data import check_data_usage, data_options, run_check_da
 from keras_pe.cli.exit_codes import Command, CouldNotBeTriedError, tried
 from keras_pe.cli.options import (
     BORDER_FIELDS,
+    InputPath,
     SavedPath,
     Verbosity,
     allowance_options,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from keras_pe.export.parity.parity_report import ParityReport
     from keras_pe.export.progress import Stopwatch
 
-_EXISTING = click.Path(exists=True, path_type=Path)
+_EXISTING = InputPath()
 
 
 def _check_ranges(
@@ -109,7 +110,7 @@ def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Pa
 )
 @click.option(
     "--replay",
-    type=click.Path(path_type=Path),
+    type=InputPath(exists=False),
     callback=_check_bundle,
     help="Run the failures of a bundle again, without MODEL.",
 )

@@ -10,7 +10,7 @@ import click
 
 from keras_pe.cli.batching_options import batch_options, column_option
 from keras_pe.cli.exit_codes import CouldNotBeTriedError
-from keras_pe.cli.options import by_name, passed_options, with_options
+from keras_pe.cli.options import InputPath, by_name, passed_options, with_options
 
 if TYPE_CHECKING:
     from keras_pe.export.parity.dataset.data_report import DatasetReport
@@ -29,7 +29,7 @@ def _labels(context: click.Context, parameter: click.Parameter, texts: tuple[str
 data_options = with_options(
     click.option(
         "--data",
-        type=click.Path(path_type=Path),
+        type=InputPath(exists=False),
         help="Run every row of this data set instead of the sweep: a .csv, .npz, .npy, .parquet, .arrow or "
         ".tfrecord file, or a folder.",
     ),

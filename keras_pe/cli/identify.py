@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_pe.cli.exit_codes import Command, tried
-from keras_pe.cli.options import json_option
+from keras_pe.cli.options import InputPath, json_option
 from keras_pe.cli.tables_in_file import tables_in
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=InputPath(dir_okay=False))
 @json_option("the matches")
 def identify(file: Path, as_json: bool) -> int:
     """Print the convention, first position, layout and timescales of the tables of positions in FILE.

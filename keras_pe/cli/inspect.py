@@ -7,11 +7,11 @@ import click
 
 from keras_pe.cli.artifact_tables import artifact_json, show_artifacts, show_metadata
 from keras_pe.cli.exit_codes import Command, tried
-from keras_pe.cli.options import json_option
+from keras_pe.cli.options import InputPath, json_option
 
 
 @click.command(cls=Command)
-@click.argument("file", type=click.Path(exists=True, path_type=Path))
+@click.argument("file", type=InputPath())
 @json_option("the description")
 def inspect(file: Path, as_json: bool) -> None:
     """Print the inputs, outputs and contents of FILE: an .onnx or .tflite file, or the folder of a SavedModel.
@@ -23,8 +23,9 @@ def inspect(file: Path, as_json: bool) -> None:
 
     with tried():
         artifact = read_artifact(file)
-    if as_json:
-        click.echo(json.dumps(artifact_json(artifact, explain=True), indent=2))
-    else:
-        show_artifacts([artifact], explain=True)
-        show_metadata(artifact)
+        # The records and the contents are read when they are printed.
+        if as_json:
+            click.echo(json.dumps(artifact_json(artifact, explain=True), indent=2))
+        else:
+            show_artifacts([artifact], explain=True)
+            show_metadata(artifact)

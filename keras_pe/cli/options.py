@@ -15,11 +15,22 @@ Value = TypeVar("Value")
 Command = Callable[..., Any]
 
 
-class SavedPath(click.Path):
-    """A path that exists. The prefix of a TensorFlow checkpoint is an error that names it."""
+class InputPath(click.Path):
+    """The path of a file or a folder. Another kind, such as a named pipe, is an error: reading it may never end."""
 
-    def __init__(self) -> None:
-        super().__init__(exists=True, path_type=Path)
+    def __init__(self, exists: bool = True, dir_okay: bool = True) -> None:
+        super().__init__(exists=exists, dir_okay=dir_okay, path_type=Path)
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Returns the path, or raises BadParameter."""
+        path = Path(value)
+        if path.exists() and not path.is_file() and not path.is_dir():
+            self.fail(f"{value} must be a file or a folder. Received: a pipe or a device.", parameter, context)
+        return super().convert(value, parameter, context)
+
+
+class SavedPath(InputPath):
+    """A path that exists. The prefix of a TensorFlow checkpoint is an error that names it."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         """Returns the path, or raises BadParameter."""

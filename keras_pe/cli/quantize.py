@@ -12,6 +12,7 @@ from keras_pe.cli.batching_options import batch_options, column_option
 from keras_pe.cli.exit_codes import Command, CouldNotBeTriedError
 from keras_pe.cli.options import (
     BORDER_FIELDS,
+    InputPath,
     SavedPath,
     Verbosity,
     border_of,
@@ -29,11 +30,11 @@ _METHODS = ("static", "dynamic", "int8-weights", "int4-weights", "float16", "ker
 
 @click.command(cls=Command)
 @click.argument("model", type=SavedPath())
-@click.argument("artifact", type=click.Path(exists=True, path_type=Path))
+@click.argument("artifact", type=InputPath())
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=InputPath(exists=False),
     required=True,
     help="Rows that calibrate the file and that check it: a .csv, .npz, .npy, .parquet, .arrow or .tfrecord file, or "
     "a folder.",

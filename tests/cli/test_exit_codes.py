@@ -1,12 +1,15 @@
 """The exit code of a command is its own: its verdict, 2 for what could not be tried, 130 after Ctrl-C."""
 
 import contextlib
+import os
 import signal
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from keras_pe.cli import main
 from keras_pe.cli.exit_codes import Command, CouldNotBeTriedError, tried
 
 
@@ -118,6 +121,15 @@ def test_an_interruption_ends_as_a_shell_expects_of_ctrl_c(name: str) -> None:
 @command
 def memory() -> int:
     raise MemoryError
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("arguments", ["inspect {}", "identify {}", "export {} out.onnx", "check --replay {}"])
+def test_a_pipe_without_a_writer_is_refused_and_not_waited_for(arguments: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.keras")
+    done = CliRunner().invoke(main, arguments.format(tmp_path / "pipe.keras").split())
+    assert done.exit_code == 2
+    assert "pipe or a device" in " ".join(done.output.split())
 
 
 def test_memory_that_ran_out_is_a_sentence() -> None:
