@@ -233,7 +233,7 @@ def sentence(message: object) -> str:
 
 
 def first_line(error: BaseException | None) -> str:
-    """Returns the first line of an error's message, without the full stop.
+    """Returns the first line of an error's message, without the full stop; the first two if a sentence spans them.
 
     Keras puts the names of the outer layers before the message of an error in a layer. They are skipped, except for the
     innermost layer.
@@ -247,6 +247,8 @@ def first_line(error: BaseException | None) -> str:
         elif not lines[0].endswith(_WHAT_FOLLOWS):
             break
         lines.pop(0)
+    if len(lines) > 1 and lines[0].endswith((":", ",")):
+        lines[0] = f"{lines[0]} {lines[1]}"
     line = f"{place}{lines[0].rstrip('.')}" if lines else type(error).__name__
     return f"memory ran out ({line})" if is_out_of_memory(error) else line
 

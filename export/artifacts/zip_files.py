@@ -16,6 +16,15 @@ _UNCHECKED = 2**27  # bytes that a file may unpack to at any compression ratio
 _MAX_RATIO = 100  # genuine weights, texts and samples compress less; Keras has this bound too
 
 
+def plausible_bytes(packed: int) -> int:
+    """Returns the largest plausible size, in bytes, of content that has `packed` bytes on disk."""
+    return max(_UNCHECKED, _MAX_RATIO * packed)
+
+
+class ImplausibleSizeError(ValueError):
+    """A file claims to unpack to far more than its size on disk."""
+
+
 def check_entries(file: zipfile.ZipFile) -> None:
     """Raises ValueError if entries unpack to far more than their size on disk, or the header of an array claims more.
 
@@ -71,9 +80,9 @@ def _check_header(stream: IO[bytes], entry: zipfile.ZipInfo) -> None:
 
 
 def check_ratio(unpacked: int, packed: int) -> None:
-    """Raises ValueError if the ratio of the unpacked size to the packed size is implausible."""
-    if unpacked > _UNCHECKED and unpacked > _MAX_RATIO * packed:
-        raise ValueError(
+    """Raises ImplausibleSizeError if the ratio of the unpacked size to the packed size is implausible."""
+    if unpacked > plausible_bytes(packed):
+        raise ImplausibleSizeError(
             f"it unpacks to {shown_bytes(unpacked)} from {shown_bytes(packed)}, more than {_MAX_RATIO} times. If you "
             "trust the file, unpack it and pack it without compression"
         )

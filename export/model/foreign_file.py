@@ -8,6 +8,9 @@ from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.zip_files import check_entries, read_text
 from keras_pe.export.model.hdf5_probe import probe_hdf5
 
+SAVE_AGAIN = "Save the model again where it was made."
+"""The way out for a damaged file."""
+
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _ZIP = b"PK\x03\x04"
 _BUILD = (
@@ -95,9 +98,9 @@ def _describe(path: Path) -> tuple[str, str] | None:
     if ".data-0" in path.name:
         return _SUFFIXES[".index"]
     if path.suffix in (".h5", ".hdf5"):
-        return "no HDF5 file, or not a whole one", "Save the model again where it was made."
+        return "no HDF5 file, or not a whole one", SAVE_AGAIN
     if path.suffix == ".keras":
-        return "no .keras file, or not a whole one", "Save the model again where it was made."
+        return "no .keras file, or not a whole one", SAVE_AGAIN
     return _SUFFIXES.get(path.suffix)
 
 
@@ -123,7 +126,7 @@ def _describe_folder(path: Path) -> tuple[str, str] | None:
             "the folder of a preset, or an unpacked .keras file",
             _LOAD_PRESET,
         )
-    return None
+    return "a folder without a model", "Give the file that model.save has written."
 
 
 def _describe_hdf5(path: Path) -> tuple[str, str] | None:
@@ -132,7 +135,7 @@ def _describe_hdf5(path: Path) -> tuple[str, str] | None:
     try:
         content = probe_hdf5(path)
     except ValueError as error:
-        return f"an HDF5 file that is not whole ({error})", "Save the model again where it was made."
+        return f"an HDF5 file that is not whole ({error})", SAVE_AGAIN
     if content.configuration is not None:
         return None
     keys, version = content.names, content.version
@@ -150,7 +153,7 @@ def _describe_zip(path: Path) -> tuple[str, str] | None:
         with zipfile.ZipFile(path) as file:
             names = set(file.namelist())
     except Exception:  # a damaged file may raise any error
-        return "not a whole .keras file", "Save the model again where it was made."
+        return "not a whole .keras file", SAVE_AGAIN
     if "config.json" in names:
         return ("a .keras file under another name", "Rename it to end in .keras.") if path.suffix != ".keras" else None
     if any(name.endswith("/data.pkl") or name == "data.pkl" for name in names):

@@ -5,19 +5,23 @@ import json
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from keras_pe.argument_errors import ArgValueError
+from keras_pe.export.artifacts.zip_files import ImplausibleSizeError
 from keras_pe.export.errors import first_line
-from keras_pe.export.model.foreign_file import describe_foreign, read_configuration, saved_by
+from keras_pe.export.model.foreign_file import SAVE_AGAIN, describe_foreign, read_configuration, saved_by
 from keras_pe.export.model.watch.keras_internals import loads_python_code, sequential_models_built_once
 
 KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 """The suffixes of the files that Keras loads."""
 
 _OLD = KERAS_SUFFIXES[1:]
+_LONGEST = 300  # characters of an error by Keras, which may print a whole configuration
+_BY_ACCIDENT = (TypeError, LookupError, AttributeError, RecursionError)  # Keras raises ValueError on purpose
 _UNKNOWN = re.compile(
     r"(?:Could not (?:locate|deserialize)|Unknown) \w+:? '[^']*'(?: because its parent module \S+ cannot be imported)?"
     r"|Cannot deserialize object of type `\w+`"
@@ -75,7 +79,10 @@ def check_saved_file(path: Path) -> None:
     try:
         read_configuration(path)
     except Exception as error:  # a damaged file may raise any error
-        raise ValueError(f"{path} could not be loaded: its content cannot be read ({first_line(error)}).") from error
+        raise ValueError(
+            f"{path} could not be loaded: its content cannot be read ({first_line(error)}). "
+            f"{'' if isinstance(error, ImplausibleSizeError) else SAVE_AGAIN}".rstrip()
+        ) from error
 
 
 def _lacks_code(error: Exception, path: Path) -> bool:
@@ -96,13 +103,15 @@ def why_not_loaded(error: BaseException | None, path: Path, for_unknown: str = _
             "it holds the Python code of a Lambda layer. If you trust its author, allow it with --unsafe on the "
             "command line, or with keras.config.enable_unsafe_deserialization()."
         )
-    text = first_line(error)
+    text = textwrap.shorten(first_line(error), _LONGEST, placeholder=" ...")
     version = saved_by(path)
     is_older = bool(version) and int(version.partition(".")[0]) < 3
     if unknown := _UNKNOWN.match(text):  # drop the rest of the text, a page of configuration
         return " ".join([f"{unknown[0]}. {for_unknown}".strip(), *([_OLDER.format(version)] if is_older else [])])
     if unread := _LAMBDA.match(text):
         return f"{unread[0]}: Keras saves a lambda there, which it cannot load. Give the function a name. {for_unknown}"
+    if isinstance(error, json.JSONDecodeError):
+        return f"its configuration is not valid JSON ({text}). {SAVE_AGAIN}"
     if is_older:
         return f"{text}. {_OLDER.format(version)}"
     if is_in_old_format(path) and not isinstance(error, OSError):  # an OSError means that the file is damaged
@@ -110,7 +119,22 @@ def why_not_loaded(error: BaseException | None, path: Path, for_unknown: str = _
             f"{text}. Keras cannot load all that it saves in the format .h5, such as a sum 'x + y' of two layers. Save "
             "the model as .keras where it was made."
         )
-    return f"{text}."
+    if isinstance(error, _BY_ACCIDENT):
+        text = f"Keras cannot read the configuration in the file ({type(error).__name__}: {text})"
+    return f"{text}. {_way_out(version)}"
+
+
+def _way_out(version: str) -> str:
+    """Returns the way out for a file of a version of Keras; an empty text stands for an unknown version."""
+    import keras
+
+    own = keras.version()
+    if version in ("", own):
+        return SAVE_AGAIN
+    return (
+        f"Keras {version} saved the file, and Keras {own} is installed. Install keras=={version}, or save the model "
+        f"again with Keras {own}."
+    )
 
 
 def _holds_python_code(path: Path) -> bool:
