@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_pe.export.artifacts.zip_files import check_ratio
+from keras_pe.export.artifacts.zip_files import check_ratio, plausible_bytes
 
-_LEAST_SECONDS = 20.0
+_LEAST_SECONDS = 10.0
 _BYTES_A_SECOND = 2**24  # every disk reads faster than this
 # Prints the configuration, the version of Keras, the names at the top, and the bytes that the datasets claim.
 _PROBE = """
@@ -63,7 +63,7 @@ def probe_hdf5(path: Path) -> Hdf5Content:
 def _run_probe(path: str, size: int, changed: int) -> Any:
     """Returns the output of the subprocess. `size` and `changed` are part of the cache key of a path."""
     seconds = _LEAST_SECONDS + size / _BYTES_A_SECOND
-    command = [sys.executable, "-P", "-c", _PROBE, path, str(100 * max(size, 2**27))]
+    command = [sys.executable, "-P", "-c", _PROBE, path, str(plausible_bytes(size))]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:

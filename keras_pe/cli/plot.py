@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from keras_pe.cli.exit_codes import Command, tried
+from keras_pe.cli.options import InputPath
 from keras_pe.cli.tables_in_file import read_table
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _KINDS = ("heatmap", "similarity", "wavelengths", "error")
 @click.option("--length", type=click.IntRange(1), default=64, show_default=True, help="Number of positions.")
 @click.option(
     "--table",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=InputPath(dir_okay=False),
     help="An .npy file of (length, channels) to draw instead of a convention's signal; error needs one.",
 )
 def plot(kind: str, picture: Path, names: tuple[str, ...], channels: int, length: int, table: Path | None) -> None:
@@ -86,7 +87,8 @@ def _plot_table(kind: str, path: Path) -> "Axes":
     from keras_pe.conventions.identification.encoding_table import as_matrix
     from keras_pe.signal.formula import timing_signal
 
-    table = as_matrix(read_table(path)).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a damaged table may have signaling NaNs
+        table = as_matrix(read_table(path)).astype(np.float64)
     if kind != "error":
         return (plots.heatmap if kind == "heatmap" else plots.similarity)(table)
     matches = identify(table)

@@ -11,7 +11,7 @@ from typing import Any
 
 from keras_pe.cli.exit_codes import CouldNotBeTriedError
 from keras_pe.display import shown_bytes
-from keras_pe.export.artifacts.zip_files import MAX_TEXT, check_array, check_entries
+from keras_pe.export.artifacts.zip_files import MAX_TEXT, check_array, check_entries, check_ratio
 from keras_pe.export.model.hdf5_probe import probe_hdf5
 
 Named = Iterator[tuple[str, Any]]
@@ -34,7 +34,10 @@ def read_table(path: Path) -> Any:
         )
     try:
         check_array(path)
-        return np.load(path, allow_pickle=False)
+        table = np.load(path, allow_pickle=False)
+        if table.dtype.kind not in "biuf":
+            raise ValueError(f"its values are of type {table.dtype}")
+        return table
     except Exception as error:  # whatever a damaged file raises
         raise CouldNotBeTriedError(f"{path} is not an .npy file of numbers, or not a whole one ({error}).") from error
 
@@ -100,6 +103,8 @@ def _safetensors(path: Path) -> Named:
             if dtype not in (*_SAFETENSORS, "BF16"):
                 continue
             low, high = about["data_offsets"]
+            if not 0 <= low <= high <= size:
+                raise ValueError(f"{name} claims the bytes from {low:,} to {high:,}, and the file has {size:,}")
             file.seek(start + low)
             content = file.read(high - low)
             if dtype == "BF16":
@@ -124,23 +129,30 @@ def _onnx(path: Path) -> Named:
 def _keras(path: Path) -> Named:
     with zipfile.ZipFile(path) as file:
         check_entries(file)
-        yield from _h5(io.BytesIO(file.read("model.weights.h5")))
+        content = file.read("model.weights.h5")
+    yield from _datasets(io.BytesIO(content), len(content))
 
 
-def _h5(file: Any) -> Named:
+def _h5(path: Path) -> Named:
+    probe_hdf5(path)
+    yield from _datasets(path, path.stat().st_size)
+
+
+def _datasets(file: Path | io.BytesIO, size: int) -> Named:
+    """Yields the datasets of an HDF5 file of `size` bytes."""
     import h5py
 
-    if isinstance(file, Path):
-        probe_hdf5(file)
     found: dict[str, Any] = {}
 
     def keep(name: str, each: Any) -> None:
         if isinstance(each, h5py.Dataset):
-            found[name] = each[()]
+            found[name] = each
 
     with h5py.File(file) as opened:
         opened.visititems(keep)
-    yield from found.items()
+        check_ratio(sum(each.nbytes for each in found.values()), size)
+        for name, each in found.items():
+            yield name, each[()]
 
 
 def _torch(path: Path) -> Named:

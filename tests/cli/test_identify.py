@@ -232,6 +232,23 @@ def test_it_needs_neither_keras_nor_tensorflow(tmp_path: Path) -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("suffix", [".keras", ".safetensors"])
+def test_a_table_larger_than_its_file_is_refused_before_it_is_read(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"large{suffix}"
+    if suffix == ".keras":
+        weights = io.BytesIO()
+        with h5py.File(weights, "w") as file:
+            file.create_dataset("table", (2**20, 2**20), "float32", chunks=(2**10, 2**10))
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("model.weights.h5", weights.getvalue())
+    else:
+        header = b'{"table":{"dtype":"F32","shape":[1048576,1048576],"data_offsets":[0,4398046511104]}}'
+        path.write_bytes(len(header).to_bytes(8, "little") + header)
+    result = CliRunner().invoke(main, ["identify", str(path)])
+    assert result.exit_code == 2
+    assert "MemoryError" not in result.output
+
+
 def test_a_table_too_small_to_tell_is_described_without_a_name_and_is_exit_code_1(tmp_path: Path) -> None:
     months = timing_signal(np.arange(1, 49), 2, timescales=[12 / (2 * np.pi)])
     result = CliRunner().invoke(main, ["identify", save_table(tmp_path, months)])
