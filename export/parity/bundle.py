@@ -11,13 +11,16 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, TypeVar, get_origin, get_type_hints
+
+import numpy as np
 
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.read_artifact import hash_files
 from keras_pe.export.comparison import chunked_calls
 from keras_pe.export.dependencies import require
-from keras_pe.export.errors import check_type
+from keras_pe.export.errors import check_type, describe
 from keras_pe.export.parity import bundle_script
 from keras_pe.export.parity.failing_part import FailingPart, find_failing_part
 from keras_pe.export.parity.npz_archive import MANIFEST, read_archive, write_archive
@@ -35,6 +38,8 @@ from keras_pe.export.results import (
 )
 from keras_pe.export.runtimes.registry import known_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeName
+
+_Record = TypeVar("_Record")
 
 _VERSION = 8
 
@@ -147,12 +152,14 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
         content = read_archive(path)
         if content["version"] != _VERSION:
             raise ValueError(f"it is of version {content['version']}, not {_VERSION}")
-        failures = tuple(_read_failure(each, content["arrays"], path.parent) for each in content["failures"])
-        about = (content["model"], content["reference"], Allowance(**content["allowance"]))
-        return Bundle(*about, content["seed"], content["versions"], failures)
+        arrays = [_check_arrays(each) for each in content["arrays"]]
+        failures = tuple(_read_failure(each, arrays, path.parent) for each in content["failures"])
+        about = (str(content["model"]), str(content["reference"]), Allowance(**content["allowance"]))
+        return Bundle(*about, int(content["seed"]), _texts(content["versions"]), failures)
     except Exception as error:  # the readers raise errors of any type on a truncated or changed file
         raise ValueError(
-            f"A replay bundle must be an .npz file with {MANIFEST} in it. Received: {path} ({error})."
+            f"A replay bundle must be an .npz file that a check has written. Received: {path}, whose {MANIFEST} cannot "
+            f"be read ({describe(error)}). Run the check again with --bundle."
         ) from error
 
 
@@ -193,18 +200,40 @@ def _describe(
 def _read_failure(stored: Mapping[str, Any], arrays: Sequence[Mapping[str, Array]], home: Path) -> RecordedFailure:
     *before, inputs = (arrays[number] for number in stored["fed"])
     expected, truth, actual = (arrays[stored[name]] for name in ("expected", "truth", "actual"))
-    chunks = stored["chunks"] and Chunks(**{**stored["chunks"], "sizes": tuple(stored["chunks"]["sizes"])})
-    recording = Recording(stored["case"], inputs, expected, actual, truth, tuple(before), chunks=chunks)
+    chunks = stored["chunks"] and _check_types(
+        Chunks(**{**stored["chunks"], "sizes": tuple(stored["chunks"]["sizes"])})
+    )
+    recording = Recording(str(stored["case"]), inputs, expected, actual, truth, tuple(before), chunks=chunks)
     places = (home / stored["from_here"], Path(stored["artifact"]))
     findings = tuple(_as_finding(each) for each in stored["findings"])
-    return RecordedFailure(stored["runtime"], places, stored["sha256"], recording, findings, stored["signature"])
+    runtime, signature = str(stored["runtime"]), str(stored["signature"])
+    return RecordedFailure(runtime, places, _texts(stored["sha256"]), recording, findings, signature)
+
+
+def _texts(stored: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(text) for name, text in stored.items()}
+
+
+def _check_arrays(stored: Any) -> Mapping[str, Array]:
+    if not isinstance(stored, Mapping) or not all(isinstance(array, np.ndarray) for array in stored.values()):
+        raise TypeError(f"must have arrays by name. Received: {stored!r:.80}")
+    return stored
+
+
+def _check_types(record: _Record) -> _Record:
+    """Returns a dataclass if its fields have their types. Entries of containers are not checked."""
+    for name, kind in get_type_hints(type(record)).items():
+        value = getattr(record, name)
+        if not isinstance(value, kind if isinstance(kind, UnionType) else get_origin(kind) or kind):
+            raise TypeError(f"{name} must be of type {kind}. Received: {value!r:.80}")
+    return record
 
 
 def _as_finding(stored: Mapping[str, Any]) -> Finding:
     values = [{name: _hashable(value) for name, value in each.items()} for each in stored["parameters"]]
     parameters = tuple(OtherValue(**each) for each in values)
     read = {"cause": Cause(stored["cause"]), "absent": tuple(stored["absent"]), "parameters": parameters}
-    return Finding(**{**stored, **read})
+    return _check_types(Finding(**{**stored, **read}))
 
 
 def _hashable(value: Any) -> Any:
