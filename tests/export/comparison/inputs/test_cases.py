@@ -103,6 +103,12 @@ def test_numbers_of_numpys_default_types_are_given_in_those_of_the_model():
         cast_case(Case("own", {"ids": np.array([2**40]), "x": np.zeros(1)}, ""), inputs)
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "datetime64[s]", "S3", "U3"])
+def test_values_of_another_kind_than_numbers_are_refused_by_the_name_of_the_input(dtype: str) -> None:
+    with pytest.raises(ValueError, match=r"'x' is float32"):
+        cast_case(Case("own", {"x": np.zeros(3, dtype)}, ""), [TensorInfo("x", ("batch",), "float32")])
+
+
 def test_stored_numbers_are_cast_where_nothing_is_lost():
     arrays = {
         "a": np.array([0.5, np.inf, np.nan]),
