@@ -63,5 +63,6 @@ def _open_path(path: Path) -> DataSource:
     except (DataError, ImportError):
         raise
     except Exception as error:  # a damaged file may raise any error
-        raise DataError(f"{path} must be readable. Received: {first_line(error)}.") from error
+        reason = first_line(error).rpartition(": Invalid: ")[2]  # pyarrow puts up to three more sentences before it
+        raise DataError(f"{path} must be readable. Received: {reason.rstrip(':')}.") from error
     return opened
