@@ -1,27 +1,42 @@
-"""Every reader of every kind of file raises what it documents, whatever bytes of the file are damaged or missing."""
+"""Every reader of every kind of file raises what it documents, and every command ends in a sentence.
 
+Bytes of the files are damaged or missing, and values of their JSON have another type.
+"""
+
+import contextlib
+import copy
+import io
+import json
 import random
+import re
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+import onnx
 import pytest
+from click.testing import CliRunner
+from google.protobuf.message import DecodeError
 
+from keras_pe.cli import main
 from keras_pe.cli.exit_codes import CouldNotBeTriedError
 from keras_pe.cli.start_keras import check_model_file
 from keras_pe.cli.tables_in_file import tables_in
-from keras_pe.export import export_litert, export_onnx, export_saved_model, read_artifact
+from keras_pe.export import export_litert, export_onnx, export_saved_model, read_artifact, write_bundle
 from keras_pe.export.comparison.inputs.cases import read_case
 from keras_pe.export.model import hdf5_probe
 from keras_pe.export.model.saved_file import load_model
+from keras_pe.export.parity.bundle import read_bundle
 from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import read_rows, shards_of
 from keras_pe.export.parity.data.source import DataError
 from keras_pe.export.parity.npz_archive import read_archive, write_archive
 from keras_pe.export.parity.work.open_models import open_model_file
-from tests.samples import sample_cases
+from keras_pe.export.records import Finding, ParityReport, Recording, RuntimeResult
+from keras_pe.export.results import Cause, RunStatus
 
 X = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
 
@@ -31,6 +46,24 @@ def read_all(path: Path) -> None:
     for shard in shards_of(source):
         for _ in read_rows(source, source.columns, shard):
             pass
+
+
+class RefusedError(Exception):
+    """A command has ended with 2 and a sentence."""
+
+
+def command(*arguments: str) -> Callable[[Path], None]:
+    """Returns what runs a command on a file, at `{}`."""
+
+    def run(path: Path) -> None:
+        done = CliRunner().invoke(main, [each.format(path) for each in arguments])
+        assert done.exit_code in (0, 1, 2), done.output
+        assert "Traceback" not in done.output, done.output
+        if done.exit_code == 2:
+            raise RefusedError(done.stderr)
+
+    run.__name__ = arguments[0]
+    return run
 
 
 class Reader(NamedTuple):
@@ -67,6 +100,15 @@ READERS = [
     Reader(".csv", read_all, DataError),
     Reader(".tfrecord", read_all, DataError),
     Reader(".bundle.npz", read_archive),
+    Reader(".onnx", command("inspect", "{}"), RefusedError),
+    Reader(".onnx", command("inspect", "{}", "--json"), RefusedError),
+    Reader(".tflite", command("inspect", "{}"), RefusedError),
+    Reader(".folder.json", lambda path: read_artifact(path.parent.parent)),
+    Reader(".keras", command("identify", "{}"), RefusedError),
+    Reader(".safetensors", command("identify", "{}"), RefusedError),
+    Reader(".npz", command("identify", "{}"), RefusedError),
+    Reader(".npy", command("plot", "error", "{}.png", "--table", "{}"), RefusedError),
+    Reader(".replay.npz", read_bundle),
 ]
 
 
@@ -84,8 +126,15 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     export_onnx(model, found[".onnx"])
     export_litert(model, found[".tflite"])
     export_saved_model(model, folder / "saved")
-    (folder / "saved" / "assets.extra" / "keras_pe.json").unlink()
+    (folder / "saved" / "assets.extra" / "keras_pe.json").rename(found[".folder.json"])
     found[".pb"] = folder / "saved" / "saved_model.pb"
+    recording, finding = (
+        Recording("given", {"x": X}, {"y": X}, {"y": -X}),
+        Finding(Cause.FLIPPED_SIGN, "It is -1 times."),
+    )
+    failed = {"recording": recording, "findings": (finding,)}
+    result = RuntimeResult(str(found[".onnx"]), "onnx", "onnxruntime", False, RunStatus.COMPARED, **failed)
+    write_bundle(ParityReport("model", "itself", (), (result,)), found[".replay.npz"])
     np.savez(found[".npz"], x=X, text=np.array(["a"] * 20))
     np.savez_compressed(found[".compressed.npz"], x=X, text=np.array(["a"] * 20))
     np.save(found[".npy"], X)
@@ -101,12 +150,63 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
+WILD = [None, -1, 2**31, 10**30, 1.5, 1e308, float("nan"), "", "x", "x" * 5000, [], [[]], {}, {"a": 1}, True, [1, 2]]
+
+
+def damage_json(content: bytes, draw: random.Random) -> bytes:
+    """Returns a file with another value in its JSON: the file, a member, a text of its metadata, or a part of it."""
+    if content.startswith(b"PK"):
+        stream = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(stream, "w") as new:
+            for name in old.namelist():
+                new.writestr(name, wild(old.read(name), draw) if name.endswith(".json") else old.read(name))
+        return stream.getvalue()
+    if content.startswith(b"{"):
+        return wild(content, draw)
+    with contextlib.suppress(DecodeError):
+        model = onnx.load_from_string(content)
+        for entry in model.metadata_props:
+            if entry.value.startswith(("{", "[")):
+                entry.value = wild(entry.value.encode(), draw).decode()
+        return model.SerializeToString()
+    found = re.search(rb"[{\[][ -~\n]{9,}[\]}]", content)
+    return content.replace(found[0], wild(found[0], draw)[: len(found[0])].ljust(len(found[0]))) if found else content
+
+
+def wild(text: bytes, draw: random.Random) -> bytes:
+    """Returns a JSON text with another value somewhere, or with one value fewer, or nested far too deep."""
+    if draw.random() < 0.1:
+        return b'{"a":' * 100_000
+    try:
+        document = json.loads(text)
+    except ValueError:  # not JSON after all
+        return text
+    nodes = [document]
+    for node in nodes:
+        nodes += [each for each in (node.values() if isinstance(node, dict) else node) if isinstance(each, dict | list)]
+    node = draw.choice([each for each in nodes if each] or [{"": 0}])
+    key = draw.choice([*node] if isinstance(node, dict) else range(len(node)))
+    node[key] = copy.deepcopy(draw.choice(WILD))
+    if draw.random() < 0.2:
+        del node[key]
+    return json.dumps(document).encode()
+
+
+def place_of(suffix: str, folder: Path) -> Path:
+    """Returns the path of a file in a folder: some files must have a name and a neighbor of a SavedModel."""
+    if suffix == ".folder.json":
+        (folder / "saved_model.pb").touch()
+        (folder / "assets.extra").mkdir()
+        return folder / "assets.extra" / "keras_pe.json"
+    return folder / ("saved_model.pb" if suffix == ".pb" else f"file{suffix}")
+
+
 def mutations(content: bytes, count: int, seed: int) -> Iterator[bytes]:
     """Yields damaged copies: bits flipped, bytes cut, blocks of noise, of ones and of zeros, bytes inserted."""
     draw = random.Random(seed)
     for number in range(count):
         damaged, place = bytearray(content), draw.randrange(len(content))
-        match number % 6:
+        match number % 7:
             case 0:
                 damaged[place] ^= 1 << draw.randrange(8)
             case 1:
@@ -117,20 +217,29 @@ def mutations(content: bytes, count: int, seed: int) -> Iterator[bytes]:
                 damaged[place : place + 8] = b"\xff" * 8
             case 4:
                 damaged[place : place + 32] = bytes(32)
+            case 5:
+                damaged = bytearray(damage_json(content, draw))
             case _:
                 damaged[place:place] = draw.randbytes(draw.randrange(1, 9))
         yield bytes(damaged)
 
 
-@pytest.mark.slow_rows(9)
-@pytest.mark.slow
-@pytest.mark.parametrize("count", sample_cases([36, 120], [36]))
-@pytest.mark.parametrize("reader", READERS, ids=lambda each: f"{each.suffix}-{each.read.__name__}")
+ROWS = [
+    pytest.param(reader, count, marks=mark, id=f"{reader.suffix}-{reader.read.__name__}-{count}")
+    for reader in READERS
+    for count, mark in (
+        (12, pytest.mark.slow) if reader.suffix == ".h5" else (72, pytest.mark.slow),  # each .h5 file takes a process
+        (240, pytest.mark.exhaustive),
+    )
+]
+
+
+@pytest.mark.parametrize(("reader", "count"), ROWS)
 def test_a_damaged_file_is_read_or_refused_with_the_documented_error(
     reader: Reader, count: int, sound: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hdf5_probe, "_LEAST_SECONDS", 3.0)  # HDF5 never returns from one of ten files
-    path = tmp_path / f"file{reader.suffix}" if reader.suffix != ".pb" else tmp_path / "saved_model.pb"
+    path = place_of(reader.suffix, tmp_path)
     path.write_bytes(sound[reader.suffix].read_bytes())
     reader.read(path)
     refused = 0
