@@ -28,7 +28,8 @@ def precompute_nodes(definition: Any, weights: Iterable[Weight], names: Iterable
         sources = (name for name in needed_nodes(definition.node, [tensor]) if nodes[name].op == "Placeholder")
         return all(name in arguments for name in sources)
 
-    named = _find_graph_nodes(definition, set(names))
+    # A constant without an ONNX form would be replaced by another such constant without end.
+    named = {name for name in _find_graph_nodes(definition, set(names)) if nodes[name].op != "Const"}
     dropped = set(filter(is_known, named))
     wanted = {
         _full(tensor): None

@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_pe.export import ExportError
+from keras_pe.export.onnx.precomputed_operators import precompute_nodes
 from tests.export.onnx.exported import exported_together
 
 X = np.random.default_rng(0).normal(size=(3, 4)).astype("float32")
@@ -53,3 +54,9 @@ def test_linear_algebra_of_weights_arrives(tmp_path: Path) -> None:
 def test_linear_algebra_of_an_input_is_refused_still(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"operator 'MatrixInverse' .* has no ONNX form"):
         dict(exported_together({"inverse": lambda x: ops.inv(x)}, [WEIGHT[None]], tmp_path))
+
+
+def test_a_constant_without_an_onnx_form_is_not_computed_again() -> None:
+    with tf.Graph().as_default() as graph:
+        tf.negative(tf.constant(1.0, name="one"))
+    assert precompute_nodes(graph.as_graph_def(), [], ["one"]) is None
