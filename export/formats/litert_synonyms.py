@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.litert_editor import Editor
+from keras_pe.export.formats.litert_gathers import write_lookup
 
 
 def _negative(editor: Editor, operator: Any, output: int) -> bool:
@@ -15,12 +16,19 @@ def _negative(editor: Editor, operator: Any, output: int) -> bool:
 
 
 def _any(editor: Editor, operator: Any, output: int) -> bool:
+    """Writes the largest of truth values as numbers."""
     source, axes = map(int, operator.inputs)
-    negated, every = editor.tensor(editor.shape(source), output), editor.tensor(editor.shape(output), output)
-    editor.add("LOGICAL_NOT", [source], [negated], "LogicalNotOptions")
-    keep_dims = operator.builtinOptions.keepDims
-    editor.add("REDUCE_ALL", [negated, axes], [every], "ReducerOptions", keepDims=keep_dims)
-    editor.add("LOGICAL_NOT", [every], [output], "LogicalNotOptions")
+    numbers, most = (editor.tensor(editor.shape(each), output, "float32") for each in (source, output))
+    editor.add("CAST", [source], [numbers], "CastOptions")
+    editor.add("REDUCE_MAX", [numbers, axes], [most], "ReducerOptions", keepDims=operator.builtinOptions.keepDims)
+    editor.add("GREATER", [most, editor.constant(np.zeros((), np.float32), output)], [output], "GreaterOptions")
+    return True
+
+
+def _not(editor: Editor, operator: Any, output: int) -> bool:
+    number = editor.tensor(editor.shape(output), output, "int32")
+    editor.add("CAST", [int(operator.inputs[0])], [number], "CastOptions")
+    editor.add("LESS", [number, editor.constant(np.array(1, np.int32), output)], [output], "LessOptions")
     return True
 
 
@@ -30,6 +38,8 @@ def _difference(editor: Editor, operator: Any, output: int) -> bool:
     It is negative for all others, also if the difference wraps around.
     """
     first, second = map(int, operator.inputs)
+    if editor.dtype(first) == "float32" and editor.kind(operator) == "NOT_EQUAL":
+        return _less_or_greater(editor, first, second, output)
     if editor.dtype(first) != "int32":
         return False
     shape, parts = editor.shape(output), list[int]()
@@ -41,6 +51,20 @@ def _difference(editor: Editor, operator: Any, output: int) -> bool:
     limit = editor.constant(np.array(-1 if is_equal else 0, np.int32), output)
     kind, options = ("GREATER", "GreaterOptions") if is_equal else ("LESS", "LessOptions")
     editor.add(kind, [least, limit], [output], options)
+    return True
+
+
+def _less_or_greater(editor: Editor, first: int, second: int, output: int) -> bool:
+    """Writes where one number is less or greater than another. NaN is neither."""
+    numbers = list[int]()
+    for kind, options in (("LESS", "LessOptions"), ("GREATER", "GreaterOptions")):
+        flag = editor.tensor(editor.shape(output), output)
+        numbers.append(editor.tensor(editor.shape(output), output, "int32"))
+        editor.add(kind, [first, second], [flag], options)
+        editor.add("CAST", [flag], numbers[-1:], "CastOptions")
+    most = editor.tensor(editor.shape(output), output, "int32")
+    editor.add("MAXIMUM", numbers, [most], "MaximumMinimumOptions")
+    editor.add("GREATER", [most, editor.constant(np.array(0, np.int32), output)], [output], "GreaterOptions")
     return True
 
 
@@ -123,6 +147,55 @@ def write_integer_choice(editor: Editor, operator: Any, output: int) -> bool:
     return True
 
 
+def _choice(editor: Editor, operator: Any, output: int) -> bool:
+    """Writes the sum of two products, one with the condition and one with its opposite, if both choices are finite."""
+    condition, *choices = map(int, operator.inputs)
+    shape, dtype = editor.shape(condition), editor.dtype(output)
+    is_row_choice = editor.kind(operator) == "SELECT" and shape != editor.shape(output)
+    if dtype not in ("float32", "int32") or is_row_choice or not all(_is_finite(editor, each) for each in choices):
+        return False
+    flag, opposite, parts = editor.tensor(shape, output), editor.tensor(shape, output), list[int]()
+    editor.add("CAST", [condition], [flag], "CastOptions")
+    editor.add("SUB", [editor.constant(np.array(1, dtype), output), flag], [opposite], "SubOptions")
+    for factor, choice in zip((flag, opposite), choices, strict=True):
+        parts.append(editor.tensor(np.broadcast_shapes(shape, editor.shape(choice)), output))
+        editor.add("MUL", [factor, choice], [parts[-1]], "MulOptions")
+    editor.add("ADD", parts, [output], "AddOptions")
+    return True
+
+
+def _is_finite(editor: Editor, number: int) -> bool:
+    """Returns whether a tensor is finite for finite inputs, as long as sums and products are.
+
+    Zero times an infinity is NaN, so that a product does not choose.
+    """
+    makers = {int(each): operator for operator in editor.operators for each in operator.outputs}
+    left, seen = [number], set[int]()
+    while left:
+        number = left.pop()
+        values, maker = editor.values(number), makers.get(number)
+        if values is not None and not np.isfinite(values).all():
+            return False
+        if number in seen or maker is None or editor.dtype(number) != "float32" or editor.kind(maker) in _BOUNDED:
+            continue
+        if editor.kind(maker) not in _KEEPS_FINITE:
+            return False
+        seen.add(number)
+        left += [int(each) for each in maker.inputs if each >= 0]
+    return True
+
+
+def _both(editor: Editor, operator: Any, output: int) -> bool:
+    flags = list[int]()
+    for number in map(int, operator.inputs):
+        flags.append(editor.tensor(editor.shape(number), output, "int32"))
+        editor.add("CAST", [number], flags[-1:], "CastOptions")
+    product = editor.tensor(editor.shape(output), output, "int32")
+    editor.add("MUL", flags, [product], "MulOptions")
+    editor.add("GREATER", [product, editor.constant(np.array(0, np.int32), output)], [output], "GreaterOptions")
+    return True
+
+
 def write_split(editor: Editor, operator: Any, output: int) -> bool:
     """Writes slices: on WebGPU, LiteRT.js adds two outputs of a SPLIT wrongly, or does not load the file."""
     outputs = [int(number) for number in operator.outputs]
@@ -148,11 +221,19 @@ def write_slices(editor: Editor, source: int, axis: int, parts: Sequence[int]) -
 
 
 _MOST_COPIES = 16
+_BOUNDED = frozenset(["BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "LOGISTIC", "SOFTMAX", "TANH"])
+"""Operators whose results are finite unless a sum of products overflows."""
+_MOVES = "CAST CONCATENATION PAD RESHAPE SLICE STRIDED_SLICE TRANSPOSE"
+_KEEPS_FINITE = frozenset(f"ADD MAXIMUM MINIMUM MUL RELU SUB {_MOVES}".split())
 SYNONYMS: dict[str, Callable[[Editor, Any, int], bool]] = {
     **dict.fromkeys(("EQUAL", "NOT_EQUAL"), _difference),
+    "GATHER": write_lookup,
+    "LOGICAL_AND": _both,
+    "LOGICAL_NOT": _not,
     "NEG": _negative,
     "PACK": _pack,
     "REDUCE_ANY": _any,
+    **dict.fromkeys(("SELECT", "SELECT_V2"), _choice),
     "SQUARE": _square,
     "TILE": _tile,
     "UNPACK": _unpack,

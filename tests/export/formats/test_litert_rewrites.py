@@ -139,7 +139,7 @@ def test_a_device_without_a_fourier_transform_gets_products() -> None:
     np.testing.assert_allclose(run(found, x), np.concatenate([exact.real, exact.imag], -1), atol=128 * 2**-24 * 32)
 
 
-def test_a_device_without_any_gets_the_negation_of_all() -> None:
+def test_a_device_without_any_gets_the_largest_number() -> None:
     content = convert(lambda x: ops.cast(ops.any(x > 0, axis=-1, keepdims=True), "float32"), 4, 2)
     found = rewritten(content, TARGETS["micro"], {})
     assert kinds(content) - kinds(found) == {"REDUCE_ANY"}
@@ -232,3 +232,39 @@ def test_equal_outputs_of_a_file_for_a_target_are_tensors_of_their_own(tmp_path:
     np.testing.assert_array_equal(first, again)
     np.testing.assert_array_equal(first, short)
     assert [each.dtype for each in artifact.outputs] == ["float32"] * 3
+
+
+TABLE = np.random.default_rng(1).standard_normal((9, 4)).astype("float32")
+
+
+def masked_scores(x: Any) -> Any:
+    scores = ops.matmul(x, ops.transpose(x, (0, 2, 1)))
+    return ops.softmax(ops.where(ops.logical_and(x[:, :, :1] > 0, x[:, :, 1:2] < 1), scores, -1e4))
+
+
+WITHOUT: dict[str, Callable[[Any], Any]] = {
+    "rows of a table": lambda x: ops.take(TABLE, ops.cast(ops.abs(x[..., 0]) * 3, "int32"), axis=0),
+    "known places": lambda x: ops.take(x, [3, 0, 3], axis=1),
+    "a masked softmax": masked_scores,
+    "a masked step": lambda x: ops.where(ops.any(ops.not_equal(x, 0), -1, keepdims=True), x, 0.0),
+    "a choice of integers": lambda x: ops.where(x > 0, ops.cast(x * 9, "int32"), ops.cast(x * -5, "int32")),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_a_device_without_lookups_and_choices_gets_products(name: str) -> None:
+    content = convert(WITHOUT[name], 2, 4, 4)
+    assert {"GATHER", "SELECT", "SELECT_V2"} & kinds(content)
+    found = rewritten(content, TARGETS["npu"], {})
+    assert not list(find_refusals([each for each in read_operators(found) if each.kind != "CAST"], TARGETS["npu"]))
+    x = np.random.default_rng(0).uniform(-2, 2, (2, 4, 4)).astype("float32")
+    x[0, 1:3] = 0
+    np.testing.assert_array_equal(run(found, x), run(content, x))
+
+
+@pytest.mark.parametrize(
+    "choose", [lambda x: ops.where(x > 0, ops.log(x), 0.0), lambda x: ops.where(x < 9, ops.exp(x), 0.0)]
+)
+def test_a_choice_that_may_be_infinite_stays(choose: Callable[[Any], Any]) -> None:
+    found = kinds(rewritten(convert(choose, 2, 4), TARGETS["npu"], {}))
+    assert {"SELECT", "SELECT_V2"} & found
