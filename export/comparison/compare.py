@@ -163,7 +163,7 @@ def _compare_floats(
         max_abs_diff=largest,
         max_rel_diff=float((difference[usable] / magnitude[usable]).max(initial=0.0)),
         max_ulp=float(np.nanmax(ulps, initial=0.0)) if not clash else float("inf"),
-        rms=_rms(difference) if difference.size else 0.0,
+        rms=_rms(difference),
         cosine=_cosine(target, values),
         fraction_out_of_tolerance=float((difference > allowed).mean()) if difference.size else 0.0,
         worst_index=worst,
@@ -223,7 +223,7 @@ def _compare_exact(output: str, expected: Array, actual: Array, policy: Toleranc
         max_abs_diff=largest,
         max_rel_diff=float((difference[magnitude > 0] / magnitude[magnitude > 0]).max(initial=0.0)),
         max_ulp=largest,
-        rms=_rms(difference) if difference.size else 0.0,
+        rms=_rms(difference),
         fraction_out_of_tolerance=float(differs.mean()) if differs.size else 0.0,
         decisions=differs.size if numbers else 0,
         changed_decisions=int(differs.sum()) if numbers else 0,
@@ -237,9 +237,10 @@ def _compare_exact(output: str, expected: Array, actual: Array, policy: Toleranc
 
 
 def _rms(difference: Array) -> float:
-    """Returns the root mean square. The scaling avoids the overflow of squares of large differences."""
-    largest = float(difference.max())
-    return largest * float(np.sqrt(np.mean(np.square(difference / largest)))) if 0 < largest < np.inf else largest
+    """Returns the root mean square of the finite values. The scaling avoids the overflow of their squares."""
+    finite = difference[np.isfinite(difference)]
+    largest = float(finite.max(initial=0.0))
+    return largest * float(np.sqrt(np.mean(np.square(finite / largest)))) if largest > 0 else 0.0
 
 
 def _cosine(target: Array, values: Array) -> float | None:

@@ -34,7 +34,7 @@ class Comparison(Shown):
         max_abs_diff: Largest absolute difference from the truth; infinity where a NaN meets a number.
         max_rel_diff: Largest difference divided by the magnitude of the true value, where that is not 0.
         max_ulp: Largest difference in units in the last place of the larger of the two values.
-        rms: Root mean square of the difference.
+        rms: Root mean square of the finite differences.
         cosine: Cosine of the angle between the two arrays as vectors; None where one of them is zero.
         fraction_out_of_tolerance: Share of the values, from 0 to 1.
         worst_index: Index of the largest difference, as a share of its tolerance; None for an empty array.

@@ -9,6 +9,7 @@ from keras_pe.export.results import Cause, Comparison, Finding, Problem, Runtime
 from keras_pe.export.runtimes.runtime import RuntimeName, Version
 
 _ALIKE = 1e-3  # largest relative distance between the differences of two runtimes that fail alike
+_NO_ANGLE = 1e-9  # angles below this are rounding errors of the cosine
 _MOST = 0.5  # least share of wrong values from which rounding may choose the worst one
 
 
@@ -32,10 +33,11 @@ def _is_off_alike(one: Comparison, other: Comparison) -> bool:
     if len(set(facts)) > 1:
         return False
     shares = one.fraction_out_of_tolerance, other.fraction_out_of_tolerance
-    if one.problem is Problem.NONFINITE and not math.isclose(*shares, rel_tol=_ALIKE):
+    is_infinite = one.problem is Problem.NONFINITE  # the worst values then say nothing about the others
+    if is_infinite and not (math.isclose(*shares, rel_tol=_ALIKE) and _is_turned_alike(one, other)):
         return False
     least = min(one.max_abs_diff, other.max_abs_diff)
-    slack = one.tolerance + (_ALIKE * least if math.isfinite(least) else 0.0)
+    slack = one.tolerance + _ALIKE * (least if math.isfinite(least) else min(one.rms, other.rms))
     pairs = ((one.max_abs_diff, other.max_abs_diff), (one.rms, other.rms))
     return all(_is_near(*pair, slack) for pair in pairs) and _has_same_worst(one, other, slack)
 
@@ -49,9 +51,14 @@ def _has_same_worst(one: Comparison, other: Comparison, slack: float) -> bool:
     if one.worst_index == other.worst_index:
         return _is_near(mine, theirs, slack)
     is_off_alike = _is_near(mine - (one.truth or 0.0), theirs - (other.truth or 0.0), slack)
-    turned, other_turned = (1.0 - (each.cosine or 0.0) for each in (one, other))
     is_spread = min(one.fraction_out_of_tolerance, other.fraction_out_of_tolerance) > _MOST
-    return is_spread and is_off_alike and math.isclose(turned, other_turned, rel_tol=4 * _ALIKE)
+    return is_spread and is_off_alike and _is_turned_alike(one, other)
+
+
+def _is_turned_alike(one: Comparison, other: Comparison) -> bool:
+    """Whether the finite values of two outputs have equal angles to those of the reference."""
+    angles = (1.0 - (each.cosine or 0.0) for each in (one, other))
+    return math.isclose(*angles, rel_tol=4 * _ALIKE, abs_tol=_NO_ANGLE)
 
 
 def _is_near(one: float, other: float, slack: float) -> bool:

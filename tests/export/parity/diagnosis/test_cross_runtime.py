@@ -98,6 +98,9 @@ FAILURES = {
     "NaN first": _with(0, np.nan),
     "NaN fourth": _with(3, np.nan),
     "NaN first and half more": _with(0, np.nan, EXPECTED + np.float32(0.5)),
+    "NaN first and half less": _with(0, np.nan, EXPECTED - np.float32(0.5)),
+    "NaN first and doubled": _with(0, np.nan, 2 * EXPECTED),
+    "NaN first and tripled": _with(0, np.nan, 3 * EXPECTED),
     "infinity first": _with(0, np.inf),
     "one value": _with(7, 9.0),
     "another value": _with(8, 9.0 + EXPECTED[8] - EXPECTED[7]),
@@ -108,7 +111,10 @@ FAILURES = {
 }
 
 
-OF_EQUAL_SIZE = ["half more", "half less", "NaN first", "NaN fourth", "infinity first", "one value", "another value"]
+OF_EQUAL_SIZE = [
+    *("half more", "half less", "NaN first", "NaN fourth", "infinity first", "one value", "another value"),
+    *("NaN first and half more", "NaN first and half less", "NaN first and doubled", "NaN first and tripled"),
+]
 
 
 @pytest.mark.parametrize("one", FAILURES)
