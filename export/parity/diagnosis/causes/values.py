@@ -9,7 +9,7 @@ import numpy as np
 from keras_pe.export.comparison.float_types import largest
 from keras_pe.export.comparison.name_matching import describe_arrays, way_out
 from keras_pe.export.parity.diagnosis.detector_context import Probe
-from keras_pe.export.parity.diagnosis.relations import close
+from keras_pe.export.parity.diagnosis.relations import Change, close
 from keras_pe.export.parity.diagnosis.relations.detection import (
     OF_OUTPUTS,
     UNEXPLAINED,
@@ -136,15 +136,30 @@ def missing_and_extra(probe: Probe) -> Iterator[Finding]:
         for name in missing:
             allowed = 1e-4  # serves to recognize the output, not to judge it
             twin = next((other for other in extra if close(answer[other], expected[name], allowed)), None)
-            if twin is None:
+            changes = {other: _change_of_output(expected[name], answer[other]) for other in extra}
+            changed = next((other for other, change in changes.items() if change is not None), None)
+            if twin is not None:
+                extra.remove(twin)
+                yield Finding(Cause.RENAMED_OUTPUT, f"Output {twin!r} has the values of {name!r}.", output=name)
+            elif changed is not None and (change := changes[changed]) is not None:
+                extra.remove(changed)
+                text = f"Output {changed!r} is {name!r} with other values."
+                yield Finding(Cause.RENAMED_OUTPUT, text, output=name)
+                yield Finding(change.cause, str(change), output=name, parameters=change.values)
+            else:
                 text = f"The artifact returns {describe_arrays(answer)}; the model returns {describe_arrays(expected)}."
                 text += f" {way_out(Path(probe.run.result.artifact))}" if extra else ""
                 yield Finding(Cause.MISSING_OUTPUT, text, output=name)
-            else:
-                extra.remove(twin)
-                yield Finding(Cause.RENAMED_OUTPUT, f"Output {twin!r} has the values of {name!r}.", output=name)
         for name in extra:
             yield Finding(Cause.EXTRA_OUTPUT, f"The model's outputs are {', '.join(expected)}.", output=name)
+
+
+def _change_of_output(expected: Array, actual: Array) -> Change | None:
+    """Returns the relation of an output of another name to an expected output; None without one of all values."""
+    if expected.shape != actual.shape or expected.dtype.kind != "f" or actual.dtype.kind != "f":
+        return None
+    change = find_change(expected, actual, _slack(expected), OF_OUTPUTS)
+    return None if change is None or change.cause in {*_NOT_OF_OUTPUTS, Cause.MISSING_VALUES} else change
 
 
 def other_dtype(probe: Probe) -> Iterator[Finding]:

@@ -84,5 +84,15 @@ def test_the_cause_is_told_from_the_values(expected, actual, cause):
     assert cause in _causes(expected, actual)
 
 
+@pytest.mark.parametrize(("actual", "cause"), [(2 * NOISE, "scaled values"), (-NOISE, "flipped sign")])
+def test_a_renamed_output_is_recognized_by_a_change_of_all_its_values(actual, cause):
+    found = _findings({"y": NOISE}, {"z": actual, "a": OTHER})
+    assert [(each.cause, each.output) for each in found] == [
+        ("renamed output", "y"),
+        (cause, "y"),
+        ("extra output", "a"),
+    ]
+
+
 def test_a_difference_of_rounding_size_is_not_mistaken_for_a_cause():
     assert _causes({"y": SIGNAL}, {"y": SIGNAL + np.float32(1e-3) * np.sin(np.arange(16, dtype="f4"))}) == ["unknown"]
