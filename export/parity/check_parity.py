@@ -193,7 +193,7 @@ def check_parity(
                     tell_here(spec.name)
                     budget = partial(Budget, diagnosis_seconds, partial(_tell_search, tell_here, spec.name))
                     run = run_cases(runner, spec, path, reference, answers, precision)
-                    strict.append(_explain(run, runner, reference, strict, budget))
+                    strict.append(_explain(run, runner, reference, strict, budget, policy))
                     result = _apply_allowance(strict[-1], run, runner, reference, policy, results)
                     result = with_streams(result, run, runner, reference, streams[id(mine)], policy, budget)
                     results.append(with_caller_paths(result, mine))
@@ -249,7 +249,12 @@ assert_parity = _raising(check_parity)
 
 
 def _explain(
-    run: Run, runner: Runner, reference: Reference, before: Sequence[RuntimeResult], budget: Callable[[], Budget]
+    run: Run,
+    runner: Runner,
+    reference: Reference,
+    before: Sequence[RuntimeResult],
+    budget: Callable[[], Budget],
+    policy: TolerancePolicy,
 ) -> RuntimeResult:
     """Returns the strict verdict with its causes. Copies the causes of another variant that fails alike."""
     failed = any(case.status is CaseStatus.FAILED for case in run.result.cases)
@@ -259,7 +264,8 @@ def _explain(
         is_variant = (other.artifact, _any_variant(other)) == (run.result.artifact, _any_variant(run.result))
         if is_variant and is_alike(other, run.result):
             return replace(run.result, findings=other.findings, layers=other.layers, proof=other.proof)
-    return diagnose(run, runner, reference, reference.roles, budget())  # the budget's time begins with this call
+    is_rounding = policy.allowance.precision is not None and accept_result(run.result, run, reference, policy).passed
+    return diagnose(run, runner, reference, reference.roles, budget(), is_rounding=is_rounding)  # begins the budget
 
 
 def _apply_allowance(

@@ -4,25 +4,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
-import numpy as np
-
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run_cases import Run
-from keras_pe.export.model.watch.layer_paths import is_within, layer_paths
+from keras_pe.export.model.watch.layer_paths import layer_paths
 from keras_pe.export.model.watch.operations import is_users_module
 from keras_pe.export.parity.diagnosis.causes import behavior, caches, casts, layer_causes, states, values
 from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime, compiled_otherwise, graph_optimization
 from keras_pe.export.parity.diagnosis.causes.delegates import faulty_delegate
-from keras_pe.export.parity.diagnosis.causes.quantized_file import may_round_tensors, rounded_file
+from keras_pe.export.parity.diagnosis.causes.quantized_file import RoundedFile, may_round_tensors, rounded_file
+from keras_pe.export.parity.diagnosis.causes.unknown import is_explained, unknown_findings
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.faulty_layers import LayerTrace, trace_faults
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
-from keras_pe.export.parity.diagnosis.relations import distance
-from keras_pe.export.parity.diagnosis.relations.detection import few_rows, few_values, find_change
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
 from keras_pe.export.progress import Budget
 from keras_pe.export.results import Cause, Comparison, Finding, LayerRecording, LayerResult, RuntimeResult
@@ -61,17 +57,16 @@ _LAST: tuple[tuple[Detector, ...], ...] = (
     (behavior.refused_cases,),
     (compiled_otherwise,),
 )
-_STEPS_OFF = 8  # largest error of a sum of rounded factors, in steps of 1/256 of the output's range
-_ROUNDED = "Its output is off by at most a few steps of 8 bits, since the artifact stores its inputs in integers."
-_SAID = 3  # number of reported refusals; the later ones usually follow from the first
-_TRIED = (
-    "the weights one by one, the attributes of the layer, its masks, rounding, axes, rows and signs, state, frozen "
-    "sizes and the batch"
-)
 
 
 def diagnose(
-    run: Run, runner: Runner, reference: Reference, roles: Mapping[str, Role], budget: Budget | None = None
+    run: Run,
+    runner: Runner,
+    reference: Reference,
+    roles: Mapping[str, Role],
+    budget: Budget | None = None,
+    *,
+    is_rounding: bool = False,
 ) -> RuntimeResult:
     """Returns the result of a failed runtime with the layers at fault, the proof and the causes.
 
@@ -83,8 +78,11 @@ def diagnose(
         reference: The reference of the differences.
         roles: The roles of the inputs.
         budget: The remaining time; 60 seconds by default.
+        is_rounding: Whether rounding to an accepted precision explains the failure. Then only rounding is sought.
     """
     probe = Probe(run, runner, reference, roles, budget=budget or Budget())
+    if is_rounding:
+        return replace(run.result, findings=_find_rounding(probe))
     trace, findings = LayerTrace(), tuple[Finding, ...]()
     # A LiteRT file has no tensor of a layer that it folds into another, and no name that says which layers it has.
     is_seen_from_outside = runner.spec.format == Format.LITERT
@@ -164,7 +162,7 @@ def _with_origins(trace: LayerTrace, findings: Sequence[Finding]) -> tuple[Layer
     causes = {finding.layer for finding in findings if finding.absent}
     explained = {finding.layer for finding in findings if finding.layer is not None}
     follow = {layer for finding in findings for layer in finding.absent}
-    follow |= {fault.layer for fault in trace.faults if any(_is_explained(each, explained) for each in fault.unsure)}
+    follow |= {fault.layer for fault in trace.faults if any(is_explained(each, explained) for each in fault.unsure)}
     origins = dict.fromkeys(follow - explained, False) | dict.fromkeys(causes, True)
     return tuple(
         replace(each, originates_here=origins.get(each.layer.partition("#")[0], each.originates_here))
@@ -185,13 +183,11 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
             return tuple(dict.fromkeys(findings + found))
     if findings and not probe.has_wrong_values:
         return tuple(dict.fromkeys(findings))
-    compared = probe.attempt("the weights in the artifact", layer_causes.compared_weights)
-    weights = compared[0] if compared else WeightComparison([], frozenset())
+    weights = _compare_weights(probe)
     constants = cache(partial(layer_causes.short_constants, probe))
     probe = replace(probe, sound_weights=weights.sound, constants=constants)
     findings += probe.attempt("the weights", lambda probe: layer_causes.weights_at_fault(probe, weights.faults))
-    may_round = may_round_tensors(probe)
-    rounding = probe.attempt("the rounding of computed tensors", rounded_file) if may_round else []
+    rounding = _rounded_tensors(probe)
     findings = [*(finding for each in rounding for finding in each.findings), *findings]
     if any(each.explains_all for each in rounding):
         return tuple(dict.fromkeys(findings))
@@ -206,8 +202,25 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
     if not findings or (probe.faults and not _is_of_all(findings)):
         layers = {layer for each in findings for layer in (each.layer, *each.absent) if layer is not None}
         is_quantized = any(each.cause.is_quantized for each in findings)
-        findings += _unknown_findings(probe, layers, located, has_findings=bool(findings), is_quantized=is_quantized)
+        findings += unknown_findings(probe, layers, located, has_findings=bool(findings), is_quantized=is_quantized)
     return tuple(dict.fromkeys(findings))
+
+
+def _find_rounding(probe: Probe) -> tuple[Finding, ...]:
+    """Returns the rounded weights, tensors and outputs, without a search for other causes."""
+    faults = _compare_weights(probe).faults
+    found = [finding for each in _rounded_tensors(probe) for finding in each.findings]
+    found += probe.attempt("the weights", lambda probe: layer_causes.weights_at_fault(probe, faults))
+    return tuple(dict.fromkeys(found + _run_stage(probe, (values.other_dtype, values.half_precision))))
+
+
+def _compare_weights(probe: Probe) -> WeightComparison:
+    compared = probe.attempt("the weights in the artifact", layer_causes.compared_weights)
+    return compared[0] if compared else WeightComparison([], frozenset())
+
+
+def _rounded_tensors(probe: Probe) -> list[RoundedFile]:
+    return probe.attempt("the rounding of computed tensors", rounded_file) if may_round_tensors(probe) else []
 
 
 def _comparisons(run: Run) -> list[Comparison]:
@@ -222,67 +235,6 @@ def _run_stage(probe: Probe, stage: Sequence[Detector]) -> list[Finding]:
 def _is_of_all(findings: Sequence[Finding]) -> bool:
     """Whether a finding concerns the whole model, and thus explains every layer at fault."""
     return any(finding.layer is None or finding.cause is Cause.KERAS_ITSELF for finding in findings)
-
-
-def _unknown_findings(
-    probe: Probe, explained: set[str], located: Sequence[Finding], *, has_findings: bool, is_quantized: bool
-) -> list[Finding]:
-    """Returns a finding for each unexplained layer at fault, or one finding if there is nothing else.
-
-    Args:
-        probe: The runtime.
-        explained: The layers with a cause.
-        located: The operations at fault inside layers, with unknown cause.
-        has_findings: Whether any cause is known.
-        is_quantized: Whether a cause is that weights or outputs are stored in integers.
-    """
-    left = {fault.layer: fault for fault in probe.faults if not _is_explained(fault, explained)}
-    rounded = [layer for layer, fault in left.items() if is_quantized and _is_rounded(fault)]
-    found = [Finding(Cause.QUANTIZED_INT8, _ROUNDED, layer, absent=left.pop(layer).absent) for layer in rounded]
-    if left:
-        tried = f"Tried: {_TRIED}.{_notes(probe)}"
-        for layer, fault in left.items():
-            description = "The layers before it agree, but its output does not."
-            plain = Finding(Cause.UNKNOWN, description, layer, absent=fault.absent)
-            for each in [each for each in located if each.layer == layer] or [plain]:
-                evidence = f"{each.evidence}{probe.calls_at_fault(fault)}{_describe_values(fault)} {tried}"
-                found.append(replace(each, evidence=evidence))
-        return found
-    if has_findings:
-        return found
-    return [Finding(Cause.UNKNOWN, f"No tried change explains the difference. Tried: {_TRIED}.{_notes(probe)}")]
-
-
-def _is_rounded(fault: LayerFault) -> bool:
-    """Whether an output is off by at most a few steps of 8 bits, like sums of rounded values."""
-    if fault.actual is None or fault.actual.shape != fault.expected.shape or not fault.expected.size:
-        return False
-    return distance(fault.actual, fault.expected) <= _STEPS_OFF * float(np.ptp(fault.expected)) / 2**8
-
-
-def _describe_values(fault: LayerFault) -> str:
-    """Returns a sentence on which values of an output differ; empty if the artifact shows no values."""
-    if fault.actual is None:
-        return ""
-    change = find_change(fault.expected, fault.actual, fault.tolerance, (few_rows, few_values))
-    return "" if change is None else f" {change}"
-
-
-def _notes(probe: Probe) -> str:
-    """Returns sentences on refused attempts and on attempts without time."""
-    refused = f" Failed attempts: {'; '.join(probe.refusals[:_SAID])}." if probe.refusals else ""
-    if not probe.not_reached:
-        return refused
-    rest = "; ".join(dict.fromkeys(probe.not_reached))
-    return f"{refused} Not reached within {probe.budget.seconds:g} s (`diagnosis_seconds`): {rest}."
-
-
-def _is_explained(fault: LayerFault, explained: set[str]) -> bool:
-    """Whether a layer, a layer within it, or an uncertain layer before it has a cause."""
-    layers = (*fault.layers, *fault.absent)
-    if any(is_within(each, layer) for each in explained for layer in layers):
-        return True
-    return any(_is_explained(each, explained) for each in fault.unsure)
 
 
 def _trace(probe: Probe) -> Iterable[LayerTrace]:

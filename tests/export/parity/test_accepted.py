@@ -52,9 +52,12 @@ def files(tmp_path_factory):
 
 @pytest.mark.slow_rows(2)
 @pytest.mark.parametrize(("name", "precision"), [("half", "float16"), ("narrow", "float16"), ("int8", "int8")])
-def test_a_file_of_fewer_bits_fails_by_default_and_passes_where_its_precision_is_accepted(files, name, precision):
+def test_a_file_of_fewer_bits_fails_by_default_and_passes_where_its_precision_is_accepted(
+    files, name, precision, monkeypatch
+):
     model, folder = files
     assert not check_parity(model, folder / f"{name}.onnx", **ONE).passed
+    monkeypatch.delattr("keras_pe.export.parity.diagnosis.diagnose.find_causes")  # nothing is searched beyond rounding
     report = check_parity(model, folder / f"{name}.onnx", precision=precision, **ONE)
     assert report.passed, str(report)
     (result,) = report.results
