@@ -90,7 +90,7 @@ def diagnose(
         findings = find_causes(probe)
     if not is_seen_from_outside or _may_be_in_users_code(reference, findings):
         inside, found = _inside(probe)
-        if not is_seen_from_outside or any(each.file for each in found):
+        if not is_seen_from_outside or any(each.file for each in found) or _is_known(found):
             trace, findings = inside, found
     layers = _with_origins(trace, findings)
     recorded = [*probe.attempt("the record of the layer", partial(_record_layer, trace, findings)), None][0]
@@ -151,6 +151,10 @@ def _may_be_in_users_code(reference: Reference, findings: Iterable[Finding]) -> 
     return any(
         each.cause is Cause.UNKNOWN or (users and each.layer is None) or each.layer in users for each in findings
     )
+
+
+def _is_known(findings: Iterable[Finding]) -> bool:
+    return all(each.cause is not Cause.UNKNOWN for each in findings)
 
 
 def _with_origins(trace: LayerTrace, findings: Sequence[Finding]) -> tuple[LayerResult, ...]:

@@ -51,6 +51,20 @@ def test_a_weight_of_a_litert_file_is_looked_at_though_its_layers_cannot_be_foll
     assert [(finding.layer, finding.cause) for finding in result.findings] == [("my_dense", "flipped sign")]
 
 
+def _attention(is_causal: bool) -> keras.Model:
+    keras.utils.set_random_seed(0)
+    x = keras.Input((6, 8), name="x")
+    y = keras.layers.MultiHeadAttention(2, 4, name="attention")(x, x, use_causal_mask=is_causal)
+    return keras.Model(x, keras.layers.Dense(3, name="y")(y))
+
+
+@pytest.mark.slow
+def test_a_cause_that_only_the_inside_of_a_litert_file_shows_is_named(tmp_path):
+    artifact = export_litert(_attention(is_causal=True), tmp_path / "model.tflite")
+    (result,) = check_parity(_attention(is_causal=False), artifact, runtimes="litert").results
+    assert [(finding.layer, finding.cause) for finding in result.findings] == [("attention", "added causal mask")]
+
+
 def _shared_trunk(takes_one_input_twice: bool) -> keras.Model:
     keras.utils.set_random_seed(0)
     sizes = {"first": 6, "second": 6, "third": 4}
