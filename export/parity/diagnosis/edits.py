@@ -17,6 +17,7 @@ Compute = Callable[[LayerFault], Array | None]
 """Returns the output of an edited call; None if it has another shape than the output."""
 
 
+_LARGEST_EPSILON = 0.1  # the defaults of libraries go up to 0.01
 _LIMITS = ((0.0, 1.0), (-1.0, 1.0), (0.0, 6.0), (0.0, np.inf))  # usual limits of clipping
 
 
@@ -91,6 +92,9 @@ class NumericEdit:
 
 
 def _at_numbers(edit: NumericEdit, numbers: Mapping[str, float], fault: LayerFault) -> Array | None:
+    """Returns the output with fitted numbers; None with too large an epsilon, which fits changed weights by chance."""
+    if any("epsilon" in name and not 0 <= value <= _LARGEST_EPSILON for name, value in numbers.items()):
+        return None
     return edit.compute(fault, {**edit.start, **numbers})
 
 
