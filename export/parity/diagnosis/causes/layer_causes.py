@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.keras_internals import all_layers
@@ -80,7 +81,8 @@ def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator
         instead = explain(probe, fault.folded or fault) if unsure else None
         if instead is not None:
             telling = [each for each in telling if each not in own]
-            yield instead.finding
+            if not _is_moved_factor(instead.finding, fault, probe):
+                yield instead.finding
     yield from _as_findings(telling)
 
 
@@ -98,13 +100,16 @@ def _is_unsure(weight: WeightFault, fault: LayerFault) -> bool:
 def _is_shown(fault: LayerFault, weights: Sequence[WeightFault]) -> bool:
     """Whether a layer with the stored weights comes nearer to the artifact; True if no such weight is uncertain.
 
-    A converter may have multiplied a weight that was matched by likeness by a constant of the layer's code.
+    A converter may have multiplied a weight that was matched by likeness by a constant of the code before it.
     """
+    shown = fault.through or fault
+    variables = {each.path: each for each in shown.call.layer.weights}
     stored = {each.weight: each.stored for each in weights if each.stored is not None}
-    if not stored or fault.actual is None or fault.through is not None:
+    if fault.through is not None:
+        stored = {path: array for path, array in stored.items() if path in variables}
+    if not stored or shown.actual is None:
         return True
-    variables = [(each.path, each) for each in fault.call.layer.weights]
-    return _are_nearer(fault, stored, variables)
+    return _are_nearer(shown, stored, variables.items())
 
 
 def _are_nearer(fault: LayerFault, stored: Mapping[str, Array], variables: Iterable[tuple[str, Any]]) -> bool:
@@ -154,6 +159,9 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
         finding, *more = causes
         if finding.layer in explained | done:
             continue
+        if found and _is_moved_factor(finding, fault, probe):
+            found[-1] = replace(found[-1], absent=(*found[-1].absent, fault.layer))
+            continue
         follows = any(content_key(array) in after_wrong_input for array in fault.call.inputs)
         if follows and finding.cause in _OF_INPUTS:
             found[-1] = replace(found[-1], absent=(*found[-1].absent, fault.layer))
@@ -170,6 +178,16 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
         found.append(replace(finding, evidence=finding.evidence + calls, absent=(*finding.absent, *layers)))
         found += more
     yield from found
+
+
+def _is_moved_factor(finding: Finding, fault: LayerFault, probe: Probe) -> bool:
+    """Whether a converter may have moved a factor from the code of a layer at fault into the weights of this layer.
+
+    LiteRT's converter does. The tensor between the layers then lacks the factor, and Keras' output does not.
+    """
+    before = {layer for each in probe.faults if each is not fault for layer in each.layers}
+    follows = any(_is_in_any(each, before) for each in fault.around.sources)
+    return follows and finding.cause is Cause.SCALED_VALUES and probe.runner.spec.format == Format.LITERT
 
 
 def _following(fault: LayerFault, faults: Sequence[LayerFault]) -> list[LayerFault]:

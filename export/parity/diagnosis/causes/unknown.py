@@ -33,6 +33,7 @@ def unknown_findings(
         has_findings: Whether any cause is known.
         is_quantized: Whether a cause is that weights or outputs are stored in integers.
     """
+    explained = explained | {layer for each in located for layer in each.absent}
     left = {fault.layer: fault for fault in probe.faults if not is_explained(fault, explained)}
     rounded = [layer for layer, fault in left.items() if is_quantized and _is_rounded(fault)]
     found = [Finding(Cause.QUANTIZED_INT8, _ROUNDED, layer, absent=left.pop(layer).absent) for layer in rounded]

@@ -65,6 +65,29 @@ def test_a_cause_that_only_the_inside_of_a_litert_file_shows_is_named(tmp_path):
     assert [(finding.layer, finding.cause) for finding in result.findings] == [("attention", "added causal mask")]
 
 
+class Doubled(keras.layers.Layer):
+    """Rounds to multiples of 2."""
+
+    def __init__(self, function: Any, **options: Any) -> None:
+        super().__init__(**options)
+        self.function = function
+
+    def call(self, x: Any) -> Any:
+        return 2 * self.function(x / 2)
+
+
+@pytest.mark.slow
+def test_a_factor_that_the_converter_moves_into_the_weights_of_the_next_layer_is_not_a_cause(tmp_path):
+    models = []
+    for function in (keras.ops.round, keras.ops.floor):
+        keras.utils.set_random_seed(0)
+        x = keras.Input((4,), name="x")
+        models.append(keras.Model(x, keras.layers.Dense(3, name="y")(Doubled(function, name="steps")(x))))
+    artifact = export_litert(models[1], tmp_path / "model.tflite")
+    (result,) = check_parity(models[0], artifact, runtimes="litert").results
+    assert [finding.layer for finding in result.findings] == ["steps"]
+
+
 def _shared_trunk(takes_one_input_twice: bool) -> keras.Model:
     keras.utils.set_random_seed(0)
     sizes = {"first": 6, "second": 6, "third": 4}
