@@ -88,6 +88,7 @@ def test_a_fault_of_positions_or_of_the_mask_has_its_cause() -> None:
         assert [(each.cause, word in each.evidence) for each in found] == [(cause, True)], fault
 
 
+@pytest.mark.slow
 def test_keys_that_are_rotated_again_have_their_cause() -> None:
     sound = with_cache_as_arguments(own_decoder(kind=RotaryDecoder))
     fault = own_decoder("keys turned again", RotaryDecoder)
