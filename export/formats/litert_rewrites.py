@@ -43,9 +43,10 @@ def rewritten(content: bytes, device: Target, paths: Mapping[str, str]) -> bytes
             widen_outputs(editor, model, graph)
         for operator in graph.operators:
             kind = editor.kind(operator)
-            rule = (None if kind in device.operators else SYNONYMS.get(kind)) or rules.get(kind)
             outputs = [int(number) for number in operator.outputs]
-            if rule is None or not _is_sized(editor, operator) or not rule(editor, operator, *outputs[:1]):
+            synonym = SYNONYMS.get(kind) if device.operators.isdisjoint((kind, _NEWER.get(kind, kind))) else None
+            forms = [rule for rule in (synonym, rules.get(kind)) if rule is not None]
+            if not _is_sized(editor, operator) or not any(rule(editor, operator, *outputs[:1]) for rule in forms):
                 editor.operators.append(operator)
         _separate_outputs(model, editor, graph)
         graph.operators = editor.operators
@@ -278,5 +279,7 @@ _RULES: dict[str, Callable[[Editor, Any, int], bool]] = {
     "STRIDED_SLICE": _slice,
 }
 """Functions that write an operator anew, and return False to leave the operator."""
+_NEWER = {"SELECT": "SELECT_V2"}
+"""Operators that another function writes as a newer one."""
 _IN_FLOATS = {**dict.fromkeys(("SELECT", "SELECT_V2"), _choice_of_products), "GATHER": write_gather_of_flags}
 """The functions for a device that chooses no int32, and gathers no truth values."""

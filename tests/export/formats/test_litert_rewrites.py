@@ -268,3 +268,9 @@ def test_a_device_without_lookups_and_choices_gets_products(name: str) -> None:
 def test_a_choice_that_may_be_infinite_stays(choose: Callable[[Any], Any]) -> None:
     found = kinds(rewritten(convert(choose, 2, 4), TARGETS["npu"], {}))
     assert {"SELECT", "SELECT_V2"} & found
+
+
+def test_a_device_with_the_newer_choice_gets_no_products() -> None:
+    content = convert(lambda x: ops.where(x > 0, x, ops.tanh(x)), 2, 4)
+    assert "SELECT_V2" in kinds(rewritten(content, TARGETS["micro"], {}))
+    assert "MUL" not in kinds(rewritten(content, TARGETS["micro"], {}))
