@@ -47,7 +47,11 @@ def _handler_patches(handlers: Handlers) -> list[tuple[Any, Any, Any]]:
 
 
 def _repairs() -> list[tuple[Any, Any, Any]]:
-    """Returns the patches: a dictionary and its key, or an object and its attribute, and the new value."""
+    """Returns the patches of five functions: an object, its attribute, and the new value.
+
+    The main branch of tf2onnx in July 2026 has these five functions unchanged, and its last release is 1.17.0. Release
+    1.18 is the first one that may make a patch needless, so pyproject.toml excludes this release.
+    """
     from tf2onnx import tf_loader, tfonnx
     from tf2onnx.graph import Graph
 
