@@ -45,14 +45,14 @@ def compute_constants(graph: ir.Graph, sizes: KnownSizes) -> bool:
     which are recognized in any order and shape.
 
     Args:
-        graph: The graph, in topological order.
+        graph: The graph, in topological order, with the graphs inside its nodes.
         sizes: The sizes of its values.
 
     Returns:
         Whether there are new constants. More sizes may then be known.
     """
     found = set[ir.Value]()
-    for node in tuple(graph):
+    for node in tuple(graph.all_nodes()):
         (result, *others), read = node.outputs, [value for value in node.inputs if value is not None]
         if others or not read or result.is_graph_output():
             continue
@@ -94,7 +94,7 @@ def _compute(node: Node, inputs: dict[ir.Value, Any], opset: int) -> Any | None:
 
 def remove_no_ops(graph: ir.Graph, sizes: KnownSizes) -> None:
     """Removes nodes that return their input, and Expands of a number before operators that broadcast."""
-    for node in graph:
+    for node in tuple(graph.all_nodes()):
         if node.op_type == "Cast":
             _merge_casts(node)
         elif node.op_type in BROADCASTING:

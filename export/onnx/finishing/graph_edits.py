@@ -198,10 +198,11 @@ def remove(*nodes: Node) -> None:
 
 
 def drop_unneeded(graph: ir.Graph) -> None:
-    """Removes the nodes of a graph whose results are neither read nor returned."""
-    for node in reversed(graph):
-        if not any(map(count_uses, node.outputs)):
-            graph.remove(node, safe=True)
+    """Removes the nodes whose results are neither read nor returned, in a graph and in the graphs inside its nodes."""
+    for each in reversed([*graphs(graph)]):
+        for node in reversed(each):
+            if not any(map(count_uses, node.outputs)):
+                each.remove(node, safe=True)
 
 
 def read_instead(node: Node, old: ir.Value, new: ir.Value) -> None:

@@ -11,4 +11,5 @@ def read_graph(text: str, opset: int = 18) -> ir.Model:
 
 
 def operators(model: ir.Model) -> list[str]:
-    return [node.op_type for node in model.graph]
+    """Returns the operators of a graph and of the graphs inside its nodes."""
+    return [node.op_type for node in model.graph.all_nodes()]

@@ -85,6 +85,8 @@ ATTENDING = """(float[batch,length,4,8] q, float[batch,size,4,8] k, bool[batch,l
     v = Transpose<perm=[0,2,1,3]>(k)  seen = Unsqueeze(allowed, head)  %s  y = Transpose<perm=[0,2,1,3]>(o) }"""
 WEIGHED = ATTENDING % "%s  w = Softmax(c)  o = MatMul(w, v)"
 SCORED = WEIGHED % "s = MatMul(a, b)  %s"
+BRANCH = """(bool b, float[batch,4] x) => (float[batch,4] y) <int64 two = {2}, int64 three = {3}> { y = If(b) <
+    then_branch = one () => (float[batch,4] z) { %s }, else_branch = other () => (float[batch,4] o) { o = Neg(x) }> }"""
 PRODUCT, SUMLESS = {"MatMul": 1, "Einsum": 0}, {"Mul": 1, "Einsum": 0}
 FUSED, KEPT = {"Attention": 1, "MatMul": 0, "Transpose": 0}, {"Attention": 0, "MatMul": 2}
 
@@ -129,6 +131,10 @@ CHANGES: dict[str, tuple[Any, str, list[str] | dict[str, int]]] = {
         z = Slice(back, end, far, last, minus)""", ["Slice", "Slice", "Relu"]),
     "a number that is spread": (
         remove_no_ops, EFFECT % "shape = Shape(x)  spread = Expand(unit, shape)  z = Add(x, spread)", ["Add", "Relu"]),
+    "an Identity in a branch": (
+        remove_no_ops, BRANCH % "i = Identity(x)  r = Relu(i)  z = Identity(r)", ["If", "Relu", "Neg"]),
+    "a constant of a branch": (
+        compute_constants, BRANCH % "n = Mul(two, three)  f = Cast<to=1>(n)  z = Mul(x, f)", ["If", "Mul", "Neg"]),
     "a product takes any number of axes": (remove_needless_reshapes, ROWS % "z = Identity(p)", {"Reshape": 0}),
     "and what is done to each row": (remove_needless_reshapes, ROWS % "s = Add(p, b)  z = Relu(s)", {"Reshape": 0}),
     "and what mixes rows": (remove_needless_reshapes, ROWS % "z = Softmax<axis=0>(p)", {"Reshape": 2}),
