@@ -94,16 +94,26 @@ def _unpack(editor: Editor, operator: Any, output: int) -> bool:
 
 def _tile(editor: Editor, operator: Any, output: int) -> bool:
     found, counts = int(operator.inputs[0]), editor.values(int(operator.inputs[1]))
-    if counts is None or counts.max() > _MOST_COPIES or counts.max() == 1:
+    if (
+        counts is None
+        or counts.max() == 1
+        or any(max(_factors(int(each)), default=1) > _MOST_COPIES for each in counts)
+    ):
         return False
-    repeated = [axis for axis, count in enumerate(counts) if count > 1]
-    for axis in repeated:
+    steps = [(axis, factor) for axis, count in enumerate(counts) for factor in _factors(int(count))]
+    for place, (axis, factor) in enumerate(steps):
         shape = list(editor.shape(found))
-        shape[axis] *= int(counts[axis])
-        result = output if axis == repeated[-1] else editor.tensor(shape, output)
-        editor.add("CONCATENATION", [found] * int(counts[axis]), [result], "ConcatenationOptions", axis=axis)
+        shape[axis] *= factor
+        result = output if place == len(steps) - 1 else editor.tensor(shape, output)
+        editor.add("CONCATENATION", [found] * factor, [result], "ConcatenationOptions", axis=axis)
         found = result
     return True
+
+
+def _factors(count: int) -> list[int]:
+    """Returns factors of a number, without 1: TFLite Micro joins ten tensors at most."""
+    found = next((each for each in range(2, count) if not count % each), count) if count > _MOST_PARTS else count
+    return [found] * (found > 1) + (_factors(count // found) if found < count else [])
 
 
 def write_running_sum(editor: Editor, operator: Any, output: int) -> bool:
@@ -221,6 +231,7 @@ def write_slices(editor: Editor, source: int, axis: int, parts: Sequence[int]) -
 
 
 _MOST_COPIES = 16
+_MOST_PARTS = 10
 _BOUNDED = frozenset(["BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "LOGISTIC", "SOFTMAX", "TANH"])
 """Operators whose results are finite unless a sum of products overflows."""
 _MOVES = "CAST CONCATENATION PAD RESHAPE SLICE STRIDED_SLICE TRANSPOSE"

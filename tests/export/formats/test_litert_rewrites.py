@@ -274,3 +274,13 @@ def test_a_device_with_the_newer_choice_gets_no_products() -> None:
     content = convert(lambda x: ops.where(x > 0, x, ops.tanh(x)), 2, 4)
     assert "SELECT_V2" in kinds(rewritten(content, TARGETS["micro"], {}))
     assert "MUL" not in kinds(rewritten(content, TARGETS["micro"], {}))
+
+
+def test_a_microcontroller_joins_ten_tensors_at_most() -> None:
+    content = convert(lambda x: ops.tile(x, (1, 12, 3)), 2, 3, 4)
+    found = rewritten(content, TARGETS["micro"], {})
+    joins = [len(each.inputs) for each in read_operators(found) if each.kind == "CONCATENATION"]
+    assert max(joins) <= 10
+    assert "TILE" not in kinds(found)
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype("float32")
+    np.testing.assert_array_equal(run(found, x), np.tile(x, (1, 12, 3)))
