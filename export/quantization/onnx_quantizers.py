@@ -9,6 +9,7 @@ from keras_pe.export.quantization.feeds import read_feed
 from keras_pe.export.quantization.quantizer import Options, Quantizer
 from keras_pe.export.runtimes.runtime import Arrays
 
+_WITH_BODIES = frozenset({"If", "Loop", "Scan"})
 _STATIC: Options = {"per_channel": True}
 """One scale for each channel of a weight. All else is the default of `quantize_static`: int8, QDQ and MinMax."""
 
@@ -108,6 +109,8 @@ def _exclude(options: Options, names: Sequence[str]) -> Options:
 
 
 def _compute_in_float(options: Options, operators: Sequence[str]) -> Options:
+    if not _WITH_BODIES.isdisjoint(operators):  # the converter does not convert the weights that a body takes
+        return {"keep_io_types": True}
     return {**options, "op_block_list": sorted(operators)}
 
 
