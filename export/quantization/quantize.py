@@ -95,8 +95,9 @@ def quantize(
             writes int8 weights and values, with scales from each call. "int8-weights" and "int4-weights" round weights
             alone: in ONNX with a scale for each block of 32, in LiteRT with a scale for each channel. "float16" stores
             weights in 16 bits and computes in float32. In ONNX, it takes all layers or none, rounds inputs and
-            outputs to 16 bits, and computes files with loops or branches in 16 bits. "keras-int8" and "keras-int4" quantize a copy of the model with `keras.Model.quantize`,
-            also embeddings, and export the copy. LiteRT has no "keras-int4".
+            outputs to 16 bits, and computes files with loops or branches in 16 bits. "keras-int8" and "keras-int4"
+            quantize a copy of the model with `keras.Model.quantize`, also embeddings, and export the copy. LiteRT has
+            no "keras-int4".
         batching: As in `check_dataset`.
         acceptance: The outputs that decide. The goal takes the place of its other fields, which must be left out.
         calibration_share: The share of the rows that calibrate, between 0 and 1.
