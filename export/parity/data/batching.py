@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class Batching:
 
     Raises:
         TypeError: If `columns` or `pad_values` is not a mapping from names.
-        ValueError: If `batch_size` or a bucket is below 1.
+        ValueError: If `batch_size` or a bucket is below 1, or if a padding value is neither a number nor a text.
     """
 
     columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
@@ -74,6 +74,9 @@ class Batching:
         """Checks the arguments and sorts the buckets."""
         for name in ("columns", "pad_values"):
             object.__setattr__(self, name, by_name(name, getattr(self, name)))
+        for name, value in self.pad_values.items():
+            if not isinstance(value, Real | np.generic | str | bytes):
+                raise ArgValueError("pad_values", f"must be numbers or texts. Received: {name!r}: {value!r:.80}.")
         if not (isinstance(self.batch_size, Integral) and self.batch_size >= 1):
             raise ArgValueError("batch_size", f"must be at least 1 row. Received: batch_size={self.batch_size!r}.")
         sizes = self.length_buckets

@@ -170,14 +170,18 @@ def test_a_missing_column_is_told_with_the_nearest() -> None:
         ("bool", 0.5),
         ("float16", 1e6),
         ("float32", "x"),
-        ("float32", [0.0, 1.0]),
-        ("int64", None),
         ("string", 0),
     ],
 )
 def test_an_input_is_padded_only_with_a_value_that_its_type_holds(dtype: str, value: object) -> None:
     with pytest.raises(ValueError, match="`pad_values` must be values that the inputs hold: 't'"):
         batching(TensorInfo("t", ("batch", 4), dtype), pad_values={"t": value})
+
+
+@pytest.mark.parametrize("value", [[0.0, 1.0], None, {}, object(), np.zeros(2), 1j])
+def test_a_padding_value_that_no_input_holds_is_refused_before_an_input_is_known(value: object) -> None:
+    with pytest.raises(ValueError, match="`pad_values` must be numbers or texts"):
+        Batching(pad_values={"t": value})
 
 
 @pytest.mark.parametrize(
