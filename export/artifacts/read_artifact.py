@@ -62,6 +62,7 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
     format = Format.detect(place) or (Format.from_suffix(place) if place.is_file() else None)
     if format is None:
         what = "a folder without saved_model.pb" if place.is_dir() else "a file of another format"
+        what = "a model of Keras, to be exported first" if place.suffix in (".keras", ".h5", ".hdf5") else what
         files = sorted(each.name for each in place.glob("*") if Format.from_suffix(each)) if place.is_dir() else []
         way_out = f" Name one of the files in it: {', '.join(files)}." if files else ""
         raise ArgValueError(
@@ -159,7 +160,10 @@ def _onnx_tensor(value: Any) -> TensorInfo:
     if not tensor.elem_type:
         raise ValueError(f"must take and return only tensors. Received: {value.name!r}.")
     shape = (
-        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{value.name}_axis_{axis}"
+        # Some exporters write -1 for a free size.
+        dim.dim_value
+        if dim.HasField("dim_value") and dim.dim_value >= 0
+        else dim.dim_param or f"{value.name}_axis_{axis}"
         for axis, dim in enumerate(tensor.shape.dim)
     )
     try:

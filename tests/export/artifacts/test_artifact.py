@@ -65,6 +65,9 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("a text")
     with pytest.raises(ValueError, match="a file of another format"):
         read_artifact(tmp_path / "notes")
+    (tmp_path / "model.keras").write_text("a model")
+    with pytest.raises(ValueError, match="to be exported first"):
+        read_artifact(tmp_path / "model.keras")
 
 
 def test_weights_in_a_folder_below_the_model_are_found(tmp_path: Path) -> None:
@@ -144,3 +147,11 @@ def test_a_litert_file_is_read_without_its_interpreter_whatever_it_holds(artifac
     code = f"import sys; from keras_pe.export import read_artifact; read_artifact({str(file.path)!r})"
     code += "; assert not {'tensorflow', 'keras', 'ai_edge_litert.interpreter'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_negative_size_of_another_exporter_is_free(tmp_path: Path) -> None:
+    value = onnx.helper.make_tensor_value_info
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    shapes = [value(name, onnx.TensorProto.FLOAT, [-1, 4]) for name in "xy"]
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", *([each] for each in shapes))), tmp_path / "m")
+    assert read_artifact(tmp_path / "m").inputs[0].shape == ("x_axis_0", 4)
