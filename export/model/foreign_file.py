@@ -79,6 +79,8 @@ def _describe(path: Path) -> tuple[str, str] | None:
         return _describe_folder(path)
     if not path.exists():
         return _SUFFIXES[".index"] if Path(f"{path}.index").is_file() else None
+    if not path.is_file():  # reading a pipe without a writer never ends
+        return "a pipe or a device", "Give the file that model.save has written."
     with path.open("rb") as file:
         head = file.read(64)
     if not head:

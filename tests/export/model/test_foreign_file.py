@@ -1,6 +1,7 @@
 """A file that holds no model of Keras is named by its content, with the way to a model."""
 
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -48,6 +49,7 @@ def save(folder: Path) -> dict[str, Path]:
     add("Git LFS", "pointer.keras", b"version https://git-lfs.github.com/spec/v1\n")
     add("web page", "page.h5", b"<!DOCTYPE html>")
     add("empty", "empty.keras", b"")
+    os.mkfifo(add("a pipe", "pipe.keras"))
     add("configuration of a model", "m.json", model.to_json().encode())
     model.save(folder / "sound.h5")
     model.save(folder / "sound.keras")
