@@ -14,7 +14,12 @@ from keras_pe.export.model.watch.operations import is_users_module
 from keras_pe.export.parity.diagnosis.causes import behavior, caches, casts, layer_causes, states, values
 from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime, compiled_otherwise, graph_optimization
 from keras_pe.export.parity.diagnosis.causes.delegates import faulty_delegate
-from keras_pe.export.parity.diagnosis.causes.quantized_file import RoundedFile, may_round_tensors, rounded_file
+from keras_pe.export.parity.diagnosis.causes.quantized_file import (
+    RoundedFile,
+    may_round_tensors,
+    refused_scale,
+    rounded_file,
+)
 from keras_pe.export.parity.diagnosis.causes.unknown import is_explained, unknown_findings
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.faulty_layers import LayerTrace, trace_faults
@@ -43,6 +48,7 @@ _FIRST: tuple[tuple[Detector, ...], ...] = (
     (states.state_at_fault,),  # before the detectors of outputs, which find an exchange of two states as well
     (values.swapped_outputs, values.passed_through),
     (behavior.frozen_size,),
+    (refused_scale,),
     (behavior.refused_every_case,),
 )
 # The search stops after the first stage that finds something.
@@ -190,10 +196,13 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
     weights = _compare_weights(probe)
     constants = cache(partial(layer_causes.short_constants, probe))
     probe = replace(probe, sound_weights=weights.sound, constants=constants)
-    findings += probe.attempt("the weights", lambda probe: layer_causes.weights_at_fault(probe, weights.faults))
     rounding = _rounded_tensors(probe)
     findings = [*(finding for each in rounding for finding in each.findings), *findings]
-    if any(each.explains_all for each in rounding):
+    explains_all = any(each.explains_all for each in rounding)
+    # Layers that differ by rounding are not at fault, so no other edit may explain their tensors.
+    weighed = replace(probe, faults=()) if explains_all else probe
+    findings += weighed.attempt("the weights", lambda probe: layer_causes.weights_at_fault(probe, weights.faults))
+    if explains_all:
         return tuple(dict.fromkeys(findings))
     explained = {finding.layer for finding in findings if finding.layer is not None}
     found = probe.attempt("the layers", lambda probe: layer_causes.layers_at_fault(probe, explained))

@@ -1,7 +1,7 @@
 """The faults of calibration: each a pure function of the measured tensors that yields findings."""
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from keras_pe.export.parity.diagnosis.calibration.rounding_costs import Rounding
 from keras_pe.export.results import Array, Cause, Finding, OtherValue
 
 _TELLING_SHARE = 0.1  # least share of the change of the outputs; a range that costs less is left alone
-_TINY = 1e-8  # a smaller step is below what runtimes multiply by
+TINY = 1e-8  # a smaller step is below what runtimes multiply by
 _CUT = 4.0  # least error by cutting, in errors by rounding
 _DEEP, _MANY = 0.08, 0.05  # by which part of a range, or for which share, values are cut by more than chance
 _LESS_THAN = 1 / 16  # largest part of a range that values use, if the range is too wide
@@ -20,7 +20,7 @@ _FEW_STEPS = 8.0  # steps on one side of 0 that are too few
 _LOST = 2.5  # usual value of a summand, in steps of the sum, at which rounding takes an eighth of it
 _NEGATIVE = 0.01  # least share of values below an unsigned range
 _MASS = 0.25  # largest change of the sum of shares by rounding
-_RELATIVE, _OFTEN = 0.25, 0.1  # relative error of a divisor, and the share of divisors with it
+_RELATIVE, _OFTEN = 0.25, 0.01  # relative error of a divisor, and the share of divisors with it
 _RADIANS = 0.1  # largest step of an angle
 _LEAST = 4  # least number of channels
 
@@ -71,7 +71,7 @@ def find_calibration_faults(
 
 def scale_too_small(cost: RoundingCost, _: Context) -> Finding | None:
     """Detects a scale below what runtimes multiply by."""
-    if not cost.is_fixed or not 0 < cost.step < _TINY or not cost.span:
+    if not cost.is_fixed or not 0 < cost.step < TINY or not cost.span:
         return None
     text = f"Its scale is {cost.step:.1e}, and its values reach {np.abs(cost.values).max():.3g}."
     return _finding(Cause.TINY_SCALE, text, cost, scale=cost.step)
@@ -221,10 +221,13 @@ FAULTS: tuple[Fault, ...] = (
 def _other_rows(measurement: RoundingMeasurement) -> Iterator[Finding]:
     """Yields one finding if the calibration has not seen such inputs."""
     for cost in measurement.costs:
-        if not cost.tensor.operator and cost.is_fixed and _is_cut(cost) and cost.share >= _TELLING_SHARE:
+        moved = cost.tensor.given[0] if cost.tensor.operator == "Transpose" else cost.tensor.name
+        is_input = not cost.tensor.operator or moved in measurement.inputs
+        if is_input and cost.is_fixed and _is_cut(cost) and cost.share >= _TELLING_SHARE:
             rows = np.concatenate([_beyond(cost, each).reshape(len(each), -1).any(axis=1) for each in cost.cases])
-            text = f"Input {cost.tensor.name!r} is beyond its range in {rows.sum()} of {rows.size} rows. "
-            yield _finding(Cause.OTHER_CALIBRATION, text + describe_cut(cost), cost, share=float(rows.mean()))
+            text = f"Input {moved!r} is beyond its range in {rows.sum()} of {rows.size} rows. "
+            found = _finding(Cause.OTHER_CALIBRATION, text + describe_cut(cost), cost, share=float(rows.mean()))
+            yield replace(found, layer=moved)
 
 
 def _dependence_on_batch(measurement: RoundingMeasurement) -> Iterator[Finding]:

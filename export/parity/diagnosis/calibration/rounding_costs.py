@@ -90,6 +90,7 @@ class RoundingMeasurement:
         floats: The outputs of each case if no tensor is rounded.
         rounded: The outputs of each case if all tensors are rounded, as in the file.
         cut: The limits of the activations that ranges replace, by key.
+        inputs: The names of the file's inputs.
         batch_shares: For each case, the change of a row by the other rows of its batch, in changes by rounding. Empty
             without scales that are computed at each call.
     """
@@ -99,6 +100,7 @@ class RoundingMeasurement:
     rounded: tuple[Arrays, ...]
     cut: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     batch_shares: tuple[float, ...] = ()
+    inputs: frozenset[str] = frozenset()
 
 
 def measure_rounding(
@@ -146,7 +148,7 @@ def measure_rounding(
     costs = tuple(each for each in costs if each.cases and all(np.isfinite(one).all() for one in each.cases))
     dynamic = [each.key for each in twin.tensors if each.scale is None]
     batch = tuple(_batch_share(twin, case, every, cut) for case in cases) if dynamic else ()
-    return RoundingMeasurement(costs, floats, rounded, cut, batch)
+    return RoundingMeasurement(costs, floats, rounded, cut, batch, frozenset(cases[0]))
 
 
 def _open_twin(path: Path, layers: Iterable[str]) -> "FloatTwin":

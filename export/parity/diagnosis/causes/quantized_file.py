@@ -1,16 +1,18 @@
 """Detects that an artifact differs by rounding to integers, and the faults of the scales of its quantizer."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.artifacts.quantized_tensors import read_quantization
+from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.run_cases import compared_again, have_passed
 from keras_pe.export.comparison.tolerance import accepting
-from keras_pe.export.model.watch.layer_paths import layer_paths
-from keras_pe.export.parity.diagnosis.calibration.range_faults import find_calibration_faults
+from keras_pe.export.model.watch.layer_paths import is_within, layer_paths
+from keras_pe.export.parity.diagnosis.calibration.range_faults import TINY, find_calibration_faults
 from keras_pe.export.parity.diagnosis.calibration.rounding_costs import (
     RoundingMeasurement,
     measure_rounding,
@@ -53,6 +55,18 @@ def may_round_tensors(probe: Probe) -> bool:
     return is_compared and result.format in _OPTIONS and bool(result.artifact)
 
 
+def refused_scale(probe: Probe) -> Iterator[Finding]:
+    """Detects a scale below what runtimes multiply by, in a file whose every case the runtime refuses."""
+    result = probe.run.result
+    if not result.artifact or any(answer is not None for answer in probe.run.answers):
+        return
+    for each in read_quantization(read_artifact(Path(result.artifact))):
+        if each.steps is not None and 0 < each.steps[0] < TINY:
+            text = f"The runtime refuses the file. The scale of tensor {each.name!r} is {each.steps[0]:.1e}."
+            values = (OtherValue("scale", None, each.steps[0]),)
+            yield Finding(Cause.TINY_SCALE, text, each.layer or None, parameters=values)
+
+
 def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
     """Yields what rounding explains, if a file rounds computed tensors to integers."""
     reference = probe.reference
@@ -75,10 +89,11 @@ def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
     total, left = _total_change(expected, answers), _total_change(expected, floats)
     # Fused kernels round some values to the next step. A fault of the runtime changes more than rounding itself does.
     is_same = _total_change(answers, rounded) <= max(_FUSED * _total_change(floats, rounded), _SAME * total)
-    found = find_calibration_faults(measured, _position_layers(reference)) if is_same else ()
+    positions = _position_layers(reference)
+    found = find_calibration_faults(measured, positions) if is_same else ()
     share = sum(each.share for each in measured.costs if any(finding.layer == each.name for finding in found))
     if left >= _WEIGHTS * total and (of_weights := tuple(find_weight_faults(path, layers))):
-        found, share = (*of_weights, *found), max(share, left / total)
+        found, share = (*(_as_position(each, positions) for each in of_weights), *found), max(share, left / total)
     explains_all = is_same and (bool(found) or _is_right(reference, expectations, floats))
     if explains_all and share < _MOST:
         found = (*found, _quantized_finding(measured, _OPTIONS[Format(probe.run.result.format)], is_sound=not found))
@@ -110,6 +125,12 @@ def _is_right(reference: KerasReference, expectations: list[Expectation], floats
 def _total_change(expected: Iterable[Arrays], answers: Iterable[Arrays]) -> float:
     """Returns the sum of squared changes of all cases."""
     return sum(squared_change(*pair) for pair in zip(expected, answers, strict=True))
+
+
+def _as_position(finding: Finding, positions: Iterable[str]) -> Finding:
+    """Returns the finding about a weight with the cause "coarse positions" if the weight is a table of positions."""
+    own = next((path for path in positions if is_within(finding.layer or "", path)), None)
+    return finding if own is None else replace(finding, cause=Cause.COARSE_POSITIONS, layer=own)
 
 
 def _position_layers(reference: KerasReference) -> list[str]:

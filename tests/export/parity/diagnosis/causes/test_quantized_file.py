@@ -36,6 +36,14 @@ def dense(x: Any) -> Any:
     return L.Dense(16, "gelu", name="b")(L.Dense(32, "relu", name="a")(x))
 
 
+def folded_normalization(x: Any) -> Any:
+    return L.ReLU(name="relu")(L.BatchNormalization(name="norm")(L.Dense(16, name="a")(x)))
+
+
+def cube(x: Any) -> Any:  # a tensor of three equal sizes
+    return L.Flatten(name="flat")(L.LayerNormalization(name="norm")(L.Conv2D(8, 1, name="conv")(x)))
+
+
 def concatenation(x: Any) -> Any:
     return L.Concatenate(name="join")([L.Dense(8, "relu", name="a")(x), L.Dense(8, "tanh", name="b")(x)])
 
@@ -56,6 +64,8 @@ def quantize_model(
     keras.utils.set_random_seed(0)
     x = keras.Input(shape, name="x")
     model = keras.Model(x, L.Dense(4, "softmax", name="scores")(layers(x)))
+    for weight in model.non_trainable_weights:  # statistics of a trained normalization, which an export may fold
+        weight.assign(RNG.uniform(10, 20, weight.shape) if "variance" in weight.path else RNG.normal(size=weight.shape))
     source = export_onnx(model, path.with_name("float.onnx")).path
     quantize_static(source, path, Rows(rows), quant_format=form, activation_type=dtype)
     return model
@@ -66,7 +76,15 @@ def quantize_model(
 @pytest.mark.parametrize("dtype", [QuantType.QInt8, QuantType.QUInt8])
 @pytest.mark.parametrize("form", [QuantFormat.QDQ, QuantFormat.QOperator])
 @pytest.mark.parametrize(
-    ("layers", "shape"), [(dense, (16,)), (concatenation, (16,)), (image, (8, 8, 2)), (attention, (None, 16))]
+    ("layers", "shape"),
+    [
+        (dense, (16,)),
+        (concatenation, (16,)),
+        (image, (8, 8, 2)),
+        (attention, (None, 16)),
+        (folded_normalization, (16,)),
+        (cube, (8, 8, 2)),
+    ],
 )
 def test_a_sound_file_is_quantized_and_nothing_else(
     tmp_path: Path, layers: Any, shape: tuple[int | None, ...], form: Any, dtype: Any
