@@ -103,7 +103,7 @@ def _is_shown(fault: LayerFault, weights: Sequence[WeightFault]) -> bool:
     A converter may have multiplied a weight that was matched by likeness by a constant of the code before it.
     """
     shown = fault.through or fault
-    variables = {each.path: each for each in shown.call.layer.weights}
+    variables = {each.path: each for each in getattr(shown.call.layer, "weights", ())}  # an operation has none
     stored = {each.weight: each.stored for each in weights if each.stored is not None}
     if fault.through is not None:
         stored = {path: array for path, array in stored.items() if path in variables}
