@@ -180,11 +180,16 @@ def chosen_signature(path: Path) -> str | None:
 
 def signature_keys(path: Path) -> tuple[str, ...]:
     """Returns the keys of the signatures that a runtime chooses from: only `serving_default` if a file has it."""
+    keys = all_signature_keys(path)
+    return (SIGNATURE,) if SIGNATURE in keys else keys
+
+
+def all_signature_keys(path: Path) -> tuple[str, ...]:
+    """Returns the keys of all signatures of a file."""
     from ai_edge_litert import schema_py_generated as schema
 
     model = schema.Model.GetRootAs(path.read_bytes(), 0)
-    keys = tuple(model.SignatureDefs(i).SignatureKey().decode() for i in range(model.SignatureDefsLength()))
-    return (SIGNATURE,) if SIGNATURE in keys else keys
+    return tuple(model.SignatureDefs(i).SignatureKey().decode() for i in range(model.SignatureDefsLength()))
 
 
 def foreign_operators(path: Path) -> tuple[str, ...]:

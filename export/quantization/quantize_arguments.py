@@ -8,7 +8,7 @@ from typing import Any
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.display import did_you_mean
 from keras_pe.export.artifacts.artifact import Artifact, Format
-from keras_pe.export.artifacts.litert_file import signature_keys
+from keras_pe.export.artifacts.litert_file import all_signature_keys
 from keras_pe.export.artifacts.quantized_tensors import read_quantization
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.comparison.references.opening import Source, is_path, locate
@@ -84,7 +84,7 @@ def check_float_file(artifact: Artifact) -> None:
             f"must be a file in float32. Received: {artifact.path}, which has {len(quantized)} quantized tensors. Pass "
             "the file that it was made from.",
         )
-    if artifact.format is Format.LITERT and len(keys := signature_keys(artifact.path)) > 1:
+    if artifact.format is Format.LITERT and len(keys := all_signature_keys(artifact.path)) > 1:
         raise ArgValueError(
             "artifact",
             f"must have one signature, since one set of rows calibrates and proves it. Received: {artifact.path}, with "
