@@ -1,7 +1,6 @@
 """Runs sequences in chunks through an artifact with a state, and adds the results to the verdict."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -61,12 +60,14 @@ def with_streams(
         result = replace(result, cases=(*result.cases, case))
         if case.status is CaseStatus.FAILED and is_sound and result.passed:
             found = None
+            message = f"Single calls agree. With the state from call to call ({case.name}), the artifact differs."
             if answer:
                 failed = FailedStream(stream, case.comparisons, calls.answers, answer, budget())
-                with suppress(OutOfTimeError):
+                try:
                     found = stream_at_fault(failed, reference.expect, reference.states, own, kept)
                     found = found or cache_at_fault_in_stream(failed, reference)
-            message = f"Single calls agree. With the state from call to call ({case.name}), the artifact differs."
+                except OutOfTimeError as error:
+                    message += f" The search for the cause was not finished: {error}."
             finding = found or Finding(Cause.UNKNOWN, case.error or message)
             if found is not None:
                 finding = replace(found, evidence=f"{message} {found.evidence}")

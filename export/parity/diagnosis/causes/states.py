@@ -113,6 +113,7 @@ class FailedStream:
         """Takes the sequence, its comparisons, the outputs of the artifact by call and joined, and the time limit."""
         expected = stream.expectation.outputs or {}
         self.case = FailedCase(compared, stream.expectation.case.inputs, expected, actual)
+        self._allowed = {each.output: self.case.allowed_distance(each) for each in compared if each.output in actual}
         self._stream, self._calls, self._budget = stream, calls, budget
 
     def is_explained_by(self, run: Run, first: Mapping[str, Array] | None = None) -> bool:
@@ -142,15 +143,15 @@ class FailedStream:
     def _fits(self, inputs: Mapping[str, Array], found: Arrays, actual: Arrays) -> bool:
         """Returns whether the outputs of one call are as near to the artifact's as those of an explanation."""
         padding, states = self._stream.chunks.padding, self._stream.chunks.carried.values()
-        for each in self.case.compared:
-            if each.output not in actual or each.output not in found:
+        for name, allowed in self._allowed.items():
+            if name not in actual or name not in found:
                 return False
-            one, other = actual[each.output], found[each.output]
+            one, other = actual[name], found[name]
             if padding is not None:  # it enters the states, and its own outputs have no meaning
-                if each.output in states or one.shape != other.shape:
+                if name in states or one.shape != other.shape:
                     continue
                 other = np.where(inputs[padding][:, -one.shape[1] :, None] > 0, other, one)
-            if distance(one, other) > self.case.allowed_distance(each):
+            if distance(one, other) > allowed:
                 return False
         return True
 
