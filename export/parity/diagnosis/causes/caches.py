@@ -1,7 +1,9 @@
 """Detects a decoder whose positions, rotations or mask do not fit the rows of its cache."""
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -54,8 +56,9 @@ def _explain(decoder: Any, cases: Sequence[FailedCase], fits: Callable[[], bool]
     """
     if not hasattr(decoder, "make_columns"):
         return None
-    faults = {**_faulty_columns(), **_faulty_rotations(decoder), **_shorter_ranges(cases)}
-    for (cause, description), columns in faults.items():
+    # The rotations take calls of the decoder, so they are read only if no other columns fit.
+    parts = (_faulty_columns, partial(_faulty_rotations, decoder), partial(_shorter_ranges, cases))
+    for (cause, description), columns in itertools.chain.from_iterable(part().items() for part in parts):
         with replaced_attributes(decoder, {"make_columns": columns.from_mask}):
             try:
                 if fits():
@@ -224,7 +227,10 @@ def _rotations(decoder: Any) -> list[Array]:
         past = [np.zeros((len(tokens), heads, 0, size), decoder.cache_dtype) for heads, size in decoder.cache_shapes]
         positions = ops.full(tokens.shape, place, "int32")
         columns = Columns(positions, tokens * 0 + [[0, 1]] > 0, 2, past, given_positions=positions)
-        call_with_cache(decoder.model, tokens, columns)
+        try:
+            call_with_cache(decoder.model, tokens, columns)
+        except Exception:  # A step of the user's own may refuse these tokens with any error.
+            return []
         found = (np.asarray(each, np.float64)[:, :, 1] for each in columns.present[::2])
         keys.append([each.reshape(-1, each.shape[-1]) for each in found])
     matrices = [np.linalg.lstsq(at_0, at_1, rcond=None)[0].T for at_0, at_1 in zip(*keys, strict=True)]
