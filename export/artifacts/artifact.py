@@ -224,6 +224,19 @@ def description_from_json(text: str) -> dict[str, Any]:
     return read_record(text, _description, "a description")
 
 
+def read_layer_tensors(metadata: Mapping[str, str]) -> dict[str, list[str | None]]:
+    """Returns the names of the tensors with the outputs of each layer, by its path; empty without such a record.
+
+    Raises:
+        ValueError: If the record is damaged.
+    """
+    return read_record(metadata.get(LAYERS_KEY, "{}"), _layer_tensors, "layers")
+
+
+def _layer_tensors(content: Any) -> dict[str, list[str | None]]:
+    return {str(path): [None if name is None else str(name) for name in names] for path, names in content.items()}
+
+
 def _description(content: Any) -> dict[str, Any]:
     tensors = {
         key: tuple(TensorInfo(str(info["name"]), tuple(info["shape"]), str(info["dtype"])) for info in content[key])

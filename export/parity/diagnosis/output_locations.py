@@ -1,13 +1,10 @@
 """Locates each layer's output among the artifact's tensors, in one case and with some tensors replaced."""
 
-import contextlib
 import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from keras_pe.export.artifacts.artifact import LAYERS_KEY
-from keras_pe.export.artifacts.json_records import read_record
+from keras_pe.export.artifacts.artifact import read_layer_tensors
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.layer_paths import is_within, matched_paths
@@ -114,14 +111,11 @@ class OutputLocations:
         return best
 
     def _exchange(
-        self,
-        outputs: Sequence[RecordedOutput],
-        candidates: Sequence[Sequence[TensorMatch]],
-        way: tuple[TensorMatch, ...],
+        self, outputs: Sequence[RecordedOutput], choices: Sequence[Sequence[TensorMatch]], way: tuple[TensorMatch, ...]
     ) -> Location | None:
         """Returns a location after exchanging one tensor at a time, as long as the model's outputs come nearer."""
         best = self.put(outputs, way)
-        for number, matches in enumerate(candidates):
+        for number, matches in enumerate(choices):
             used = {name for place, match in enumerate(way) if place != number for name in match.tensors}
             for match in (each for each in matches if used.isdisjoint(each.tensors)):
                 if best is not None and best.is_mended:
@@ -295,12 +289,9 @@ def _names_of(
 
     The exporter has recorded both or neither.
     """
-    names: dict[str, list[str | None]] = {}
-    with contextlib.suppress(ValueError):  # A damaged record leaves the search by values.
-        names = read_record(runner.metadata().get(LAYERS_KEY, "{}"), _names, "layers")
+    try:
+        names = read_layer_tensors(runner.metadata())
+    except ValueError:  # A damaged record leaves the search by values.
+        names = {}
     scopes = matched_paths([each.call.path for each in outputs], names)
     return {path: names[other] for path, other in scopes.items()}, scopes
-
-
-def _names(content: Any) -> dict[str, list[str | None]]:
-    return {str(path): [None if name is None else str(name) for name in names] for path, names in content.items()}
