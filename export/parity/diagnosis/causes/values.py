@@ -136,14 +136,14 @@ def missing_and_extra(probe: Probe) -> Iterator[Finding]:
         for name in missing:
             allowed = 1e-4  # serves to recognize the output, not to judge it
             twin = next((other for other in extra if close(answer[other], expected[name], allowed)), None)
-            changes = {other: _change_of_output(expected[name], answer[other]) for other in extra}
-            changed = next((other for other, change in changes.items() if change is not None), None)
+            changes = ((other, _change_of_output(expected[name], answer[other])) for other in extra)
             if twin is not None:
                 extra.remove(twin)
                 yield Finding(Cause.RENAMED_OUTPUT, f"Output {twin!r} has the values of {name!r}.", output=name)
-            elif changed is not None and (change := changes[changed]) is not None:
-                extra.remove(changed)
-                text = f"Output {changed!r} is {name!r} with other values."
+            elif found := next(((other, change) for other, change in changes if change is not None), None):
+                other, change = found
+                extra.remove(other)
+                text = f"Output {other!r} is {name!r} with other values."
                 yield Finding(Cause.RENAMED_OUTPUT, text, output=name)
                 yield Finding(change.cause, str(change), output=name, parameters=change.values)
             else:
