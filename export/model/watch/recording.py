@@ -111,7 +111,7 @@ def record_calls(model: Any, run: Callable[[], Any]) -> list[LayerCall]:
     calls: list[LayerCall] = []
     names = _Numbered()
 
-    def keep(path: str, call: _LayerCall) -> Any:
+    def keep(path: str, call: _Call) -> Any:
         given, returned = arrays_in((call.arguments, call.keywords)), arrays_in(call.result)
         if given is not None and returned:
             name = names.give(path)
@@ -136,7 +136,7 @@ def replaced_output(model: Any, path: str, index: int, array: Array) -> contextl
 
     names = _Numbered()
 
-    def put(own: str, call: _LayerCall) -> Any:
+    def put(own: str, call: _Call) -> Any:
         if own != path.partition("#")[0] or arrays_in((call.arguments, call.keywords)) is None:
             return call.result
         if names.give(own) != path:
@@ -182,7 +182,7 @@ def altered_outputs(model: Any, change: Callable[[Array], Array]) -> contextlib.
     """
     import keras
 
-    def put(_: str, call: _LayerCall) -> Any:
+    def put(_: str, call: _Call) -> Any:
         if hasattr(call.layer, "state_size") and not isinstance(call.layer, keras.layers.RNN):
             return call.result
         if arrays_in((call.arguments, call.keywords)) is None:
@@ -212,7 +212,7 @@ def recorded_symbols(model: Any) -> Iterator[dict[str, list[Any]]]:
     symbols: dict[str, list[Any]] = {}
     names = _Numbered()
 
-    def keep(path: str, call: _LayerCall) -> Any:
+    def keep(path: str, call: _Call) -> Any:
         returned = [leaf for leaf in keras.tree.flatten(call.result) if keras.ops.is_tensor(leaf)]
         if returned and isinstance(call.layer, keras.Layer):
             symbols[names.give(path)] = returned
@@ -227,7 +227,7 @@ def recorded_arguments(model: Any) -> Iterator[list[tuple[Any, tuple[Any, ...]]]
     """Records each layer of a model with its positional arguments, while the model is called or traced."""
     given: list[tuple[Any, tuple[Any, ...]]] = []
 
-    def keep(_: str, call: _LayerCall) -> Any:
+    def keep(_: str, call: _Call) -> Any:
         given.append((call.layer, call.arguments))
         return call.result
 
@@ -247,7 +247,7 @@ class _Numbered:
 
 
 @dataclass(frozen=True)
-class _LayerCall:
+class _Call:
     """A call that has returned: see `LayerCall`."""
 
     layer: Any
@@ -257,7 +257,7 @@ class _LayerCall:
     depth: int
 
 
-def _replace_results(model: Any, returned: Callable[[str, _LayerCall], Any]) -> contextlib.AbstractContextManager[None]:
+def _replace_results(model: Any, returned: Callable[[str, _Call], Any]) -> contextlib.AbstractContextManager[None]:
     """Replaces the result of each call of a layer or operation of the model in this thread by a function's result.
 
     The arguments of the function are the path of the layer and the call.
@@ -271,20 +271,19 @@ def _replace_results(model: Any, returned: Callable[[str, _LayerCall], Any]) -> 
             result = usual(*arguments, **keywords)
         finally:
             depth -= bool(path)
-        return returned(path, _LayerCall(layer, arguments, keywords, result, depth))
+        return returned(path, _Call(layer, arguments, keywords, result, depth))
 
     # The `call` of a subclassed model is code like that of a layer. So is the `step` that an adapter calls.
-    users = (type(each).__module__ for each in (model, getattr(model, "model", model)))
-    own = [("", model)] if any(map(is_users_module, users)) else []
-    shown = [
+    modules = [type(each).__module__ for each in (model, getattr(model, "model", model))]
+    own = [("", model)] if any(map(is_users_module, modules)) else []
+    return replaced_functions(
         (
             layer,
             "quantized_call" if getattr(layer, "quantization_mode", None) else "call",
             functools.partial(show, path, layer),
         )
         for path, layer in [*layer_paths(model), *own]
-    ]
-    return replaced_functions(shown)
+    )
 
 
 def arrays_in(structure: Any) -> tuple[Array, ...] | None:

@@ -93,7 +93,8 @@ def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
     found = find_calibration_faults(measured, positions) if is_same else ()
     share = sum(each.share for each in measured.costs if any(finding.layer == each.name for finding in found))
     if left >= _WEIGHTS * total and (of_weights := tuple(find_weight_faults(path, layers))):
-        found, share = (*(_as_position(each, positions) for each in of_weights), *found), max(share, left / total)
+        of_weights = tuple(_change_to_coarse_positions(each, positions) for each in of_weights)
+        found, share = (*of_weights, *found), max(share, left / total)
     explains_all = is_same and (bool(found) or _is_right(reference, expectations, floats))
     if explains_all and share < _MOST:
         found = (*found, _quantized_finding(measured, _OPTIONS[Format(probe.run.result.format)], is_sound=not found))
@@ -127,7 +128,7 @@ def _total_change(expected: Iterable[Arrays], answers: Iterable[Arrays]) -> floa
     return sum(squared_change(*pair) for pair in zip(expected, answers, strict=True))
 
 
-def _as_position(finding: Finding, positions: Iterable[str]) -> Finding:
+def _change_to_coarse_positions(finding: Finding, positions: Iterable[str]) -> Finding:
     """Returns the finding about a weight with the cause "coarse positions" if the weight is a table of positions."""
     own = next((path for path in positions if is_within(finding.layer or "", path)), None)
     return finding if own is None else replace(finding, cause=Cause.COARSE_POSITIONS, layer=own)
