@@ -276,7 +276,7 @@ def _chain(count: int, step: str) -> str:
         {{ s0 = Relu(x)  {steps}  w = Softmax(s{count})  y = MatMul(w, v) }}"""
 
 
-# A rule, a graph, its operator set, and a part of the reason why the pattern stays. None if there is no pattern.
+# A rule, a graph, its operator set, and a part of the reason why the pattern stays. Without a pattern, no reason.
 STAYING: dict[str, tuple[Rule, str, int, str | None]] = {
     "operator set": (root_mean_square, SCALED, 18, "operator set 18"),
     "two numbers": (root_mean_square, SCALED.replace("float e = {0.001}", "float[2] e = {0.001, 0.002}").replace(
