@@ -10,6 +10,9 @@ EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloa
 BEYOND = {"float32": 2.0**128, "float16": 2.0**16, "bfloat16": 2.0**128}
 """Values from this limit on overflow the type. No float64 value overflows float64."""
 
+LEAST_NORMAL = {"float16": 2.0**-14, "bfloat16": 2.0**-126}
+"""The least value with all digits. Smaller values have its step, such as 2**-24 in float16."""
+
 
 def is_float(dtype: np.dtype) -> bool:
     """Whether the type is a float of any kind. NumPy itself does not count bfloat16."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from keras_pe.export.comparison.float_types import BEYOND, EPSILON, epsilon, is_a_limit, is_float, largest
+from keras_pe.export.comparison.float_types import BEYOND, EPSILON, LEAST_NORMAL, epsilon, is_a_limit, is_float, largest
 from keras_pe.export.results import Allowance, Array
 
 MAX_FACTOR = 8.0
@@ -146,16 +146,16 @@ class TolerancePolicy:
         assert precision is not None
         magnitude = np.abs(expected.astype(np.float64))
         magnitude = np.where(np.isfinite(magnitude), magnitude, 0.0)
-        step = magnitude * _STEPS[precision]
+        step = _steps(magnitude, precision)
         if precision in _INTEGERS:
-            step = within_lines(magnitude) * _STEPS["int8"]  # computed values have 8 bits, whatever weights have
+            step = _steps(within_lines(magnitude), "int8")  # computed values have 8 bits, whatever weights have
             is_share = (expected >= 0) & (expected <= 1)
             is_share = np.broadcast_to(
                 is_share.all(axis=tuple(range(expected.ndim - 1)), keepdims=True), expected.shape
             )
             step = np.where(is_share, np.maximum(step, STEP_OF_SHARES), step)
         if not np.any(floor):  # the error on the way is unknown
-            step = np.maximum(step, _STEPS_ALLOWED * _STEPS[precision] * within_lines(magnitude))
+            step = np.maximum(step, _STEPS_ALLOWED * _steps(within_lines(magnitude), precision))
         strict: Array = SHARES[expected.dtype.name] * np.maximum(within_lines(magnitude), magnitude)
         return np.maximum(strict, factor * floor + step)
 
@@ -226,13 +226,19 @@ def rounding_noise(array: Array, precision: str | None, rng: np.random.Generator
     drawn = rng.uniform(-1, 1, array.shape)
     if precision is None:
         return array * (EPSILON["float32"] * drawn)
-    of: float | Array = array
+    of: float | Array = np.abs(array)
     if precision in _INTEGERS:
         of = largest(array, 0.0)
         if by_channel and array.ndim > 1:
             channels = np.abs(array.astype(np.float64)).max(axis=tuple(range(array.ndim - 1)), initial=0.0)
             of = np.minimum(of, _SAME_SCALE * channels)
-    return of * (_STEPS[precision] / 2 * drawn)
+    noise: Array = _steps(of, precision) / 2 * drawn
+    return noise
+
+
+def _steps(magnitude: float | Array, precision: str) -> Array:
+    """Returns the step of a precision at magnitudes. The floats near 0 have equal steps."""
+    return np.asarray(np.maximum(magnitude, LEAST_NORMAL.get(precision, 0.0)) * _STEPS[precision])
 
 
 def is_held(array: Array, precision: str, usual: Array) -> bool:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.comparison.compare import compare_arrays
-from keras_pe.export.comparison.tolerance import accepting, within_lines
+from keras_pe.export.comparison.tolerance import accepting, rounding_noise, within_lines
 from keras_pe.export.results import PRECISIONS, Allowance
 
 RNG = np.random.default_rng(0)
@@ -53,6 +53,19 @@ def test_probabilities_may_be_off_by_a_step_of_8_bits_however_small_they_are():
     assert _compare_values(classes, rounded, "int8", tiny).passed
     assert not _compare_values(classes, np.roll(classes, 1, axis=1), "int8", tiny).passed
     assert not _compare_values(classes, rounded, "float16", tiny).passed
+
+
+@pytest.mark.parametrize(("error", "passed"), [(2.0**-24, True), (2.0**-23, False)])
+def test_a_probability_near_0_may_be_off_by_the_step_of_the_smallest_floats(error, passed):
+    """Floats of 16 bits below 2**-14 are 2**-24 apart."""
+    classes = np.array([[1 - 1e-7, 1e-7], [1 - 2e-6, 2e-6]])
+    off = classes + np.array([[0, error], [0, 0]])
+    assert _compare_values(classes, off, "float16", 1e-12 * np.ones((2, 2))).passed is passed
+
+
+def test_noise_of_16_bits_is_half_a_step_near_0():
+    drawn = rounding_noise(np.array([0.0, 1e-7, 2.0**-15] * 100), "float16", np.random.default_rng(0))
+    assert 2.0**-26 < np.abs(drawn).max() <= 2.0**-25
 
 
 def test_a_line_is_measured_by_the_axis_along_which_it_is_smallest():
