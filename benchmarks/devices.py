@@ -27,24 +27,28 @@ def rows() -> dict[str, Callable[[Path], Mapping[str, Any]]]:
 
 
 def _application(name: str, folder: Path) -> Mapping[str, Any]:
-    from tests.export.zoo.applications import build
+    from tests.export.zoo.applications import make
 
-    return _measure(build(name, "fixed"), folder, None, {})
+    return _measure(make(name, "fixed"), folder, None, {})
 
 
 def _backbone(recipe: Any, folder: Path) -> Mapping[str, Any]:
     import keras
 
-    from keras_pe.export import model_signature
+    from keras_pe.export import Border, model_signature
     from keras_pe.export.model.sizes.dimensions import Kind, spread
 
     keras.utils.set_random_seed(0)
-    model = recipe.make()
-    signature = model_signature(model, recipe.signature, sizes=recipe.sizes)
+    model, given = recipe.make(), recipe.signature
+    signature = model_signature(model, given, sizes=recipe.sizes)
+    # LiteRT.js takes no bool.
+    numbers = {spec.name: "int32" for spec in signature.inputs if spec.dtype == "bool"}
+    if numbers:
+        model, given = Border(dtypes=numbers).around(model, given), None
     sizes = spread(signature.dimensions, 1, _LENGTH, 1)
     # An export fixes all batches together, under one name.
     kept = {name: (size,) for name, size in sizes.items() if signature.dimensions[name].kind is not Kind.BATCH}
-    return _measure(model, folder, recipe.signature, kept)
+    return _measure(model, folder, given, kept)
 
 
 def _measure(model: Any, folder: Path, signature: Any, sizes: Mapping[str, tuple[int, ...]]) -> Mapping[str, Any]:
@@ -107,7 +111,9 @@ def render(results: Mapping[str, Mapping[str, Any]]) -> str:
         own = [each for name, each in results.items() if name.startswith(f"{group} / ")]
         verdicts = [[each["runtimes"][name] for each in own if "runtimes" in each] for name in RUNTIMES]
         ran = [f"{each.count(_EQUAL)} of {len(each)}" for each in verdicts]
-        counts.append((group, str(len(own)), str(sum(each["verdict"] == "written" for each in own)), *ran))
+        agreed = sum({*each.get("runtimes", {"": ""}).values()} <= {_EQUAL, _PARTLY} for each in own)
+        written = sum(each["verdict"] == "written" for each in own)
+        counts.append((group, str(len(own)), str(written), *ran, str(agreed)))
     refused: list[tuple[str, str]] = []
     others: dict[str, list[str]] = {}
     for key, each in results.items():
@@ -122,7 +128,7 @@ def render(results: Mapping[str, Mapping[str, Any]]) -> str:
             reasons = [f"{', '.join(own)}: {why}" if any(own) else why for why, own in kinds.items()]
             refused.append((name, " ".join(reasons)))
     tables = [
-        table(("models", "tried", "written", *(f"equal on {place}" for place in RUNTIMES.values())), counts),
+        table(("models", "tried", "written", *(f"whole on {place}" for place in RUNTIMES.values()), "equal"), counts),
         table(("not written", "reasons"), refused),
         table(("in LiteRT.js", "models"), ((verdict, ", ".join(names)) for verdict, names in others.items())),
     ]

@@ -9,9 +9,10 @@ def test_a_file_that_does_not_run_as_a_whole_has_a_row_with_the_reason() -> None
         "keras-hub / A": {"verdict": "written", "operators": 3, "runtimes": runs},
         "keras-hub / B": {"verdict": "written", "operators": 3, "runtimes": runs},
         "keras-hub / C": {"verdict": "written", "operators": 3},
+        "keras-hub / D": {"verdict": "written", "operators": 3, "runtimes": dict.fromkeys(runs, "equal")},
     }
     page = devices.render(rows)
-    assert "| keras-hub | 3 | 3 | 2 of 2 | 0 of 2 |" in page
+    assert "| keras-hub | 4 | 4 | 3 of 3 | 1 of 3 | 1 |" in page
     assert "| WebGPU: It does not load. | A, B |" in page
 
 
