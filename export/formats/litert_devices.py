@@ -9,7 +9,7 @@ from keras_pe.export.artifacts.litert_operators import Operator, Tensor
 from keras_pe.export.artifacts.rewrite import Rewrite
 from keras_pe.export.artifacts.target_layers import TargetLayer
 from keras_pe.export.errors import UnsupportedError, join_sentences
-from keras_pe.export.formats.litert_targets import INTEGERS, MOST_AXES, RULES, Target
+from keras_pe.export.formats.litert_targets import INTEGERS, KERNELS, MOST_AXES, RULES, Target
 from keras_pe.export.graph.graph_queries import GraphView
 from keras_pe.export.model.watch.operations import describe_line
 
@@ -154,6 +154,15 @@ def _has_wide_choices(operator: Operator) -> bool:
     return any(shape not in ((), (1,), operator.outputs[0].shape) for shape in shapes)
 
 
+def _lacks_kernel(operator: Operator) -> bool:
+    """Returns whether TFLite Micro does not compute the type of the operand whose values an operator returns."""
+    data = operator.outputs if operator.kind == "CAST" else operator.inputs[_PLACES.get(operator.kind, 0) :]
+    is_moved = operator.kind in ("CALL_ONCE", "IF", "READ_VARIABLE", "WHILE")
+    return not is_moved and any(operator.kind not in KERNELS.get(each.dtype, (operator.kind,)) for each in data[:1])
+
+
+_PLACES = {"EMBEDDING_LOOKUP": 1, "SELECT_V2": 1}
+"""The place of that operand, if it is not the first."""
 _BREAKS: Mapping[str, Callable[[Operator], bool]] = {
     "sizes": lambda operator: has_unknown_sizes([operator]),
     "axes": lambda operator: any(len(tensor.shape) > MOST_AXES for tensor in _tensors(operator)),
@@ -161,5 +170,6 @@ _BREAKS: Mapping[str, Callable[[Operator], bool]] = {
     "indices": _has_indices_of_axes,
     "slices": _drops_axes,
     "choices": _has_wide_choices,
+    "kernels": _lacks_kernel,
 }
 """Functions that return whether an operator breaks a rule, by the name of the rule."""

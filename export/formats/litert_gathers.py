@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,21 +31,6 @@ def write_gather(editor: Editor, operator: Any, output: int) -> bool:
     axis -= batches
     rows = editor.reshape(source, (count * shape[batches], *shape[batches + 1 :])) if batches else source
     _gather_rows(editor, rows, flat, axis, output)
-    return True
-
-
-def write_gather_of_flags(editor: Editor, operator: Any, output: int) -> bool:
-    """Writes a GATHER, of truth values as float32 numbers that are compared with zero."""
-    source, indices = map(int, operator.inputs)
-    if editor.dtype(source) != "bool":
-        return write_gather(editor, operator, output)
-    numbers, found = (editor.tensor(editor.shape(each), each, dtype="float32") for each in (source, output))
-    editor.add("CAST", [source], [numbers])
-    gather = SimpleNamespace(inputs=[numbers, indices], builtinOptions=operator.builtinOptions)
-    if not write_gather(editor, gather, found):
-        editor.add_like(operator, [numbers, indices], [found])
-    zero = editor.constant(np.zeros((), np.float32), output)
-    editor.add("NOT_EQUAL", [found, zero], [output], "NotEqualOptions")
     return True
 
 

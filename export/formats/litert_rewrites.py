@@ -10,10 +10,11 @@ from keras_pe.export.artifacts.litert_editor import Editor
 from keras_pe.export.artifacts.litert_file import pack_model
 from keras_pe.export.formats.litert_axes import with_few_axes
 from keras_pe.export.formats.litert_faults import without_faults
-from keras_pe.export.formats.litert_gathers import write_gather, write_gather_nd, write_gather_of_flags
+from keras_pe.export.formats.litert_gathers import write_gather, write_gather_nd
 from keras_pe.export.formats.litert_lstm import write_lstm
+from keras_pe.export.formats.litert_micro import with_micro_kernels
 from keras_pe.export.formats.litert_numbers import limit_masks, narrow_indices, widen_outputs
-from keras_pe.export.formats.litert_synonyms import SYNONYMS, write_integer_choice, write_running_sum, write_split
+from keras_pe.export.formats.litert_synonyms import SYNONYMS, write_running_sum, write_split
 from keras_pe.export.formats.litert_targets import MOST_AXES, Target
 from keras_pe.export.graph.litert_recurrences import LSTM_CALL
 
@@ -31,7 +32,6 @@ def rewritten(content: bytes, device: Target, paths: Mapping[str, str]) -> bytes
     from ai_edge_litert import schema_py_generated as schema
 
     model = schema.ModelT.InitFromPackedBuf(content, 0)
-    rules = {**_RULES, **_IN_FLOATS} if device.moves_floats_alone else _RULES
     for signature in model.signatureDefs or ():
         for output in signature.outputs:
             tensor = model.subgraphs[signature.subgraphIndex].tensors[output.tensorIndex]
@@ -45,7 +45,7 @@ def rewritten(content: bytes, device: Target, paths: Mapping[str, str]) -> bytes
             kind = editor.kind(operator)
             outputs = [int(number) for number in operator.outputs]
             synonym = SYNONYMS.get(kind) if device.operators.isdisjoint((kind, _NEWER.get(kind, kind))) else None
-            forms = [rule for rule in (synonym, rules.get(kind)) if rule is not None]
+            forms = [rule for rule in (synonym, _RULES.get(kind)) if rule is not None]
             if not _is_sized(editor, operator) or not any(rule(editor, operator, *outputs[:1]) for rule in forms):
                 editor.operators.append(operator)
         _separate_outputs(model, editor, graph)
@@ -54,6 +54,8 @@ def rewritten(content: bytes, device: Target, paths: Mapping[str, str]) -> bytes
         graph.operators = with_few_axes(Editor(model, graph), graph.operators)
         if device.avoids_faults:
             graph.operators = without_faults(Editor(model, graph), graph.operators)
+        if device.has_few_kernels:
+            graph.operators = with_micro_kernels(Editor(model, graph), graph.operators)
     return pack_model(model)
 
 
@@ -228,10 +230,6 @@ def _choice(editor: Editor, operator: Any, output: int) -> bool:
     return True
 
 
-def _choice_of_products(editor: Editor, operator: Any, output: int) -> bool:
-    return write_integer_choice(editor, operator, output) or _choice(editor, operator, output)
-
-
 def _least_place(editor: Editor, operator: Any, output: int) -> bool:
     source, axis = map(int, operator.inputs)
     if editor.dtype(source) != "float32":
@@ -281,5 +279,3 @@ _RULES: dict[str, Callable[[Editor, Any, int], bool]] = {
 """Functions that write an operator anew, and return False to leave the operator."""
 _NEWER = {"SELECT": "SELECT_V2"}
 """Operators that another function writes as a newer one."""
-_IN_FLOATS = {**dict.fromkeys(("SELECT", "SELECT_V2"), _choice_of_products), "GATHER": write_gather_of_flags}
-"""The functions for a device that chooses no int32, and gathers no truth values."""

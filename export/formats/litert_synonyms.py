@@ -9,7 +9,7 @@ from keras_pe.export.artifacts.litert_editor import Editor
 from keras_pe.export.formats.litert_gathers import write_lookup
 
 
-def _negative(editor: Editor, operator: Any, output: int) -> bool:
+def write_negative(editor: Editor, operator: Any, output: int) -> bool:
     factor = editor.constant(np.array(-1, editor.dtype(output)), output)
     editor.add("MUL", [int(operator.inputs[0]), factor], [output], "MulOptions")
     return True
@@ -38,8 +38,8 @@ def _difference(editor: Editor, operator: Any, output: int) -> bool:
     It is negative for all others, also if the difference wraps around.
     """
     first, second = map(int, operator.inputs)
-    if editor.dtype(first) == "float32" and editor.kind(operator) == "NOT_EQUAL":
-        return _less_or_greater(editor, first, second, output)
+    if editor.dtype(first) == "float32":
+        return _less_or_greater(editor, operator, output)
     if editor.dtype(first) != "int32":
         return False
     shape, parts = editor.shape(output), list[int]()
@@ -54,18 +54,41 @@ def _difference(editor: Editor, operator: Any, output: int) -> bool:
     return True
 
 
-def _less_or_greater(editor: Editor, first: int, second: int, output: int) -> bool:
-    """Writes where one number is less or greater than another. NaN is neither."""
-    numbers = list[int]()
-    for kind, options in (("LESS", "LessOptions"), ("GREATER", "GreaterOptions")):
-        flag = editor.tensor(editor.shape(output), output)
-        numbers.append(editor.tensor(editor.shape(output), output, "int32"))
-        editor.add(kind, [first, second], [flag], options)
-        editor.add("CAST", [flag], numbers[-1:], "CastOptions")
-    most = editor.tensor(editor.shape(output), output, "int32")
-    editor.add("MAXIMUM", numbers, [most], "MaximumMinimumOptions")
-    editor.add("GREATER", [most, editor.constant(np.array(0, np.int32), output)], [output], "GreaterOptions")
+def _less_or_greater(editor: Editor, operator: Any, output: int) -> bool:
+    """Writes a comparison of float32: two tensors differ where one is less or greater, or one is NaN.
+
+    NaN is neither less than 1 nor greater than -1.
+    """
+    pair = [int(number) for number in operator.inputs]
+    differs = _either(editor, [pair, pair], output)
+    for number in pair:
+        values = editor.values(number)
+        if values is not None and not np.isnan(values).any():
+            continue
+        ends = [[number, editor.constant(np.array(end, np.float32), output)] for end in (1, -1)]
+        absent, most = (editor.tensor(editor.shape(each), output, "int32") for each in (number, output))
+        one = editor.constant(np.array(1, np.int32), output)
+        editor.add("SUB", [one, _either(editor, ends, output)], [absent], "SubOptions")
+        editor.add("MAXIMUM", [differs, absent], [most], "MaximumMinimumOptions")
+        differs = most
+    is_equal = editor.kind(operator) == "EQUAL"
+    limit = editor.constant(np.array(1 if is_equal else 0, np.int32), output)
+    kind, options = ("LESS", "LessOptions") if is_equal else ("GREATER", "GreaterOptions")
+    editor.add(kind, [differs, limit], [output], options)
     return True
+
+
+def _either(editor: Editor, pairs: Sequence[Sequence[int]], like: int) -> int:
+    """Returns 1 where the first pair is in ascending order, or the second pair in descending order; otherwise 0."""
+    shape, numbers = np.broadcast_shapes(*map(editor.shape, pairs[0])), list[int]()
+    for pair, kind, options in zip(pairs, ("LESS", "GREATER"), ("LessOptions", "GreaterOptions"), strict=True):
+        flag = editor.tensor(shape, like)
+        numbers.append(editor.tensor(shape, like, "int32"))
+        editor.add(kind, pair, [flag], options)
+        editor.add("CAST", [flag], numbers[-1:], "CastOptions")
+    most = editor.tensor(shape, like, "int32")
+    editor.add("MAXIMUM", numbers, [most], "MaximumMinimumOptions")
+    return most
 
 
 def _square(editor: Editor, operator: Any, output: int) -> bool:
@@ -73,7 +96,7 @@ def _square(editor: Editor, operator: Any, output: int) -> bool:
     return True
 
 
-def _pack(editor: Editor, operator: Any, output: int) -> bool:
+def write_pack(editor: Editor, operator: Any, output: int) -> bool:
     shape = editor.shape(output)
     axis = operator.builtinOptions.axis % len(shape)
     rows = [editor.reshape(int(number), (*shape[:axis], 1, *shape[axis + 1 :])) for number in operator.inputs]
@@ -81,7 +104,7 @@ def _pack(editor: Editor, operator: Any, output: int) -> bool:
     return True
 
 
-def _unpack(editor: Editor, operator: Any, output: int) -> bool:
+def write_unpack(editor: Editor, operator: Any, output: int) -> bool:
     source, outputs = int(operator.inputs[0]), [int(number) for number in operator.outputs]
     shape = editor.shape(source)
     axis = operator.builtinOptions.axis % len(shape)
@@ -93,27 +116,26 @@ def _unpack(editor: Editor, operator: Any, output: int) -> bool:
 
 
 def _tile(editor: Editor, operator: Any, output: int) -> bool:
-    found, counts = int(operator.inputs[0]), editor.values(int(operator.inputs[1]))
-    if (
-        counts is None
-        or counts.max() == 1
-        or any(max(_factors(int(each)), default=1) > _MOST_COPIES for each in counts)
-    ):
+    source, counts = int(operator.inputs[0]), editor.values(int(operator.inputs[1]))
+    if counts is None or counts.max() == 1:
         return False
-    steps = [(axis, factor) for axis, count in enumerate(counts) for factor in _factors(int(count))]
-    for place, (axis, factor) in enumerate(steps):
-        shape = list(editor.shape(found))
-        shape[axis] *= factor
-        result = output if place == len(steps) - 1 else editor.tensor(shape, output)
-        editor.add("CONCATENATION", [found] * factor, [result], "ConcatenationOptions", axis=axis)
-        found = result
+    axes = [(axis, int(count)) for axis, count in enumerate(counts) if count > 1]
+    for axis, count in axes:
+        source = _copies(editor, source, axis, count, output if axis == axes[-1][0] else None)
     return True
 
 
-def _factors(count: int) -> list[int]:
-    """Returns factors of a number, without 1: TFLite Micro joins ten tensors at most."""
-    found = next((each for each in range(2, count) if not count % each), count) if count > _MOST_PARTS else count
-    return [found] * (found > 1) + (_factors(count // found) if found < count else [])
+def _copies(editor: Editor, source: int, axis: int, count: int, output: int | None = None) -> int:
+    """Returns copies of a tensor side by side: five copies of a fifth of them, and the copies that are left."""
+    shape = list(editor.shape(source))
+    shape[axis] *= count
+    result = editor.tensor(shape, source) if output is None else output
+    parts = [source] * count
+    if count > _MOST_COPIES:
+        each, left = divmod(count, _PARTS)
+        parts = [_copies(editor, source, axis, each)] * _PARTS + [source] * left
+    editor.add("CONCATENATION", parts, [result], "ConcatenationOptions", axis=axis)
+    return result
 
 
 def write_running_sum(editor: Editor, operator: Any, output: int) -> bool:
@@ -138,23 +160,6 @@ def write_running_sum(editor: Editor, operator: Any, output: int) -> bool:
         editor.add("ADD", [found, moved], [total], "AddOptions")
         found = total
     return found == output
-
-
-def write_integer_choice(editor: Editor, operator: Any, output: int) -> bool:
-    """Writes a choice of int32 as the sum of two products, one with the condition and one with its opposite."""
-    condition, *choices = map(int, operator.inputs)
-    shape = editor.shape(condition)
-    if editor.dtype(output) != "int32" or (editor.kind(operator) == "SELECT" and shape != editor.shape(output)):
-        return False
-    opposite, parts = editor.tensor(shape, condition), list[int]()
-    editor.add("LOGICAL_NOT", [condition], [opposite], "LogicalNotOptions")
-    for flag, choice in zip((condition, opposite), choices, strict=True):
-        number = editor.tensor(shape, output)
-        editor.add("CAST", [flag], [number])
-        parts.append(editor.tensor(np.broadcast_shapes(shape, editor.shape(choice)), output))
-        editor.add("MUL", [number, choice], [parts[-1]], "MulOptions")
-    editor.add("ADD", parts, [output], "AddOptions")
-    return True
 
 
 def _choice(editor: Editor, operator: Any, output: int) -> bool:
@@ -230,8 +235,7 @@ def write_slices(editor: Editor, source: int, axis: int, parts: Sequence[int]) -
         start = end[axis]
 
 
-_MOST_COPIES = 16
-_MOST_PARTS = 10
+_MOST_COPIES, _PARTS = 10, 5
 _BOUNDED = frozenset(["BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "LOGISTIC", "SOFTMAX", "TANH"])
 """Operators whose results are finite unless a sum of products overflows."""
 _MOVES = "CAST CONCATENATION PAD RESHAPE SLICE STRIDED_SLICE TRANSPOSE"
@@ -241,12 +245,12 @@ SYNONYMS: dict[str, Callable[[Editor, Any, int], bool]] = {
     "GATHER": write_lookup,
     "LOGICAL_AND": _both,
     "LOGICAL_NOT": _not,
-    "NEG": _negative,
-    "PACK": _pack,
+    "NEG": write_negative,
+    "PACK": write_pack,
     "REDUCE_ANY": _any,
     **dict.fromkeys(("SELECT", "SELECT_V2"), _choice),
     "SQUARE": _square,
     "TILE": _tile,
-    "UNPACK": _unpack,
+    "UNPACK": write_unpack,
 }
 """Functions that write an operator that the device does not take."""

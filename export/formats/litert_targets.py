@@ -38,7 +38,7 @@ class Target:
             unknown, and does not apply.
         outside: Consequence of an operator outside the lists.
         recurrences: The form of recurrent layers, see `litert_forms`.
-        moves_floats_alone: Whether SELECT_V2 takes no int32, and GATHER no bool.
+        has_few_kernels: Whether the kernels of some operators lack int32 or bool, and CONCATENATION joins few tensors.
         avoids_faults: Whether operators that LiteRT's GPU delegate computes wrongly get another form.
     """
 
@@ -48,7 +48,7 @@ class Target:
     sources: Mapping[str, str]
     outside: str
     recurrences: str = "unrolled"
-    moves_floats_alone: bool = False
+    has_few_kernels: bool = False
     avoids_faults: bool = False
 
     @property
@@ -66,6 +66,8 @@ RULES: Mapping[str, str] = MappingProxyType(
         "slices": "STRIDED_SLICE keeps every axis and steps forwards.",
         "choices": "The choices of SELECT have the shape of the result, or one element.",
         "masks": "A number that masks a softmax is in the range of float16.",
+        "kernels": "The kernel of the operator takes the type of its operands.",
+        "parts": "CONCATENATION joins ten tensors at most.",
     }
 )
 """The rules, by name."""
@@ -78,6 +80,28 @@ SIGN SIN SLICE STRIDED_SLICE SUB SUM TILE TOPK_V2 TRANSPOSE
 """
 INTEGERS = frozenset(_INTEGERS.split())
 """Operators that take or return int32 on LiteRT's GPU accelerator."""
+
+_BOOL_KERNELS = """
+BROADCAST_TO CONCATENATION EQUAL LOGICAL_AND LOGICAL_NOT LOGICAL_OR NOT_EQUAL REDUCE_ALL RESHAPE REVERSE_V2 SHAPE SLICE
+SQUEEZE STRIDED_SLICE
+"""
+_INT32_KERNELS = """
+ADD BROADCAST_ARGS BROADCAST_TO CAST CONCATENATION DIV DYNAMIC_UPDATE_SLICE EQUAL EXPAND_DIMS FILL GREATER GREATER_EQUAL
+LESS LESS_EQUAL MAXIMUM MINIMUM MUL NOT_EQUAL PACK PAD PADV2 RESHAPE REVERSE_V2 SHAPE SLICE SPLIT SPLIT_V
+SQUARED_DIFFERENCE SQUEEZE STRIDED_SLICE SUB UNPACK ZEROS_LIKE
+"""
+_INT64_KERNELS = """
+BROADCAST_ARGS BROADCAST_TO CONCATENATION DYNAMIC_UPDATE_SLICE EQUAL FILL GREATER GREATER_EQUAL LESS LESS_EQUAL MAXIMUM
+MINIMUM NOT_EQUAL PACK RESHAPE REVERSE_V2 SHAPE SQUEEZE ZEROS_LIKE
+"""
+KERNELS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "bool": frozenset(_BOOL_KERNELS.split()),
+        "int32": frozenset(_INT32_KERNELS.split()),
+        "int64": frozenset(_INT64_KERNELS.split()),
+    }
+)
+"""Operators of TFLite Micro that compute or move a type. The other ones compute float32 and quantized numbers alone."""
 
 _GPU = """
 ABS ADD ADD_N ARG_MAX ATAN2 AVERAGE_POOL_2D BATCH_MATMUL BITCAST BITWISE_XOR CAST CEIL CONCATENATION CONV_2D COS
@@ -174,10 +198,14 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             "micro",
             "microcontroller, TFLite Micro",
             (_list("TFLite Micro", f"{_OPS}/python/tflite_micro/python_ops_resolver.cc", _MICRO),),
-            {"sizes": "https://github.com/tensorflow/tflite-micro/issues/3674"},
+            {
+                "sizes": "https://github.com/tensorflow/tflite-micro/issues/3674",
+                "kernels": f"{_OPS}/tensorflow/lite/micro/kernels",
+                "parts": f"{_OPS}/tensorflow/lite/micro/kernels/concatenation.cc",
+            },
             "does not load",
             recurrences="fused",
-            moves_floats_alone=True,
+            has_few_kernels=True,
         ),
     }
 )

@@ -148,19 +148,21 @@ def test_a_device_without_any_gets_the_largest_number() -> None:
 
 
 @pytest.mark.parametrize("compare", [ops.equal, ops.not_equal])
-def test_a_device_without_equality_of_integers_compares_their_difference(compare: Callable[..., Any]) -> None:
-    ends = np.array([-(2**31), -1, 0, 1, 2**31 - 1], np.int32)
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_a_device_without_equality_compares_by_less_and_greater(dtype: str, compare: Callable[..., Any]) -> None:
+    ends = {"int32": [-(2**31), -1, 0, 1, 2**31 - 1], "float32": [np.nan, -np.inf, -0.0, 0, np.inf]}
+    values = np.array(ends[dtype], dtype)
 
     def function(x: Any) -> Any:
         indices = ops.cast(x, "int32")
-        return ops.cast(compare(ops.take(ends, indices), ops.take(ends, ops.transpose(indices))), "float32")
+        return ops.cast(compare(ops.take(values, indices), ops.take(values, ops.transpose(indices))), "float32")
 
     content = convert(function, 5, 1)
     found = rewritten(content, TARGETS["npu"], {})
     assert kinds(content) & {"EQUAL", "NOT_EQUAL"}
     assert not kinds(found) & {"EQUAL", "NOT_EQUAL"}
     x = np.arange(5, dtype=np.float32)[:, None]
-    np.testing.assert_array_equal(run(found, x), run(content, x))
+    np.testing.assert_array_equal(run(found, x), compare(values[:, None], values[None]))
 
 
 def test_a_microcontroller_chooses_integers_by_products() -> None:
@@ -171,13 +173,23 @@ def test_a_microcontroller_chooses_integers_by_products() -> None:
     np.testing.assert_array_equal(run(found, x), run(content, x))
 
 
-def test_a_microcontroller_gathers_truth_values_as_numbers() -> None:
-    content = convert(lambda x: ops.cast(ops.take(x > 0, ops.cast(x[0], "int32"), axis=0), "float32"), 4, 3)
-    found = read_operators(rewritten(content, TARGETS["micro"], {}))
-    assert {each.inputs[0].dtype for each in read_operators(content) if each.kind == "GATHER"} == {"bool"}
-    assert {each.inputs[0].dtype for each in found if each.kind == "GATHER"} == {"float32"}
+FLAGS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "gathers": (lambda x: ops.take(x > 0, ops.cast(x[0], "int32"), axis=0), "GATHER"),
+    "transposes": (lambda x: ops.transpose(x > 0), "TRANSPOSE"),
+    "unstacks and stacks": (lambda x: ops.stack(ops.unstack(x > 0, axis=1)[::-1]), "UNPACK"),
+    "casts to": (lambda x: ops.cast(x, "bool"), "CAST"),
+}
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_a_microcontroller_moves_truth_values_in_types_of_its_kernels(name: str) -> None:
+    function, kind = FLAGS[name]
+    content = convert(lambda x: ops.cast(function(x), "float32"), 4, 3)
+    found = rewritten(content, TARGETS["micro"], {})
+    assert kind in {each.kind for each in read_operators(content)}
+    assert not list(find_refusals(read_operators(found), TARGETS["micro"]))
     x = np.array([[0, 2, 3], [-1, 1, 0], [1, -1, 1], [0, 0, -2]], np.float32)
-    np.testing.assert_array_equal(run(rewritten(content, TARGETS["micro"], {}), x), run(content, x))
+    np.testing.assert_array_equal(run(found, x), run(content, x))
 
 
 def test_a_mask_of_a_softmax_is_in_the_range_of_float16() -> None:
@@ -276,11 +288,19 @@ def test_a_device_with_the_newer_choice_gets_no_products() -> None:
     assert "MUL" not in kinds(rewritten(content, TARGETS["micro"], {}))
 
 
-def test_a_microcontroller_joins_ten_tensors_at_most() -> None:
-    content = convert(lambda x: ops.tile(x, (1, 12, 3)), 2, 3, 4)
+JOINS: dict[str, Callable[[Any], Any]] = {
+    "copies": lambda x: ops.tile(x, (11, 12, 13)),
+    "many copies": lambda x: ops.tile(x, (1, 97, 1)),
+    "columns": lambda x: ops.concatenate([x[:, :1] * factor for factor in range(111)], axis=1),
+}
+
+
+@pytest.mark.parametrize("name", JOINS)
+def test_a_microcontroller_joins_ten_tensors_at_most(name: str) -> None:
+    content = convert(JOINS[name], 2, 3, 4)
     found = rewritten(content, TARGETS["micro"], {})
     joins = [len(each.inputs) for each in read_operators(found) if each.kind == "CONCATENATION"]
     assert max(joins) <= 10
     assert "TILE" not in kinds(found)
     x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype("float32")
-    np.testing.assert_array_equal(run(found, x), np.tile(x, (1, 12, 3)))
+    np.testing.assert_array_equal(run(found, x), run(content, x))
