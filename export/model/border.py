@@ -7,6 +7,7 @@ from typing import Any
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.artifacts.state import state_output
 from keras_pe.export.model.border_steps import (
+    apply_step,
     check_dtype,
     check_layouts,
     check_names,
@@ -162,7 +163,7 @@ class Border:
             )
         has_free_batch = stateless is not None and stateless.has_free_batch
         inputs = {name: self._input(name, spec, fixed, has_free_batch) for name, spec in specs.items()}
-        given = (self._to_model(name, inputs[name], spec_dtype(spec, name), met) for name, spec in specs.items())
+        given = (self._to_model(name, inputs[name], spec, met) for name, spec in specs.items())
         results, states = _call_model(model, stateless, with_leaves(arguments, given), self.batch)
         own = unique(map(sanitize, output_names(model, results)), taken=[*names, *states, *map(state_output, states)])
         outputs = self._outputs(dict(zip(own, (y for _, y in leaves(results)), strict=True)), met)
@@ -197,14 +198,15 @@ class Border:
         static = tuple(dim if isinstance(dim, int) else None for dim in shape)
         return keras.Input(batch_shape=static, dtype=self.dtypes.get(name, spec_dtype(spec, name)), name=name)
 
-    def _to_model(self, name: str, x: Any, dtype: str, met: dict[tuple[str, str], Any]) -> Any:
+    def _to_model(self, name: str, x: Any, spec: Any, met: dict[tuple[str, str], Any]) -> Any:
         from keras import ops
 
         if name in self.layout:
             x = relaid(x, other_layout(self.layout[name]))
         if name in self.preprocessing:
             met["preprocessing", name] = x
-            x = self.preprocessing[name](x)
+            x = apply_step("preprocessing", name, self.preprocessing[name], x, spec_shape(spec, name))
+        dtype = spec_dtype(spec, name)
         return x if x.dtype == dtype else ops.cast(x, dtype)
 
     def _from_model(self, name: str, y: Any) -> Any:

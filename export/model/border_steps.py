@@ -1,9 +1,10 @@
 """The steps at the inputs and outputs of an artifact: casts, transposes, preprocessing and postprocessing."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
+from keras_pe.export.errors import first_line
 
 _LAYOUTS = ("channels_first", "channels_last")
 _DECISIONS = ("argmax", "softmax", "sigmoid")
@@ -66,6 +67,47 @@ def relaid(x: Any, layout: str | None) -> Any:
     return ops.transpose(x, [0, *order])
 
 
+def apply_step(title: str, name: str, step: Step, x: Any, shape: Sequence[int | str | None] | None = None) -> Any:
+    """Returns a tensor after a step.
+
+    Args:
+        title: The field of the adapter: "preprocessing" or "postprocessing".
+        name: The input or output of the artifact.
+        step: The layer or function.
+        x: The tensor.
+        shape: The shape that the model takes; None if the result may have any shape.
+
+    Raises:
+        ValueError: If the step refuses the tensor, or does not return one tensor of this shape.
+    """
+    import keras
+
+    takes = getattr(step, "inputs", None) or [x]
+    cause: Exception | None = None
+    if len(takes) > 1 or not _fits(x.shape, takes[0].shape):  # Keras refuses another rank only when it runs the model
+        fault = f"which takes {', '.join(f'{each.dtype} of shape {each.shape}' for each in takes)}"
+    else:
+        try:
+            y = step(x)
+            if isinstance(y, keras.KerasTensor) and (shape is None or _fits(y.shape, shape)):
+                return y
+            fault = f"which returns {y!r:.80}"
+        except Exception as error:  # a user's layer may raise any error
+            fault, cause = f"which raises: {first_line(error)}", error
+    returns = "" if shape is None else f", and return one tensor of shape {tuple(shape)}"
+    raise ArgValueError(
+        title,
+        f"must take {name!r}, {x.dtype} of shape {x.shape}{returns}. Received: {step!r:.80}, {fault}. "
+        "Otherwise export one keras.Model that contains this step.",
+    ) from cause
+
+
+def _fits(own: Sequence[int | None], shape: Sequence[int | str | None]) -> bool:
+    """Whether a tensor may have a shape. A free size is compatible with each size."""
+    pairs = zip(own, shape, strict=False)
+    return len(own) == len(shape) and all(a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
+
+
 def postprocess(name: str, y: Any, step: str | Step | None) -> dict[str, Any]:
     """Returns the outputs that the postprocessing of one output yields, by name."""
     from keras import ops
@@ -73,7 +115,7 @@ def postprocess(name: str, y: Any, step: str | Step | None) -> dict[str, Any]:
     if step is None:
         return {name: y}
     if not isinstance(step, str):
-        return {name: step(y)}
+        return {name: apply_step("postprocessing", name, step, y)}
     if step == "argmax":
         return {name: ops.top_k(y, 1)[1][..., 0]}  # LiteRT cannot convert Keras' argmax
     count = _top_count(step)

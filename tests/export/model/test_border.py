@@ -9,6 +9,7 @@ import onnxruntime as ort
 import pytest
 from keras import layers, ops
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export import Border, export_litert, export_onnx, export_saved_model
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (2, 9, 7, 3), "uint8")
@@ -148,3 +149,20 @@ def test_a_border_is_a_border(model: Any, tmp_path: Path) -> None:
 def test_names_that_the_model_lacks_are_refused(fields: dict[str, Any], message: str, model: Any) -> None:
     with pytest.raises(ValueError, match=message):
         Border(**fields).around(model)
+
+
+@pytest.mark.parametrize(
+    ("field", "name", "step"),
+    [
+        ("preprocessing", "image", keras.Sequential([keras.Input((None, None, 5)), layers.Dense(3)])),
+        ("preprocessing", "image", lambda x: [x, x]),
+        ("preprocessing", "image", lambda x: ops.mean(x, axis=-1, keepdims=True)),
+        ("postprocessing", "scores", keras.Sequential([keras.Input((5,)), layers.Dense(3)])),
+        ("postprocessing", "scores", lambda y: [y, y]),
+    ],
+    ids=["input", "list", "shape", "output", "list of outputs"],
+)
+def test_a_step_that_does_not_fit_the_model_is_refused(field: str, name: str, step: Any, model: Any) -> None:
+    with pytest.raises(ArgValueError, match=f"must take '{name}', .* Received: .* export one") as raised:
+        Border(**{field: {name: step}}).around(model)
+    assert raised.value.argument == field
