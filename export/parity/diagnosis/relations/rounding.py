@@ -15,6 +15,7 @@ _MOST_SCALES = 4096
 _OFF_GRID = 0.02  # largest distance from a grid that is inferred from the values, in steps
 _ON_ONE_SCALE = 8  # least number of values, since fewer may be on a grid by chance
 _STORED_ON_ONE_SCALE = 4  # least number of stored integers, which fit by chance far less often
+_LEAST_DIFFERENT = 4  # least number of different values, since repeated rows have a scale of their own by chance
 _LEVELS = {127: "int8", 128: "int8", 7: "int4", 8: "int4"}  # steps on one side of zero
 _BY, _OFF = ", by up to {error:.1e}.", ", off by up to {error:.1e}."
 
@@ -100,6 +101,8 @@ def with_scales_of_others(one: Array, other: Array, _: float) -> Change | None:
         is_telling = own.size > 1 and one.size >= _ON_ONE_SCALE * own.size and (steps > 0).all()
         if not is_telling or not is_same(integers * steps, other) or is_same(own, steps):
             continue
+        if min(len(np.unique(line)) for line in np.moveaxis(integers, axis, 0)) < _LEAST_DIFFERENT:
+            continue
         text = f"It has {_scale(steps, axis)}. Its integers are right"
         facts = {"moved": int((np.abs(steps - own) > 1e-3 * own).sum()), "size": own.size}
         if np.allclose(np.sort(steps.ravel()), np.sort(own.ravel()), rtol=1e-3, atol=0):
@@ -143,7 +146,7 @@ def _step(values: Array) -> float:
     """Returns the step of a grid of at most 8 bits that has all values; 0 without one."""
     gaps = np.diff(np.unique(values))
     gaps = gaps[gaps > ROUNDING * np.abs(values).max()]
-    if not gaps.size:
+    if gaps.size < _LEAST_DIFFERENT - 1:
         return 0.0
     step = float(gaps.min())
     step = float(np.mean(gaps[gaps < 1.5 * step]))

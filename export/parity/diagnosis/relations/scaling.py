@@ -46,8 +46,11 @@ def scaled_by_index(one: Array, other: Array, tolerance: float) -> Change | None
 
 
 def scaled_within_rows(one: Array, other: Array, tolerance: float) -> Change | None:
-    """As `scaled_by_index` for an output. Its first axis is the batch, so a factor for each row is not a cause."""
-    return _scaled_along(range(1, one.ndim), one, other, tolerance)
+    """As `scaled_by_index` for an output. Its first axis is the batch, so a factor for each row is not a cause.
+
+    If all rows are equal, each of their values has a factor by chance.
+    """
+    return None if (one == one[:1]).all() else _scaled_along(range(1, one.ndim), one, other, tolerance)
 
 
 def _scaled_along(candidates: Iterable[int], one: Array, other: Array, tolerance: float) -> Change | None:

@@ -152,6 +152,14 @@ def test_an_array_as_it_was_is_no_change():
     assert find_change(KERNEL, KERNEL.copy()) is None
 
 
+@pytest.mark.parametrize("relations", [detection.OF_WEIGHTS, detection.OF_OUTPUTS], ids=["weight", "output"])
+def test_equal_rows_are_no_rounding_however_many(relations):
+    expected, actual = (np.repeat(np.float32([row]), 64, axis=0) for row in ([0.42, 0.314], [0.0735, 0.201]))
+    change = find_change(expected, actual, 0.0, relations)
+    expected_cause = "scaled values" if relations is detection.OF_WEIGHTS else "changed values"
+    assert change.cause == expected_cause
+
+
 def test_a_few_values_are_on_every_grid_by_chance_and_are_not_called_rounded():
     few = BIAS[:6]
     assert find_change(few, few * np.linspace(1.001, 1.003, 6, dtype=np.float32)).cause == "changed values"
