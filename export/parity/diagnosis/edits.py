@@ -118,10 +118,10 @@ def edits_of_makers(fault: LayerFault, site: Callable[[LayerFault], Iterator[Edi
 
 
 def _after_maker(number: int, compute: Compute, fault: LayerFault) -> Array | None:
-    """Returns the layer's output if the call that made an input returned something else of equal shape."""
+    """Returns the layer's output if the call that made an input returned something else of equal size."""
     maker, own = fault.around.made_by.get(number), fault.call.inputs[number]
     array = None if maker is None else compute(replace(fault, call=maker, index=0))
-    return None if array is None or array.shape != own.shape else with_inputs(fault, [(own, array)])
+    return None if array is None or array.size != own.size else with_inputs(fault, [(own, array.reshape(own.shape))])
 
 
 @dataclass(frozen=True)

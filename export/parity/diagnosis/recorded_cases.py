@@ -207,11 +207,15 @@ class RecordedCase:
 
     @cached_property
     def makers(self) -> dict[bytes, LayerCall]:
-        """The first call that returned each array alone, by the array's key, without the inputs of the model."""
+        """The first call that returned each array alone, by the array's key, without the inputs of the model.
+
+        A cast or a reshape of an array has the maker of that array.
+        """
         made: dict[bytes, LayerCall] = {}
         for call in self.calls:
             if len(call.outputs) == 1:
-                made.setdefault(content_key(call.outputs[0]), call)
+                before = made.get(content_key(call.inputs[0])) if _only_recasts(call) else None
+                made.setdefault(content_key(call.outputs[0]), before or call)
         given = {content_key(array) for array in self.inputs.values()}
         return {key: call for key, call in made.items() if key not in given}
 
@@ -236,3 +240,12 @@ class RecordedCase:
             return list(wide)
         by_path = {call.path: call for call in wide}
         return [by_path.get(call.path) for call in self.calls]
+
+
+def _only_recasts(call: LayerCall) -> bool:
+    """Whether a call returns the values of its only input in order, with another dtype or shape."""
+    if len(call.inputs) != 1:
+        return False
+    given, returned = call.inputs[0], call.outputs[0]
+    is_other = (given.dtype, given.shape) != (returned.dtype, returned.shape)
+    return is_other and np.array_equal(given.ravel(), returned.ravel())

@@ -74,9 +74,9 @@ class Seen(Flag):
 _BOTH = Seen.LAYER | Seen.OUTPUTS
 
 SITES: dict[Site, Seen] = {
+    other_vocabularies: _BOTH,
     other_indices: Seen.LAYER,
     other_counts: Seen.LAYER,
-    other_vocabularies: _BOTH,
     repeated_activation: Seen.REPEATED,
     repeated_operations: Seen.LAYER | Seen.REPEATED,
     other_operations: _BOTH,

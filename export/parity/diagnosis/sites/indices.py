@@ -9,6 +9,7 @@ import numpy as np
 from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, edits_of_makers
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, with_attributes
+from keras_pe.export.parity.diagnosis.sites.other_values import other_value
 from keras_pe.export.results import Array, Cause, OtherValue
 
 _MOST_SHOWN = 4
@@ -25,6 +26,9 @@ _COUNTED = ("one_hot", "multi_hot", "count")
 _SALTS = (None, *range(17), 42, 133, 137, 1337)
 _MOST_BINS = 1024
 _MOST_WORDS = 256  # largest vocabulary, since each word needs two edits
+_MOST_UNKNOWN = 3  # largest number of indices for unknown words
+_MASKS = {"StringLookup": ("", "[MASK]", "[PAD]", "<pad>", "<PAD>"), "IntegerLookup": (0, -1)}
+_UNUSED = {"StringLookup": "\0", "IntegerLookup": -(2**30) - 1}  # mask tokens that no input is
 
 
 def other_indices(fault: LayerFault) -> Edits:
@@ -101,9 +105,32 @@ def other_vocabularies(fault: LayerFault) -> Edits:
 def _vocabulary_edits(fault: LayerFault) -> Iterator[Edit]:
     """Yields the edits of a lookup's indices, or of their counts, for each other vocabulary that it may have."""
     layer = fault.call.layer
-    for description, changed, places in _other_words(layer) if type(layer).__name__ in _LOOKUPS else ():
+    if type(layer).__name__ not in _LOOKUPS:
+        return
+    yield from _special_tokens(layer)
+    for description, changed, places in _other_words(layer):
         compute = partial(_move, places, layer.output_mode)
         yield Edit(Cause.attribute("vocabulary"), description, compute, parameters=changed)
+
+
+def _special_tokens(layer: Any) -> Iterator[Edit]:
+    """Yields a lookup with another mask token, and with other numbers of indices for unknown words.
+
+    The value of a mask token is not reported if no input is that token. Then the indices of the words show the token.
+    """
+    if layer.output_mode != "int":
+        return
+    kind, words = type(layer).__name__, layer.get_vocabulary(include_special_tokens=False)
+    first = len(layer.get_vocabulary()) - len(words)
+    if layer.mask_token is None:
+        indices = first + np.arange(len(words)) + 1
+        change = {"mask_token": _UNUSED[kind], "vocabulary": words}
+        parameters = _changed_indices(words, first, np.append(np.zeros(first, int), indices))
+        compute = partial(with_attributes, change=change)
+        yield Edit(Cause.attribute("mask_token"), "with a mask token at index 0", compute, parameters=parameters)
+    for name, others in {"mask_token": (None, *_MASKS[kind]), "num_oov_indices": range(_MOST_UNKNOWN + 1)}.items():
+        for other in (each for each in others if each != getattr(layer, name)):
+            yield other_value(name, getattr(layer, name), other, {name: other, "vocabulary": words})
 
 
 def _move(places: Array, mode: str, fault: LayerFault) -> Array:
@@ -128,23 +155,24 @@ def _other_words(layer: Any) -> Iterator[tuple[str, tuple[OtherValue, ...], Arra
     for number, word in enumerate(words):
         lost = own - (own > first + number)
         lost[first + number] = unknown
-        yield _said_of_words(f"without {_plain(word)!r} in its vocabulary", words, first, lost)
+        yield f"without {_plain(word)!r} in its vocabulary", _changed_indices(words, first, lost), lost
         replaced = own.copy()
         replaced[first + number] = unknown
-        yield _said_of_words(f"with another word for {_plain(word)!r} in its vocabulary", words, first, replaced)
+        yield (
+            f"with another word for {_plain(word)!r} in its vocabulary",
+            _changed_indices(words, first, replaced),
+            replaced,
+        )
     orders = {"in reverse order": range(len(words))[::-1], "sorted": np.argsort(np.argsort(words))}
     for description, order in orders.items():
-        yield _said_of_words(
-            f"with its vocabulary {description}", words, first, np.append(own[:first], first + np.array(order))
-        )
+        places = np.append(own[:first], first + np.array(order))
+        yield f"with its vocabulary {description}", _changed_indices(words, first, places), places
 
 
-def _said_of_words(
-    description: str, words: Sequence[Any], first: int, places: Array
-) -> tuple[str, tuple[OtherValue, ...], Array]:
+def _changed_indices(words: Sequence[Any], first: int, places: Array) -> tuple[OtherValue, ...]:
+    """Returns the first words that get another index. The index `first` is that of the first word."""
     changed = [number for number in range(len(words)) if places[first + number] != first + number][:_MOST_SHOWN]
-    values = (OtherValue(f"index of {_plain(words[n])!r}", first + n, int(places[first + n])) for n in changed)
-    return description, tuple(values), places
+    return tuple(OtherValue(f"index of {_plain(words[n])!r}", first + n, int(places[first + n])) for n in changed)
 
 
 def _changed_values(values: Array, own: Array, shown: Array) -> Iterator[OtherValue]:

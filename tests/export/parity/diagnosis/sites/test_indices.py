@@ -24,8 +24,8 @@ def _looked_up(right: L.Layer, wrong: L.Layer, dtype: str = "int32") -> tuple[ke
     return model, lambda inputs: np.asarray(embed(wrong(inputs["x"])))
 
 
-def _lookup(words: list[int]) -> L.Layer:
-    return L.IntegerLookup(vocabulary=words, name="lookup")
+def _lookup(words: list[int], **named: int) -> L.Layer:
+    return L.IntegerLookup(vocabulary=words, name="lookup", **named)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,23 @@ def _lookup(words: list[int]) -> L.Layer:
             "int32",
             "vocabulary",
             id="order",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(lambda: _lookup(WORDS), lambda: _lookup(WORDS, mask_token=0), "int32", "mask_token", id="mask"),
+        pytest.param(
+            lambda: _lookup(WORDS, mask_token=1),
+            lambda: _lookup(WORDS),
+            "int32",
+            "mask_token",
+            id="no mask",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            lambda: _lookup(WORDS),
+            lambda: _lookup(WORDS, num_oov_indices=2),
+            "int32",
+            "num_oov_indices",
+            id="unknown words",
             marks=pytest.mark.slow,
         ),
         pytest.param(
