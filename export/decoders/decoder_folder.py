@@ -17,7 +17,8 @@ from keras_pe.export.exporters import export_onnx
 from keras_pe.export.onnx.file_writer import share_weights
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.pipeline.request import Request
-from keras_pe.export.publishing.staging import check_destination, keep_other_files, publish_folder, staging
+from keras_pe.export.publishing.destination import check_destination
+from keras_pe.export.publishing.staging import keep_other_files, publish_folder, staged_artifact
 from keras_pe.protocols import Model
 
 _DECODER_ALONE = "model.onnx"
@@ -118,7 +119,7 @@ def export_decoder(
             rule = "must be left out for a model with an encoder, which onnxruntime-genai has no configuration for."
             raise ArgValueError(name, f"{rule} Received: {name}={value!r}.")
     parts: dict[str, _State] = {_DECODER_ALONE: state} if tokens else {ENCODER: "encoder", DECODER: state}
-    with staging(place) as staged:
+    with staged_artifact(place) as staged:
         for name, part in parts.items():
             artifact = export_onnx(
                 opened,

@@ -17,7 +17,8 @@ from keras_pe.export.artifacts.litert_merging import add_descriptions, merge_fil
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.errors import InvalidArtifactError
 from keras_pe.export.model.sizes.dimensions import checked_sizes, sizes_in_words
-from keras_pe.export.publishing.staging import check_destination, publish_file, staging
+from keras_pe.export.publishing.destination import check_destination
+from keras_pe.export.publishing.staging import publish_file, staged_artifact
 from keras_pe.export.runtimes.shared_workers import tensorflow_process
 from keras_pe.export.runtimes.worker import Worker
 
@@ -63,7 +64,7 @@ def export_signatures(
         ExportError: If an export fails, or a signature returns other outputs.
     """
     destination = check_destination(filepath, Format.LITERT)
-    with tempfile.TemporaryDirectory() as folder, staging(destination) as staged:
+    with tempfile.TemporaryDirectory() as folder, staged_artifact(destination) as staged:
         parts = [export_one(Path(folder) / f"{place}.tflite", each) for place, each in enumerate(sizes)]
         keys = dict(zip(_signature_keys(sizes), parts, strict=True))
         content = merge_files((key, part.path.read_bytes()) for key, part in keys.items())

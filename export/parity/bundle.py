@@ -24,6 +24,7 @@ from keras_pe.export.errors import check_type, describe
 from keras_pe.export.parity import bundle_script
 from keras_pe.export.parity.failing_part import FailingPart, find_failing_part
 from keras_pe.export.parity.npz_archive import MANIFEST, read_archive, write_archive
+from keras_pe.export.publishing.destination import check_file_path
 from keras_pe.export.publishing.staging import staged_file
 from keras_pe.export.results import (
     Allowance,
@@ -89,9 +90,10 @@ class Bundle:
 
 
 def check_bundle_path(path: Path) -> None:
-    """Raises ValueError unless the name of a bundle ends in `.npz`."""
+    """Raises ValueError unless the name of a bundle ends in `.npz`, and OSError if no file can have the name."""
     if path.suffix != ".npz":
         raise ValueError(f"A replay bundle's name must end in .npz. Received: {path}.")
+    check_file_path(path, "A replay bundle")
 
 
 def write_bundle(report: CheckResults, path: str | os.PathLike[str]) -> None:

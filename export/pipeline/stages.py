@@ -4,11 +4,9 @@ A `TargetFormat` has the function that traces a model, and a `Traced` has those 
 stages are equal for all formats.
 """
 
-import contextlib
-import errno
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,15 +40,11 @@ from keras_pe.export.pipeline.smoke_test import Checked
 from keras_pe.export.pipeline.target_format import TargetFormat, Traced, Write
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import telling_stages
-from keras_pe.export.publishing.staging import check_destination, not_written, publish_file, publish_folder, staging
+from keras_pe.export.publishing.destination import check_destination
+from keras_pe.export.publishing.staging import publish_file, publish_folder, staged_artifact
 from keras_pe.export.results import Array, Finding
 from keras_pe.export.runtimes.worker import Worker
 from keras_pe.version import __version__
-
-_OF_THE_DISK = (
-    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM),
-    *(errno.ENOLCK, errno.EOPNOTSUPP),
-)
 
 Explain = Callable[[Worker, Path, KerasReference, Mapping[str, Array]], Finding | None]
 """Returns the finding of a parity check on some inputs: where and why an artifact differs; None if it does not."""
@@ -98,7 +92,7 @@ def _export_here(target: TargetFormat, explain: Explain, request: Request) -> Ar
         traced = traced_at_sizes(target.trace, layers, signature, may_fix=request.may_fix)
         signature = traced.signature
         notes += [*traced.notes, *signature.notes(), *request.border_notes]
-        with _staged(destination) as folder:
+        with staged_artifact(destination) as folder:
             request.tell("convert")
             file = folder / destination.name
             converted = traced.convert(file, process)
@@ -114,22 +108,6 @@ def _export_here(target: TargetFormat, explain: Explain, request: Request) -> Ar
             else:
                 publish_file(file, companions, destination)
     return replace(read_artifact(destination), rewrites=converted.rewrites)
-
-
-@contextlib.contextmanager
-def _staged(destination: Path) -> Iterator[Path]:
-    """Yields a temporary folder to write to, see `staging`.
-
-    Raises:
-        OSError: If the disk refuses the files. The error names the destination.
-    """
-    try:
-        with staging(destination) as folder:
-            yield folder
-    except OSError as error:
-        if error.errno not in _OF_THE_DISK:
-            raise
-        raise not_written("The artifact", destination, error) from error
 
 
 def _written(

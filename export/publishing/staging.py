@@ -7,6 +7,7 @@ other, at a lock that other processes respect on every system.
 
 import contextlib
 import ctypes
+import errno
 import glob
 import os
 import secrets
@@ -17,17 +18,15 @@ from pathlib import Path
 
 from filelock import lock_descriptor
 
-from keras_pe.argument_errors import ArgValueError, check_path
-from keras_pe.export.artifacts.artifact import Format
-from keras_pe.export.artifacts.read_artifact import SIDECAR
-from keras_pe.export.model.saved_file import KERAS_SUFFIXES
+from keras_pe.export.publishing.destination import check_file_path
 
 _SUFFIX = ".partial"
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2): two names swap what they stand for, in one step
 _AT_FDCWD = -100
-
-# Files that TensorFlow and this package write into the folder of a SavedModel.
-_PARTS = ("*.pb", "variables/variables.*", "assets/*", SIDECAR.as_posix())
+_OF_THE_DISK = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.ENOLCK, errno.EOPNOTSUPP),
+)
 
 
 @contextlib.contextmanager
@@ -49,6 +48,22 @@ def staging(destination: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def staged_artifact(destination: Path) -> Iterator[Path]:
+    """Yields a temporary folder to write an artifact to, see `staging`.
+
+    Raises:
+        OSError: If the disk refuses the files. The error names the destination.
+    """
+    try:
+        with staging(destination) as folder:
+            yield folder
+    except OSError as error:
+        if error.errno not in _OF_THE_DISK:
+            raise
+        raise not_written("The artifact", destination, error) from error
+
+
+@contextlib.contextmanager
 def staged_file(destination: Path, what: str) -> Iterator[Path]:
     """Yields where to write one small file, which is moved to its destination when it is whole.
 
@@ -59,6 +74,7 @@ def staged_file(destination: Path, what: str) -> Iterator[Path]:
     Raises:
         OSError: If it cannot be written, for example on a full disk. The previous file stays.
     """
+    check_file_path(destination, what)
     try:
         place = Path(os.path.realpath(destination))  # A link stays, and what it leads to is written.
         with staging(place) as folder:
@@ -219,70 +235,3 @@ def _is_at(path: Path, descriptor: int) -> bool:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
-
-
-def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
-    """Returns the absolute path.
-
-    Args:
-        filepath: Path of the artifact.
-        format: The artifact's format.
-
-    Raises:
-        ValueError: If the path has the suffix of another format. An unknown suffix, as in `encoder-1.5`, belongs to the
-            name.
-        FileExistsError: If a link or something else stands there, or a SavedModel's folder holds files of other origin.
-        NotADirectoryError: If a part of the path is a file.
-        TypeError: If it is not a path.
-    """
-    check_path("filepath", filepath)
-    path = Path(filepath).absolute()
-    if named := _named_format(path, format):
-        right = f"a name that ends in {format.suffix}" if format.suffix else "the name of a folder"
-        raise ArgValueError(
-            "filepath",
-            f"must not end like a file of another format than {format.value!r}. Received: {str(path)!r}, "
-            f"a name of {named} files. Choose {right}, or export the other format.",
-        )
-    for parent in path.parents:
-        if parent.exists():
-            if not parent.is_dir():
-                raise NotADirectoryError(
-                    f"`filepath` must be in a folder. Received: {str(path)!r}, where {parent} is a file."
-                )
-            break
-    if path.is_symlink():
-        raise FileExistsError(
-            f"`filepath` must not be a link, because the artifact would replace the link. Received: {str(path)!r}, a "
-            f"link to {os.path.realpath(path)}. Pass this path, or remove the link."
-        )
-    if path.exists() and not _is_replaceable(path, format):
-        raise FileExistsError(
-            f"`filepath` must be unused, or an artifact of the format {format.value!r} to replace. Received: "
-            f"{str(path)!r}, which is neither. Move it away, or choose another name."
-        )
-    if path.is_dir() and (foreign := _foreign(path)):
-        raise FileExistsError(
-            f"`filepath` must be unused, or a folder with a SavedModel alone, which is replaced as a whole. Received: "
-            f"{str(path)!r}, which also has {', '.join(map(repr, foreign))}. Move these away, or choose another name."
-        )
-    return path
-
-
-def _named_format(path: Path, format: Format) -> str | None:
-    """Returns the other format whose files are called so."""
-    named = Format.from_suffix(path)
-    if named not in (None, format):
-        return named.label
-    return "Keras" if path.suffix in KERAS_SUFFIXES else None
-
-
-def _is_replaceable(path: Path, format: Format) -> bool:
-    is_empty = path.is_dir() and not any(path.iterdir())
-    return Format.detect(path) is format or (format is Format.SAVED_MODEL and is_empty)
-
-
-def _foreign(folder: Path) -> list[str]:
-    """Returns what is in a SavedModel's folder and was not written with it."""
-    entries = (path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir())
-    return sorted(str(path) for path in entries if not any(fnmatch(path.as_posix(), part) for part in _PARTS))

@@ -24,7 +24,8 @@ from keras_pe.export.parity.work.worker_input import Acceptance, Job, refuse_fie
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.processes.temporary_folder import TemporaryFolder
 from keras_pe.export.progress import TIMEOUT, Stopwatch, Tell, check_seconds, date, telling
-from keras_pe.export.publishing.staging import check_destination, publish_file, staging
+from keras_pe.export.publishing.destination import check_destination
+from keras_pe.export.publishing.staging import publish_file, staged_artifact
 from keras_pe.export.quantization.float_layers import Search, rank
 from keras_pe.export.quantization.keras_model import KerasModel
 from keras_pe.export.quantization.layer_nodes import describe_left
@@ -228,7 +229,7 @@ def _search(goal: Goal, bench: Workbench, trials: int, tell: Tell) -> tuple[Sear
 
 def _publish(bench: Workbench, file: Path, trial: Trial, destination: Path) -> None:
     """Writes the quantized file and its plan, or leaves the previous files."""
-    with staging(destination) as folder:
+    with staged_artifact(destination) as folder:
         part, plan = folder / destination.name, plan_path(folder / destination.name)
         part.write_bytes(file.read_bytes())
         plan.write_text(bench.plan(trial.layers_in_float, part).to_json())

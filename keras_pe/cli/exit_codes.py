@@ -41,8 +41,15 @@ def tried(*others: type[Exception], what: str = "") -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        message = in_options(str(error))
+        message = in_options(_describe(error))
         raise CouldNotBeTriedError(f"{what}: {message}" if what else message) from error
+
+
+def _describe(error: Exception) -> str:
+    """Returns the message of an error. An error of the system becomes its path and the reason."""
+    if isinstance(error, OSError) and error.strerror:
+        return ": ".join(str(each) for each in (error.filename, error.strerror) if each is not None)
+    return str(error)
 
 
 def in_options(message: str) -> str:

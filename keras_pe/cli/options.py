@@ -23,22 +23,28 @@ class InputPath(click.Path):
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         """Returns the path, or raises BadParameter."""
-        path = Path(value)
-        if path.exists() and not path.is_file() and not path.is_dir():
-            self.fail(f"{value} must be a file or a folder. Received: a pipe or a device.", parameter, context)
+        try:
+            problem = self.describe_problem(Path(value))
+        except OSError as error:  # The name is too long, or the user may not look into a folder of the path.
+            problem = f"{value} cannot be read: {error.strerror}."
+        if problem:
+            self.fail(problem, parameter, context)
         return super().convert(value, parameter, context)
+
+    def describe_problem(self, path: Path) -> str:
+        """Returns why the path cannot be an input, in sentences; an empty text if it may be one."""
+        is_other = path.exists() and not path.is_file() and not path.is_dir()
+        return f"{path} must be a file or a folder. Received: a pipe or a device." if is_other else ""
 
 
 class SavedPath(InputPath):
     """A path that exists. The prefix of a TensorFlow checkpoint is an error that names it."""
 
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
-        """Returns the path, or raises BadParameter."""
+    def describe_problem(self, path: Path) -> str:
+        """As in the base class."""
         from keras_pe.export.model.foreign_file import describe_foreign
 
-        if not Path(value).exists() and (foreign := describe_foreign(Path(value))):
-            self.fail(foreign, parameter, context)
-        return super().convert(value, parameter, context)
+        return super().describe_problem(path) or ("" if path.exists() else describe_foreign(path))
 
 
 def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:

@@ -45,13 +45,16 @@ def plot(kind: str, picture: Path, names: tuple[str, ...], channels: int, length
         raise click.UsageError("--table goes with heatmap, similarity and error, and without --convention.")
     if table is None and kind == "error":
         raise click.UsageError("error needs a --table to compare with the exact signal.")
+    from keras_pe.export.publishing.staging import staged_file
+
     with tried(MemoryError):
         axes = (
             _plot_table(kind, table)
             if table
             else _plot_conventions(kind, names or ("tensor2tensor",), channels, length)
         )
-        axes.figure.savefig(picture, dpi=150)  # type: ignore[union-attr]  # a figure of its own, no part of another
+        with staged_file(picture, "The picture") as part:
+            axes.figure.savefig(part, dpi=150)  # type: ignore[union-attr]  # a figure of its own, no part of another
     click.echo(f"{picture} written")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from keras_pe.cli.batching_options import batch_options, column_option
-from keras_pe.cli.exit_codes import Command, CouldNotBeTriedError
+from keras_pe.cli.exit_codes import Command, CouldNotBeTriedError, tried
 from keras_pe.cli.options import (
     BORDER_FIELDS,
     InputPath,
@@ -26,6 +26,15 @@ from keras_pe.cli.reports import checked, reports_option, save_reports, show_rep
 from keras_pe.cli.start_keras import check_model_file, prepare_keras
 
 _METHODS = ("static", "dynamic", "int8-weights", "int4-weights", "float16", "keras-int8", "keras-int4")
+
+
+def _check_node_data(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    if path is not None:
+        from keras_pe.export.publishing.destination import check_file_path
+
+        with tried():
+            check_file_path(path, parameter.opts[0])
+    return path
 
 
 @click.command(cls=Command)
@@ -56,6 +65,7 @@ _METHODS = ("static", "dynamic", "int8-weights", "int4-weights", "float16", "ker
 @click.option(
     "--node-data",
     type=click.Path(path_type=Path),
+    callback=_check_node_data,
     help="Write each layer's share of the error to a JSON file, which Model Explorer shows on ARTIFACT.",
 )
 @column_option
@@ -99,6 +109,7 @@ def quantize(
     from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
     from keras_pe.export.parity.data.batching import Batching
     from keras_pe.export.parity.work.worker_input import Acceptance
+    from keras_pe.export.publishing.staging import staged_file
     from keras_pe.export.quantization.quantize import quantize
 
     if is_keras := model.suffix in KERAS_SUFFIXES:
@@ -120,8 +131,13 @@ def quantize(
             **given,
         )
     show_report(report, as_json, verbosity)
+    lost = save_reports(report, reports)
     if node_data is not None:
-        node_data.write_text(json.dumps(report.node_data(), indent=1) + "\n")
-    if lost := save_reports(report, reports):
+        try:
+            with staged_file(node_data, "The data of --node-data") as part:
+                part.write_text(json.dumps(report.node_data(), indent=1) + "\n")
+        except OSError as error:
+            lost.append(str(error))
+    if lost:
         raise CouldNotBeTriedError(" ".join(lost))
     return 0 if report.passed else 1

@@ -132,6 +132,18 @@ def test_a_pipe_without_a_writer_is_refused_and_not_waited_for(arguments: str, t
     assert "pipe or a device" in " ".join(done.output.split())
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    ["inspect {}", "identify {}", "export {} out.onnx", "check {} {}", "check --replay {}", "plot heatmap {}"],
+)
+def test_a_name_that_the_system_refuses_is_a_sentence_and_exit_code_2(arguments: str, tmp_path: Path) -> None:
+    name = tmp_path / ("x" * 300 + ".png")
+    done = CliRunner().invoke(main, arguments.format(name, name).split())
+    assert done.exit_code == 2
+    assert "File name too long" in " ".join(done.output.split())
+    assert "Traceback" not in done.output
+
+
 def test_memory_that_ran_out_is_a_sentence() -> None:
     done = CliRunner().invoke(group, ["memory"])
     assert done.exit_code == 2

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from keras_pe import timing_signal
 from keras_pe.cli import main
+from tests.full_disk import full_disk
 
 
 def run(*arguments: object) -> tuple[int, str]:
@@ -50,6 +51,16 @@ def test_several_conventions_share_one_picture_of_wavelengths(tmp_path: Path) ->
     assert (code, "--convention must be a convention" in output) == (2, True)
 
 
+@pytest.mark.slow
+def test_a_full_disk_is_exit_code_2_and_the_old_picture_stays(tmp_path: Path) -> None:
+    picture = tmp_path / "picture.png"
+    picture.write_bytes(b"old")
+    with full_disk(500):
+        code, output = run("heatmap", picture)
+    assert (code, "could not be written" in output) == (2, True)
+    assert [(each, each.read_bytes()) for each in tmp_path.iterdir()] == [(picture, b"old")]
+
+
 def test_a_table_of_no_convention_has_no_error_to_draw(tmp_path: Path) -> None:
     np.save(tmp_path / "random.npy", np.random.default_rng(0).normal(size=(8, 8)))
     code, output = run("error", tmp_path / "picture.png", "--table", tmp_path / "random.npy")
@@ -68,7 +79,6 @@ def test_an_undrawable_table_is_exit_code_2(tmp_path: Path, table: Path) -> None
     code, output = run("heatmap", picture, "--convention", "papier")
     assert (code, "Did you mean 'paper'" in output) == (2, True)
     assert run("heatmap", picture, "--convention", "d2l", "--channels", 7)[0] == 2
-    assert run("heatmap", tmp_path / "missing" / "picture.png")[0] == 2
     assert run("heatmap", picture, "--length", 0)[0] == 2
     code, output = run("heatmap", picture, "--length", 10**14)
     assert (code, "Unable to allocate" in output, "Traceback" in output) == (2, True, False)

@@ -38,7 +38,12 @@ def test_a_file_that_reaches_the_goal_is_written_and_one_that_does_not_is_not(
 
 @pytest.mark.parametrize(
     ("options", "named"),
-    [((), "--decisions"), (("--size", "2"), "--size"), (("--size", "0.5", "--trials", "0"), "--trials")],
+    [
+        ((), "--decisions"),
+        (("--size", "2"), "--size"),
+        (("--size", "0.5", "--trials", "0"), "--trials"),
+        (("--node-data", "."), "--node-data"),
+    ],
 )
 def test_a_wrong_option_ends_with_2_and_its_name(options: tuple[str, ...], named: str, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").touch()

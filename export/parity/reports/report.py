@@ -11,6 +11,7 @@ from keras_pe.export.errors import check_type
 from keras_pe.export.parity.reports import html, markdown, text
 from keras_pe.export.parity.reports.document import Document, Outcome
 from keras_pe.export.parity.reports.json import Published
+from keras_pe.export.publishing.destination import check_file_path
 from keras_pe.export.publishing.staging import staged_file
 
 # The form that a suffix names, and the packages that it needs.
@@ -55,7 +56,7 @@ class Report:
         The file is written beside its destination and renamed: an older report stays until the new one is whole.
 
         Raises:
-            ValueError, ImportError, IsADirectoryError: As `check_report_path`.
+            ValueError, ImportError: As `check_report_path`.
             OSError: If the file cannot be written. The previous file stays.
         """
         path = Path(path).absolute()
@@ -96,13 +97,12 @@ def check_report_path(path: Path) -> None:
     Raises:
         ValueError: If no kind of report has this suffix.
         ImportError: If a package that the report needs is not installed.
-        IsADirectoryError: If a folder has this name.
+        OSError: If a folder, a pipe or a device has this name, or no file can have it.
     """
     if path.suffix not in _FORMS:
         hint = did_you_mean(path.suffix, _FORMS)
         raise ValueError(f"A report's name must end in one of: {', '.join(_FORMS)}. Received: {path}.{hint}")
-    if path.is_dir():
-        raise IsADirectoryError(f"A report must be a file. Received: {path}, which is a folder.")
+    check_file_path(path, "A report")
     require("write_report", *_FORMS[path.suffix][1], extra="report")
 
 
@@ -111,7 +111,7 @@ def write_report(report: Report, path: str | Path) -> None:
 
     Raises:
         TypeError: If `report` is not a report.
-        ValueError, ImportError, IsADirectoryError: As `check_report_path`.
+        ValueError, ImportError: As `check_report_path`.
         OSError: If the file cannot be written. The previous file stays.
     """
     check_type("report", report, Report)

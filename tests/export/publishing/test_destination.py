@@ -1,12 +1,14 @@
 """Only an artifact of the same format is overwritten."""
 
+import os
 from pathlib import Path
 
 import keras
 import pytest
 
 from keras_pe.export import Format, export_onnx, export_saved_model
-from keras_pe.export.publishing.staging import check_destination, staged_file
+from keras_pe.export.publishing.destination import check_destination
+from keras_pe.export.publishing.staging import staged_file
 
 
 def _model() -> keras.Model:
@@ -112,3 +114,12 @@ def test_a_report_is_written_to_where_a_link_leads(tmp_path: Path) -> None:
             part.write_text(content)
         assert (tmp_path / "report.md").is_symlink()
         assert (tmp_path / "runs" / "7.md").read_text() == content
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_report_does_not_replace_a_pipe_or_a_device(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "report.md").symlink_to(tmp_path / "pipe")
+    with pytest.raises(FileExistsError, match="a pipe or a device"), staged_file(tmp_path / "report.md", "The report"):
+        pass
+    assert (tmp_path / "pipe").is_fifo()
