@@ -59,10 +59,6 @@ def test_random_numbers_thrown_away_within_a_function_are_not_found_either() -> 
     assert view(tf.function(lambda x: (noise(x), x * 2.0)[1], autograph=False)).random_operators() == []
 
 
-def test_numbers_that_a_constant_deselects_count_as_drawn() -> None:
-    assert view(lambda x: tf.where(False, noise(x), x)).random_operators()
-
-
 @pytest.mark.parametrize(
     ("read", "count"), [(lambda x, state: x + state, 1), (lambda x, state: x, 0)], ids=["read", "unread"]
 )

@@ -228,6 +228,9 @@ CHECKED = {
     "dilated channels": ([L.DepthwiseConv2D(3, padding="same", dilation_rate=2)], ANY, 18, DILATED),
     "dilated and separable": (
         [L.SeparableConv2D(6, 3, padding="same", dilation_rate=2)], ANY, 18, {**DILATED, "Conv": 2}),
+    "a padding before it": (
+        [L.ZeroPadding2D(((1, 0), (2, 1))), L.Conv2D(3, 3, padding="same", dilation_rate=2)], (9, 8, 2), 18,
+        {**DILATED, "Pad": 1}),
     "a dilated line": ([L.Conv1D(6, 3, padding="same", dilation_rate=4)], (None, 4), 18, DILATED),
 }  # fmt: skip
 

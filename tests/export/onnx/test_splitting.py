@@ -32,48 +32,32 @@ def _export(path: Path, opset: int = 20, **options: Any) -> Any:
     return model
 
 
-def _check(path: Path, **options: Any) -> None:
-    model = _export(path, **options)
+def _remove_breaks(texts: Any) -> Any:
+    plain = tf.strings.regex_replace(tf.strings.lower(texts), "t,", " <br /> ")
+    return tf.strings.regex_replace(plain, f"[{re.escape(string.punctuation)}]", "")
+
+
+@pytest.mark.slow_rows(6)
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "columns"), [
+    ({}, "words_axis_1"),
+    ({"standardize": "lower", "output_sequence_length": 4}, 4),
+    ({"standardize": _remove_breaks}, "words_axis_1"),
+    ({"output_sequence_length": 4}, 4),
+    ({"standardize": "strip_punctuation", "output_sequence_length": 2}, 2),
+    ({"standardize": None}, "words_axis_1"),
+    ({"standardize": None, "split": None}, 1),
+    ({"output_mode": "multi_hot"}, 9),
+    ({"output_mode": "count"}, 9),
+    ({"output_mode": "tf_idf", "idf_weights": np.arange(1, 9) / 7}, 9),
+], ids=str)  # fmt: skip
+def test_each_way_to_prepare_and_count_arrives(options: dict[str, Any], columns: int | str, tmp_path: Path) -> None:
+    model = _export(tmp_path / "m.onnx", **options)
+    assert read_artifact(tmp_path / "m.onnx").outputs[0].shape == ("batch", columns)
     texts = np.array(TEXTS, object)[:, None]
     for rows in (texts, texts[2:3], texts[2:4]):  # all of them, one without a word, two
-        (actual,) = run_file(path, x=rows)
+        (actual,) = run_file(tmp_path / "m.onnx", x=rows)
         np.testing.assert_array_equal(actual, np.asarray(model(tf.constant(rows))), strict=True)
-
-
-@pytest.mark.slow_rows(5)
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"standardize": "lower", "output_sequence_length": 4},
-        {"output_sequence_length": 4},
-        {"standardize": "strip_punctuation", "output_sequence_length": 2},
-        {"standardize": None},
-        {"standardize": None, "split": None},
-        {"output_mode": "multi_hot"},
-        {"output_mode": "count"},
-        {"output_mode": "tf_idf", "idf_weights": np.arange(1, 9) / 7},
-    ],
-    ids=str,
-)
-def test_each_way_to_prepare_and_count_arrives(options: dict[str, Any], tmp_path: Path) -> None:
-    _check(tmp_path / "m.onnx", **options)
-
-
-@pytest.mark.slow
-def test_a_standardization_of_ones_own_arrives(tmp_path: Path) -> None:
-    def without_breaks(texts: Any) -> Any:
-        plain = tf.strings.regex_replace(tf.strings.lower(texts), "t,", " <br /> ")
-        return tf.strings.regex_replace(plain, f"[{re.escape(string.punctuation)}]", "")
-
-    _check(tmp_path / "m.onnx", standardize=without_breaks)
-
-
-@pytest.mark.slow
-def test_the_number_of_words_is_no_dimension_of_the_input(tmp_path: Path) -> None:
-    _export(tmp_path / "m.onnx", standardize=None)
-    assert read_artifact(tmp_path / "m.onnx").outputs[0].shape == ("batch", "words_axis_1")
 
 
 def _replace_runs(texts: Any) -> Any:

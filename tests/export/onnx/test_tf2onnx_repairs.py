@@ -33,12 +33,3 @@ def test_a_model_ends_in_one_channel_of_any_size(tmp_path: Path, layer: Callable
     (output,) = export_onnx(keras.Model(image, layer(image)), tmp_path / "m.onnx").outputs
     assert (output.shape[0], output.shape[-1]) == ("batch", 1)
     assert all(isinstance(size, str) for size in output.shape[1:-1])
-
-
-@pytest.mark.slow
-def test_a_padding_before_a_dilated_convolution_leaves_the_padding_of_the_convolution(tmp_path: Path) -> None:
-    keras.utils.set_random_seed(0)
-    image = keras.Input((9, 8, 2), name="image")
-    result = layers.Conv2D(3, 3, padding="same", dilation_rate=2)(layers.ZeroPadding2D(((1, 0), (2, 1)))(image))
-    (output,) = export_onnx(keras.Model(image, result), tmp_path / "m.onnx").outputs  # it runs the file beside Keras
-    assert output.shape == ("batch", 10, 11, 3)

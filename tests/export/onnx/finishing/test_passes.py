@@ -125,6 +125,9 @@ ROWS: dict[str, tuple[tuple[int | None, ...], Any, list[str] | dict[str, int]]] 
     "slopes": (IMAGE, [
         *(_convolution(), L.PReLU("random_normal"), L.PReLU("random_normal", shared_axes=[1, 2])), _convolution(),
     ], ALONE),
+    **{f"a sum that is not a bias, {name}": (
+        IMAGE, [L.Conv2D(4, 1, use_bias=False), lambda x, added=added: x + added, L.ReLU(), _convolution(2)], ALONE)
+       for name, added in (("a number", 3.0), ("columns", np.arange(10, dtype="float32").reshape(10, 1)))},
     "every second pixel": (IMAGE, [_convolution(), lambda x: x[:, ::2, ::2], _convolution()], ALONE),
     "images of any number of steps": (
         (None, *IMAGE), _steps(L.Conv2D(8, 3), L.ReLU(), L.MaxPooling2D(), L.Conv2D(8, 2)), ALONE),

@@ -157,6 +157,11 @@ CHANGES: dict[str, tuple[Any, str, list[str] | dict[str, int]]] = {
     "a single head is an axis that is added": (merge_reshapes, """
         (float[batch,length,8] x) => (float[batch,1,length,8] y) <int64[4] heads = {0, 0, 1, 8}>
         { r = Reshape(x, heads)  y = Transpose<perm=[0,2,1,3]>(r) }""", ["Unsqueeze"]),
+    "equal operators, constants and nodes that nothing reads": (lambda graph, _: merge_equal(graph), """
+        (float[batch,3] x) => (float[batch,3] y) <float one = {1.5}, float same = {1.5}>
+        { lost = Exp(x)  a = Add(x, one)  b = Add(x, same)  c = Neg(b)  y = Mul(a, c) }""", ["Add", "Neg", "Mul"]),
+    "the order in which the outputs need them": (lambda graph, _: order_needed(graph), """
+        (float[batch,3] x) => (float[batch,3] y) { b = Neg(x)  a = Abs(x)  y = Sub(a, b) }""", ["Abs", "Neg", "Sub"]),
     "an image is transposed before it is scaled": (transpose_before_scaling, """
         (float[batch,6,4,3] x, float[2,3,1,1] w) => (float[batch,2,6,4] y)
         <float[3] mean = {0.5, 0.25, 0.125}, float half = {0.5}>
@@ -327,21 +332,6 @@ def test_a_weight_is_stored_as_the_operator_reads_it() -> None:
     assert operators(model) == ["Conv"]
     assert kernel.meta[WEIGHT].shape == (2, 3, 1, 1)
     assert list(kernel.shape) == [2, 3, 1, 1]
-
-
-def test_equal_operators_are_computed_once() -> None:
-    model = read_graph("""(float[batch,3] x) => (float[batch,3] y) <float one = {1.5}, float same = {1.5}>
-        { a = Add(x, one)  b = Add(x, same)  c = Neg(b)  y = Mul(a, c) }""")
-    merge_equal(model.graph)
-    assert operators(model) == ["Add", "Neg", "Mul"]
-    assert len(model.graph.initializers) == 1
-
-
-def test_nodes_stand_in_the_order_in_which_the_outputs_need_them() -> None:
-    model = read_graph("""(float[batch,3] x) => (float[batch,3] y)
-        { b = Neg(x)  a = Abs(x)  lost = Exp(x)  y = Sub(a, b) }""")
-    order_needed(model.graph)
-    assert operators(model) == ["Abs", "Neg", "Sub"]
 
 
 @pytest.mark.parametrize(("heads", "tokens", "dtype"), [

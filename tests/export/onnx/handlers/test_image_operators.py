@@ -24,15 +24,13 @@ EPSILON = float(np.finfo("float32").eps)
 ROUNDINGS = {"rtol": 4 * EPSILON, "atol": 2 * EPSILON}
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize("opset", [15, 18])
 @pytest.mark.parametrize("function", [ops.image.rgb_to_hsv, ops.image.hsv_to_rgb])
-def test_every_color_is_converted_as_in_keras(function, opset, tmp_path):
-    assert_agrees(function, [COLORS.reshape(-1, 4, 3, 3)], tmp_path, **ROUNDINGS, opset_version=opset)
-
-
-def test_channels_that_come_first_are_converted_too(tmp_path):
-    x = COLORS[:60].reshape(4, 3, 5, 3)
-    assert_agrees(lambda x: ops.image.rgb_to_hsv(x, data_format="channels_first"), [x], tmp_path, **ROUNDINGS)
+@pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
+def test_every_color_is_converted_as_in_keras(function, data_format, opset, tmp_path):
+    x = COLORS.reshape(-1, 3, 4, 3)
+    assert_agrees(lambda x: function(x, data_format=data_format), [x], tmp_path, **ROUNDINGS, opset_version=opset)
 
 
 @pytest.mark.quick_rows(3)
