@@ -1,4 +1,4 @@
-"""The packages of exporters: installed versions, Keras' backend, and faster imports in subprocesses."""
+"""The packages of exporters: installed versions, Keras' backend, and faster imports."""
 
 import contextlib
 import gc
@@ -11,6 +11,8 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 _LEAST = {"keras": (3, 13)}  # `watch/keras_internals` replaces functions that older versions lack
 
@@ -77,3 +79,35 @@ def lasting_imports() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@contextlib.contextmanager
+def deferred_import(name: str) -> Iterator[None]:
+    """A context in which the import of a package is deferred until a function of the package is called.
+
+    The imported modules may store functions of the package, but must not call them. If the package is imported already,
+    the context has no effect.
+    """
+    module = _Deferred(name)
+    is_deferred = sys.modules.setdefault(name, module) is module
+    try:
+        yield
+    finally:
+        module.is_importing = False
+        if is_deferred:
+            del sys.modules[name]
+
+
+class _Deferred(ModuleType):
+    """A package that is imported when one of its functions is called, or later when an attribute is read."""
+
+    is_importing = True
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+
+        def read() -> Any:
+            return getattr(importlib.import_module(self.__name__), attribute)
+
+        return (lambda *args, **kwargs: read()(*args, **kwargs)) if self.is_importing else read()

@@ -139,8 +139,9 @@ def named_runtimes(name: str) -> list[RuntimeSpec]:
     Raises:
         ValueError: If it is unknown.
     """
-    known = known_runtimes()
-    chosen = [spec for spec in known if name == spec.name] or [spec for spec in known if name == spec.family]
+    chosen = [spec for spec in _FIXED if name == spec.name]  # without the import of ONNX Runtime and of entry points
+    known = () if chosen else known_runtimes()
+    chosen = chosen or [spec for spec in known if name == spec.name] or [spec for spec in known if name == spec.family]
     if not chosen:
         finders = [each for each in _load_entry_points() if not isinstance(each, RuntimeSpec)]
         chosen = [spec for find in finders if (spec := find(name)) is not None]
