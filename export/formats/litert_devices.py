@@ -161,7 +161,7 @@ def _lacks_kernel(operator: Operator) -> bool:
     return not is_moved and any(operator.kind not in KERNELS.get(each.dtype, (operator.kind,)) for each in data[:1])
 
 
-_PLACES = {"EMBEDDING_LOOKUP": 1, "SELECT_V2": 1}
+_PLACES = {"EMBEDDING_LOOKUP": 1, "SELECT_V2": 1, "SPLIT": 1, "TRANSPOSE_CONV": 2}
 """The place of that operand, if it is not the first."""
 _BREAKS: Mapping[str, Callable[[Operator], bool]] = {
     "sizes": lambda operator: has_unknown_sizes([operator]),

@@ -88,6 +88,8 @@ BROKEN: list[tuple[Operator, str, dict[str, bool]]] = [
     (Operator("CAST", (FLOATS,), (tensor(1, 6, 8, dtype="int64"),)), "dtypes", {"gpu": True, "npu": False}),
     (Operator("CAST", (FLOATS,), (tensor(1, 6, 8, dtype="bool"),)), "kernels", {"gpu": False, "micro": True}),
     (Operator("CAST", (tensor(2, dtype="bool"),), (tensor(2, dtype="int32"),)), "", {"gpu": False, "micro": False}),
+    (Operator("TRANSPOSE_CONV", (tensor(4, dtype="int32"), FLOATS, FLOATS), (FLOATS,)), "", {"micro": False}),
+    (Operator("SELECT_V2", (tensor(dtype="bool"), FLOATS, FLOATS), (FLOATS,)), "", {"micro": False}),
     (Operator("SUM", (tensor(2, dtype="int32"),), (tensor(dtype="int32"),)), "kernels", {"gpu": False, "micro": True}),
     (Operator("MEAN", (tensor(2, dtype="int32"),), (tensor(2, dtype="int32"),)), "dtypes", {"gpu": True}),
     (Operator("ADD", (FLOATS, tensor(8, dtype="int64", is_stored=True)), (FLOATS,)), "", {"gpu": False}),
