@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.artifacts.litert_editor import Editor
 from keras_pe.export.artifacts.litert_file import (
     SIGNATURE,
     element_types,
@@ -94,11 +95,13 @@ def separate_operators(path: Path, inputs: Mapping[str, Array], computed: Mappin
         operator.inputs = [given.get(int(number), int(number)) for number in operator.inputs]
     taken = {number: place for number, place in given.items() if known[number].dtype.kind == "f"}
     returned = {name: number for name, number in numbers.items() if number in known}
-    graph.inputs, graph.outputs = [*taken.values()], [*returned.values()]
+    editor = Editor(model, graph)
+    ends = {name: _as_number(editor, number) for name, number in returned.items()}
+    graph.inputs, graph.outputs = [*taken.values()], [*ends.values()]
     names = {name: f"output_{number}" for name, number in returned.items()}
     signature = schema.SignatureDefT()
     signature.inputs = [_map_name(f"input_{number}", place) for number, place in taken.items()]
-    signature.outputs = [_map_name(names[name], number) for name, number in returned.items()]
+    signature.outputs = [_map_name(names[name], number) for name, number in ends.items()]
     signature.signatureKey, signature.subgraphIndex = SIGNATURE.encode(), 0
     model.signatureDefs, model.metadata = [signature], None
     codes = [operator_kind(code) for code in model.operatorCodes]
@@ -108,6 +111,7 @@ def separate_operators(path: Path, inputs: Mapping[str, Array], computed: Mappin
         own = [by_number[int(number)] for number in operator.outputs if int(number) in by_number]
         place = own[0].partition(";")[0] if own else ""
         operators.append(SeparateOperator(codes[operator.opcodeIndex], place, {name: names[name] for name in own}))
+    graph.operators = [*graph.operators, *editor.operators]
     arrays = {f"input_{number}": known[number] for number in taken}
     return SeparateOperators(pack_model(model), arrays, tuple(operators))
 
@@ -138,6 +142,15 @@ def round_to(array: Array, dtype: str) -> Array:
 def _is_plain(dtype: str, array: Array) -> bool:
     """Whether the values of a tensor can be passed to a file and read from it."""
     return array.dtype.kind in "fiub" and array.dtype.name == dtype and array.size > 0
+
+
+def _as_number(editor: Editor, number: int) -> int:
+    """Returns a tensor, or one of int32 with the values of truth values: LiteRT.js returns no bool."""
+    if editor.dtype(number) != "bool":
+        return number
+    result = editor.tensor(editor.shape(number), number, "int32")
+    editor.add("CAST", [number], [result], "CastOptions")
+    return result
 
 
 def _append_copy(model: Any, graph: Any, number: int, array: Array) -> int:

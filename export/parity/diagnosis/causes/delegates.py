@@ -7,7 +7,7 @@ operator: the operators receive the values that the kernels computed.
 import itertools
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +39,8 @@ _TIMEOUT = 120.0  # seconds for one answer
 _NOISE = 1 / 32  # largest error of float32 kernels, in errors that rounding to float16 makes
 _SUMS = 16.0  # largest error of kernels that also add in 16 bits, in errors that rounding to 16 bits makes
 _ALIKE = 0.5  # least correlation of the errors of kernels with rounded operands and the errors of their rounding
+_FUNCTIONS = frozenset(["COS", "ELU", "EXP", "GELU", "LOG", "LOGISTIC", "RSQRT", "SIN", "SQRT", "TANH"])
+_ROUNDINGS = 16  # largest error of a function in float32, in roundings of its largest value
 _FEW = 8  # values, or operators, below which an agreement may be chance
 _MOST_LAYERS = 8
 _SAID = 3
@@ -63,7 +65,9 @@ def faulty_delegate(probe: Probe) -> Iterator[Finding]:
         except RuntimeFailedError as error:
             probe.note("the operators one by one", error)
             tensors, results = {}, []
-    findings = list(_findings(results, _Layers(probe, inputs, tensors)))
+    layers = _Layers(probe, inputs, tensors)
+    findings = list(_findings(results, layers, _short_float(results)))
+    findings = findings or list(_findings(_coarse_functions(results), layers, None))
     yield from findings
     if not findings:
         text = "The file agrees in LiteRT's own kernels, so the runtime changes its numbers."
@@ -81,6 +85,8 @@ class _Result:
         actual: The output of the runtime.
         rounded: The outputs of LiteRT's own kernel with inputs, constants and output rounded to a shorter float, by the
             name of the float.
+        share: The largest difference between two float32 kernels, as a share of the largest value; None if the
+            operator may add many products.
     """
 
     operator: SeparateOperator
@@ -88,6 +94,7 @@ class _Result:
     expected: Array
     actual: Array
     rounded: Mapping[str, Array]
+    share: float | None = None
 
     @property
     def difference(self) -> float:
@@ -99,6 +106,8 @@ class _Result:
         """The largest difference between two float32 kernels."""
         if self.expected.dtype.kind != "f":
             return 0.0
+        if self.share is not None:
+            return self.share * largest(self.expected, 0.0)
         return max(SHARES["float32"] * largest(self.expected, 0.0), _NOISE * self.rounding("float16"))
 
     @property
@@ -163,6 +172,11 @@ def _compare(spec: RuntimeSpec, kernels: Worker, separate: SeparateOperators, fo
     ]
 
 
+def _coarse_functions(results: Sequence[_Result]) -> list[_Result]:
+    """Returns the functions of single numbers with a tolerance of some roundings: sums make larger errors."""
+    return [replace(each, share=_ROUNDINGS * 2.0**-24) for each in results if each.operator.kind in _FUNCTIONS]
+
+
 class _Layers:
     """The layers of operators: by the names of tensors, otherwise by the values of tensors and of layers' outputs."""
 
@@ -190,11 +204,16 @@ class _Layers:
         return None
 
 
-def _findings(results: Sequence[_Result], layers: _Layers) -> Iterator[Finding]:
-    """Yields the causes, from the operators that differ with right inputs."""
+def _findings(results: Sequence[_Result], layers: _Layers, dtype: str | None) -> Iterator[Finding]:
+    """Yields the causes, from the operators that differ with right inputs.
+
+    Args:
+        results: The outputs of the operators.
+        layers: The layers of the operators.
+        dtype: The shorter float that explains most operators that differ; None if none does.
+    """
     differing = [each for each in results if each.differs]
     telling = [each for each in results if each.expected.dtype.kind == "f" and each.expected.any()]
-    dtype = _short_float(results)
     wrong = [each for each in differing if dtype is None or not each.may_be_rounded(dtype)]
     if dtype is not None:
         short = [each for each in differing if each not in wrong]

@@ -30,3 +30,14 @@ def test_the_fault_of_a_delegate_is_named_with_its_layer(tmp_path: Path) -> None
         (result,) = check_parity(model, artifact, runtimes=[mistaken_delegate(**options)]).results
         assert [(each.cause, each.layer) for each in result.findings] == expected, name
         assert result.passed == (not expected)
+
+
+@pytest.mark.exhaustive
+def test_a_function_with_an_error_of_many_roundings_is_named_if_no_other_operator_differs(tmp_path: Path) -> None:
+    x = keras.Input((8,), name="x")
+    y = layers.Activation("tanh", name="squash")(layers.Rescaling(1e-3, 0.5)(x))
+    model = keras.Model(x, layers.Rescaling(1.0, -0.46211716, name="shift")(y))  # tanh(0.5): a small difference is left
+    artifact = export_litert(model, tmp_path / "model.tflite")
+    delegate = mistaken_delegate(kinds=["TANH"], factor=1 + 8e-6)
+    (result,) = check_parity(model, artifact, runtimes=[delegate]).results
+    assert [(each.cause, each.layer) for each in result.findings] == [("wrong operator of a delegate", "squash")]
