@@ -22,7 +22,7 @@ from keras_pe.export.model.signature.fixed_sizes import FixedSizes
 from keras_pe.export.model.signature.model_signature import find_signature
 from keras_pe.export.model.signature.signature import input_specs
 from keras_pe.export.model.watch.decision_boundaries import Decisions
-from keras_pe.export.model.watch.keras_internals import all_layers, open_scopes
+from keras_pe.export.model.watch.keras_internals import all_layers, loops_as_graphs, open_scopes
 from keras_pe.export.model.watch.nested_arguments import FlatModel
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.results import Array
@@ -131,7 +131,7 @@ class KerasReference(Reference):
 
     def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
         _ = self.float64_model, self.float32_model  # built here, since `state_left_alone` would revert their weights
-        with state_left_alone():
+        with state_left_alone(), loops_as_graphs():
             answers = tuple(self._answer(case) for case in cases)
         if self.float64_model is None:
             return answers
@@ -184,10 +184,11 @@ class KerasReference(Reference):
         known = self._noise.setdefault((precision, by_row), WeakKeyDictionary())
         new = [case for case in cases if case not in known]  # several runtimes need the same floors
         if new:
-            try:
-                known.update(zip(new, self._measured_noise(new, precision, by_row), strict=True))
-            except Exception:  # a layer may raise any error near one case; the other cases still get their noise
-                known.update({case: self._noise_of(case, precision, by_row) for case in new})
+            with loops_as_graphs():
+                try:
+                    known.update(zip(new, self._measured_noise(new, precision, by_row), strict=True))
+                except Exception:  # a layer may raise any error near one case; the other cases still get their noise
+                    known.update({case: self._noise_of(case, precision, by_row) for case in new})
         return [known[case] for case in cases]
 
     def _noise_of(self, case: Case, precision: str | None, by_row: bool) -> Mapping[str, Array]:

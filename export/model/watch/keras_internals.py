@@ -138,6 +138,28 @@ def resizing_to_tensors() -> Iterator[None]:
         yield
 
 
+_LONG = 64  # steps; for fewer, a graph takes longer to trace than the steps take
+
+
+def loops_as_graphs() -> AbstractContextManager[None]:
+    """Lets TensorFlow run each long loop of Keras' recurrent layers as one graph, in this thread.
+
+    An eager step takes milliseconds. A loop that cannot be traced runs step by step.
+    """
+    import keras
+    from keras.src import backend
+
+    def run(usual: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        import tensorflow as tf
+
+        if tf.executing_eagerly() and (options.get("input_length") or 0) >= _LONG:
+            with contextlib.suppress(Exception):  # a cell may raise any error in a graph
+                return tf.function(lambda: usual(*arguments, **options), autograph=False)()
+        return usual(*arguments, **options)
+
+    return replaced_functions([(backend, "rnn", run)] if keras.backend.backend() == "tensorflow" else [])
+
+
 _NOT_IN_SCOPES = re.compile(r"[^0-9A-Za-z_.-]")
 
 

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from keras_pe.export.comparison.differences import absolute_difference
+from keras_pe.export.model.watch.keras_internals import loops_as_graphs
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Site
@@ -177,7 +178,7 @@ class _Search:
         """
         self.probe.budget.check()
         try:
-            with state_left_alone(), warnings.catch_warnings():
+            with state_left_alone(), loops_as_graphs(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about an attribute that is only tried
                 result = shown(difference.fault, edit.compute(difference.fault))
         except Exception as error:  # a layer may raise any error for an edit that it does not accept

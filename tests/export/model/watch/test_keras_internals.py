@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 from keras_pe.export import UnsupportedError, check_parity, export_litert, export_onnx, export_saved_model
-from keras_pe.export.model.watch.keras_internals import named_functions, scope_name, sequential_models_built_once
+from keras_pe.export.model.watch.keras_internals import (
+    loops_as_graphs,
+    named_functions,
+    scope_name,
+    sequential_models_built_once,
+)
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.records import Artifact
 from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
@@ -29,6 +34,25 @@ def test_another_thread_runs_the_layer_as_it_is() -> None:
         assert not np.asarray(layer(x)).any()
         np.testing.assert_array_equal(other.submit(layer, x).result(), usual)
     np.testing.assert_array_equal(layer(x), usual)
+
+
+@pytest.mark.parametrize("needs_values", [False, True], ids=["traced once", "run step by step"])
+def test_a_long_loop_has_its_values_whether_its_cell_can_be_traced_or_not(needs_values: bool) -> None:
+    steps = []
+
+    class Cell(keras.layers.SimpleRNNCell):  # type: ignore[misc]
+        def call(self, sequence: Any, states: Any, training: bool = False) -> Any:
+            steps.append(np.asarray(sequence) if needs_values else sequence)
+            return super().call(sequence, states, training)
+
+    layer = keras.layers.RNN(Cell(3), return_sequences=True)
+    x = np.random.default_rng(0).normal(size=(2, 100, 4)).astype("float32")
+    usual = np.asarray(layer(x))
+    steps.clear()
+    with loops_as_graphs():
+        # each of the 100 steps may round a value of at most 1 otherwise, and orthogonal weights keep the differences
+        np.testing.assert_allclose(layer(x), usual, rtol=0, atol=100 * np.finfo("float32").eps)
+    assert len(steps) >= 100 if needs_values else len(steps) < 100
 
 
 def test_a_lambda_is_saved_with_its_code_by_another_thread() -> None:
