@@ -1,4 +1,4 @@
-"""The exit codes of commands: the verdict, 2 with a reason for a failed attempt, 130 after Ctrl-C."""
+"""The exit codes of commands: the verdict, 2 with a reason for a failed attempt, 128 and more after a signal."""
 
 import contextlib
 import re
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from keras_pe.cli.standard_streams import INTERRUPTED, Interrupt, at_interrupt
+from keras_pe.cli.standard_streams import Interrupt, at_interrupt, exit_code
 
 # Arguments of public functions that commands have by other names.
 _OTHERWISE_IN_PYTHON = {
@@ -81,7 +81,7 @@ class Command(click.Command):
     """A command whose callback returns the exit code, None for 0.
 
     Nothing else chooses the exit code. If code of a model raises SystemExit, or anything that no command foresees, the
-    command ends with 2 and a traceback. After Ctrl-C it ends with 130, as a shell expects.
+    command ends with 2 and a traceback. After Ctrl-C it ends with 130, after SIGTERM with 143, as a shell expects.
     """
 
     def invoke(self, context: click.Context) -> Any:
@@ -92,12 +92,12 @@ class Command(click.Command):
         try:
             with at_interrupt(interrupt), exiting_with(CouldNotBeTriedError.exit_code):
                 code = super().invoke(context)
-                if interrupt.came:  # Code that was called caught the exception.
+                if interrupt.number is not None:  # Code that was called caught the exception.
                     raise KeyboardInterrupt
         except BaseException as error:
-            if interrupt.came:
+            if interrupt.number is not None:
                 click.echo("Interrupted.", err=True)
-                raise click.exceptions.Exit(INTERRUPTED) from error
+                raise click.exceptions.Exit(exit_code(interrupt.number)) from error
             if isinstance(error, click.ClickException) and error.exit_code:
                 raise
             if is_out_of_memory(error):

@@ -16,22 +16,30 @@ from importlib import _bootstrap
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
-INTERRUPTED = 130  # 128, and the number of the signal
+_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _COULD_NOT_BE_TRIED = 2
 _exit_now = os._exit
 
 
 @contextlib.contextmanager
 def at_interrupt(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Calls a handler at Ctrl-C while a block runs, except in another thread, or where Ctrl-C is ignored."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        yield
-        return
-    before = signal.signal(signal.SIGINT, handler)
+    """Calls a handler at Ctrl-C, SIGTERM and SIGHUP while a block runs, except in another thread.
+
+    A signal that this process ignores, or handles outside Python, stays as it is.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    heeded = [each for each in _SIGNALS if is_main and signal.getsignal(each) not in (signal.SIG_IGN, None)]
+    before = {each: signal.signal(each, handler) for each in heeded}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for each, previous in before.items():
+            signal.signal(each, previous)
+
+
+def exit_code(number: int) -> int:
+    """Returns the exit code after a signal, as a shell reports it."""
+    return 128 + number
 
 
 def ending(terminal: int = 2) -> Callable[[int, FrameType | None], None]:
@@ -44,25 +52,25 @@ def ending(terminal: int = 2) -> Callable[[int, FrameType | None], None]:
     def end(number: int, frame: FrameType | None) -> None:
         with contextlib.suppress(OSError):
             os.write(terminal, b"Interrupted.\n")
-        _exit_now(INTERRUPTED)
+        _exit_now(exit_code(number))
 
     return end
 
 
 class Interrupt:
-    """A handler that raises KeyboardInterrupt, and ends the process if Ctrl-C comes again.
+    """A handler that raises KeyboardInterrupt, and ends the process at a second signal.
 
     Attributes:
-        came: Whether Ctrl-C was pressed. Other code may raise KeyboardInterrupt, too.
+        number: The number of the signal that came, None without one. Other code may raise KeyboardInterrupt, too.
     """
 
     def __init__(self) -> None:
-        self.came = False
+        self.number: int | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.came:
+        if self.number is not None:
             ending()(number, frame)
-        self.came = True
+        self.number = number
         raise KeyboardInterrupt
 
 

@@ -39,6 +39,12 @@ def interruption() -> int:
 
 
 @command
+def termination() -> int:
+    signal.raise_signal(signal.SIGTERM)
+    return 0
+
+
+@command
 def swallowed() -> int:
     try:
         signal.raise_signal(signal.SIGINT)
@@ -116,6 +122,13 @@ def test_an_interruption_ends_as_a_shell_expects_of_ctrl_c(name: str) -> None:
     done = CliRunner().invoke(group, [name])
     assert (done.exit_code, done.stderr) == (130, "Interrupted.\n")
     assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
+
+
+def test_sigterm_ends_as_ctrl_c_does_with_its_own_exit_code() -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    done = CliRunner().invoke(group, ["termination"])
+    assert (done.exit_code, done.stderr) == (143, "Interrupted.\n")
+    assert signal.signal(signal.SIGTERM, before) is signal.SIG_DFL
 
 
 @command
