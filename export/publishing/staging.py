@@ -58,9 +58,11 @@ def staged_artifact(destination: Path) -> Iterator[Path]:
         with staging(destination) as folder:
             yield folder
     except OSError as error:
-        if error.errno not in _OF_THE_DISK:
+        # A part, such as the graph of a decoder, is staged within this folder: its error names the temporary path.
+        reason = error.__cause__ if error.errno is None and isinstance(error.__cause__, OSError) else error
+        if reason.errno not in _OF_THE_DISK:
             raise
-        raise not_written("The artifact", destination, error) from error
+        raise not_written("The artifact", destination, reason) from reason
 
 
 @contextlib.contextmanager

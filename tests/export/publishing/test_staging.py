@@ -1,6 +1,7 @@
 """Nothing is lost: whatever stops an export, what stood at the destination stays, and the next run leaves no litter."""
 
 import ctypes
+import errno
 import os
 import resource
 import signal
@@ -16,7 +17,7 @@ import onnxruntime as ort
 import pytest
 
 from keras_pe.export import export_litert, export_onnx, export_saved_model
-from keras_pe.export.publishing.staging import publish_file, publish_folder, staging
+from keras_pe.export.publishing.staging import publish_file, publish_folder, staged_artifact, staging
 from tests.full_disk import full_disk
 
 STAGES = ("signature", "trace", "convert", "write", "run", "publish")
@@ -193,6 +194,17 @@ def test_a_full_disk_is_a_clear_error_and_leaves_the_old_artifact(tmp_path: Path
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert artifact.path.read_bytes() == before
+    assert _litter(tmp_path) == []
+
+
+def test_a_full_disk_below_a_staged_folder_is_named_with_the_destination_of_the_user(tmp_path: Path) -> None:
+    place = tmp_path / "decoder"
+    with (
+        pytest.raises(OSError, match=f"The artifact could not be written to {place}: No space left"),
+        staged_artifact(place) as folder,
+        staged_artifact(folder / "model.onnx"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
     assert _litter(tmp_path) == []
 
 
