@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.litert_editor import Editor
 from keras_pe.export.formats.litert_gathers import write_lookup
+from keras_pe.export.formats.litert_gelu import write_gelu
 
 
 def write_negative(editor: Editor, operator: Any, output: int) -> bool:
@@ -243,6 +244,7 @@ _KEEPS_FINITE = frozenset(f"ADD MAXIMUM MINIMUM MUL RELU SUB {_MOVES}".split())
 SYNONYMS: dict[str, Callable[[Editor, Any, int], bool]] = {
     **dict.fromkeys(("EQUAL", "NOT_EQUAL"), _difference),
     "GATHER": write_lookup,
+    "GELU": write_gelu,
     "LOGICAL_AND": _both,
     "LOGICAL_NOT": _not,
     "NEG": write_negative,

@@ -115,7 +115,7 @@ def _small_transformer() -> keras.Model:
     tokens = keras.Input((None,), name="tokens", dtype="int32")
     x = layers.Embedding(20, 8, name="words")(tokens)
     x = layers.LayerNormalization()(x + layers.MultiHeadAttention(2, 4)(x, x, use_causal_mask=True))
-    return keras.Model(tokens, layers.Dense(3, activation="gelu", name="scores")(x[:, -1]))
+    return keras.Model(tokens, layers.Dense(3, activation="exponential", name="scores")(x[:, -1]))
 
 
 @pytest.mark.slow
@@ -131,9 +131,9 @@ def test_a_file_for_a_target_has_operators_of_its_list_and_a_layer_outside_is_re
     found = {layer.layer: layer for layer in read_target_layers(artifact.metadata)}
     assert "GATHER" in found["words"].operators
     assert not any(layer.reasons for layer in found.values())
-    with pytest.raises(UnsupportedError, match="'GELU' of layer 'scores'") as error:
-        export_litert(model, file, target="micro", sizes={"length": 6})
-    assert (error.value.layer, error.value.operator) == ("scores", "GELU")
+    with pytest.raises(UnsupportedError, match="'EXP' of layer 'scores'") as error:
+        export_litert(model, file, target="npu", sizes={"length": 6})
+    assert (error.value.layer, error.value.operator) == ("scores", "EXP")
     assert {layer.layer for layer in error.value.layers if layer.reasons} == {"scores"}
     with pytest.raises(ValueError, match="target='phone'"):
         export_litert(model, file, target="phone")  # type: ignore[arg-type]

@@ -127,6 +127,17 @@ def test_a_device_without_a_square_gets_a_product() -> None:
     assert kinds(rewritten(content, TARGETS["gpu"], {})) == {"NEG", "SQUARE"}
 
 
+@pytest.mark.parametrize("approximate", [False, True])
+def test_a_device_without_a_gelu_gets_its_formula(approximate: bool) -> None:
+    content = convert(lambda x: ops.gelu(x, approximate=approximate), 4000, 3)
+    found = rewritten(content, TARGETS["micro"], {})
+    assert kinds(content) == {"GELU"}
+    assert not list(find_refusals(read_operators(found), TARGETS["micro"]))
+    x = np.linspace(-12, 12, 12000, dtype="float32").reshape(4000, 3)
+    # Ten roundings of numbers up to 2, each multiplied by the half of a number up to 12.
+    np.testing.assert_allclose(run(found, x), run(content, x), atol=10 * 2.0**-24 * 6, rtol=4 * 2.0**-24)
+
+
 def test_a_device_without_a_fourier_transform_gets_products() -> None:
     def spectrum(x: Any) -> Any:
         return ops.concatenate(ops.rfft(x), -1)
