@@ -116,6 +116,20 @@ def write_unpack(editor: Editor, operator: Any, output: int) -> bool:
     return True
 
 
+def _depth_and_space(editor: Editor, operator: Any, output: int) -> bool:
+    """Writes a transpose of the columns and the rows of each block. Each block is in one group of adjacent channels."""
+    source, block = int(operator.inputs[0]), operator.builtinOptions.blockSize
+    is_opened = editor.kind(operator) == "DEPTH_TO_SPACE"
+    batch, height, width, channels = editor.shape(source if is_opened else output)
+    closed = (batch * height, width, block, channels // block)
+    opened = (batch * height, block, width, channels // block)
+    moved = editor.tensor(opened if is_opened else closed, source)
+    order = editor.integers([0, 2, 1, 3], source)
+    editor.add("TRANSPOSE", [editor.reshape(source, closed if is_opened else opened), order], [moved])
+    editor.reshape(moved, editor.shape(output), output)
+    return True
+
+
 def _tile(editor: Editor, operator: Any, output: int) -> bool:
     source, counts = int(operator.inputs[0]), editor.values(int(operator.inputs[1]))
     if counts is None or counts.max() == 1:
@@ -242,6 +256,7 @@ _BOUNDED = frozenset(["BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CON
 _MOVES = "CAST CONCATENATION PAD RESHAPE SLICE STRIDED_SLICE TRANSPOSE"
 _KEEPS_FINITE = frozenset(f"ADD MAXIMUM MINIMUM MUL RELU SUB {_MOVES}".split())
 SYNONYMS: dict[str, Callable[[Editor, Any, int], bool]] = {
+    **dict.fromkeys(("DEPTH_TO_SPACE", "SPACE_TO_DEPTH"), _depth_and_space),
     **dict.fromkeys(("EQUAL", "NOT_EQUAL"), _difference),
     "GATHER": write_lookup,
     "GELU": write_gelu,

@@ -127,6 +127,18 @@ def test_a_device_without_a_square_gets_a_product() -> None:
     assert kinds(rewritten(content, TARGETS["gpu"], {})) == {"NEG", "SQUARE"}
 
 
+@pytest.mark.parametrize("name", ["depth_to_space", "space_to_depth"])
+def test_a_device_without_depth_to_space_gets_a_transpose(name: str) -> None:
+    import tensorflow as tf
+
+    content = convert(lambda x: getattr(tf.nn, name)(x, 2), 2, 4, 6, 12)
+    found = rewritten(content, TARGETS["npu"], {})
+    assert name.upper() in kinds(content)
+    assert kinds(found) == {"RESHAPE", "TRANSPOSE"}
+    x = np.random.default_rng(0).standard_normal((2, 4, 6, 12)).astype("float32")
+    np.testing.assert_array_equal(run(found, x), run(content, x))
+
+
 @pytest.mark.parametrize("approximate", [False, True])
 def test_a_device_without_a_gelu_gets_its_formula(approximate: bool) -> None:
     content = convert(lambda x: ops.gelu(x, approximate=approximate), 4000, 3)
