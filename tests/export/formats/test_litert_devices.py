@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from keras import layers
 
-from keras_pe.export import Border, UnsupportedError, export_litert
+from keras_pe.export import Border, UnsupportedError, export_litert, quantize
 from keras_pe.export.artifacts.litert_operators import Operator, Tensor, read_operators
 from keras_pe.export.artifacts.target_layers import read_target_layers
 from keras_pe.export.formats.litert_devices import device_notes, find_refusals, has_unknown_sizes
 from keras_pe.export.formats.litert_targets import RULES, TARGETS
+from tests.export.runtimes.external.present import need_package
 
 VELA = os.environ.get("KERAS_PE_TEST_VELA") or shutil.which("vela") or ""
 VIEW: Any = SimpleNamespace(place=lambda path: f"layer {path.partition('/')[0]!r}")
@@ -139,32 +140,39 @@ def test_a_file_for_a_target_has_operators_of_its_list_and_a_layer_outside_is_re
         export_litert(model, file, target="phone")  # type: ignore[arg-type]
 
 
-def _count_on_npu(file: Path, folder: Path) -> list[int]:
-    """Returns how many operators ethos-u-vela puts on the CPU and on the NPU."""
+def _compile(file: Path, folder: Path) -> tuple[set[str], int]:
+    """Returns the types of the operators that ethos-u-vela leaves to the CPU, and the number of those on the NPU."""
     command = [VELA, str(file), "--output-dir", str(folder), "--accelerator-config", "ethos-u55-128"]
     said = subprocess.run([*command, "--show-cpu-operations"], capture_output=True, text=True, check=True).stdout
-    return [int(each) for each in re.findall(r"[CN]PU operators = (\d+)", said)]
+    on_cpu = set(re.findall(r"operators\) operator: (\w+)", said))
+    return on_cpu, int(re.findall(r"NPU operators = (\d+)", said)[0])
+
+
+def _small_classifier() -> keras.Model:
+    images = keras.Input((16, 16, 3), name="x")
+    x = layers.Conv2D(8, 3, padding="same", activation="relu")(images)
+    x = layers.Add()([x, layers.DepthwiseConv2D(3, padding="same", activation="relu6")(x)])
+    x = layers.Concatenate()([layers.MaxPooling2D(2)(x), layers.AveragePooling2D(2)(x)])
+    x = layers.Multiply()([x, layers.Conv2D(16, 1, activation="sigmoid")(x)])
+    x = layers.UpSampling2D(2, interpolation="bilinear")(layers.Conv2D(4, 1, activation="tanh")(x))
+    x = layers.Conv2DTranspose(4, 3, strides=2, padding="same")(x)
+    return keras.Model(images, layers.Dense(4, activation="softmax")(layers.GlobalAveragePooling2D()(x)))
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not VELA, reason="ethos-u-vela is not installed")
-@pytest.mark.filterwarnings("ignore:Statistics for quantized inputs:UserWarning")
-def test_ethos_u_takes_the_operators_of_a_file_in_int8_and_none_in_float32(tmp_path: Path) -> None:
-    import tensorflow as tf
-
+def test_ethos_u_takes_every_operator_of_a_file_that_quantize_wrote_and_none_in_float32(tmp_path: Path) -> None:
+    need_package("ai_edge_quantizer")
     keras.utils.set_random_seed(0)
-    images = keras.Input((8, 8, 3), batch_size=1)
-    x = layers.DepthwiseConv2D(3)(layers.Conv2D(8, 3, activation="relu")(images))
-    model = keras.Model(images, layers.Dense(4)(layers.GlobalAveragePooling2D()(x)))
+    model = _small_classifier()
+    model.save(tmp_path / "model.keras")
     artifact = export_litert(model, tmp_path / "model.tflite", target="micro")
-    on_cpu, on_npu = _count_on_npu(artifact.path, tmp_path)
-    assert (on_cpu, on_npu) == (4, 0)
-    converter = tf.lite.TFLiteConverter.from_keras_model(model)
-    converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    converter.representative_dataset = lambda: ([np.ones((1, 8, 8, 3), "float32") * each] for each in range(4))
-    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
-    converter.inference_input_type = converter.inference_output_type = tf.int8
-    (tmp_path / "int8.tflite").write_bytes(converter.convert())
-    on_cpu, on_npu = _count_on_npu(tmp_path / "int8.tflite", tmp_path)
-    assert on_cpu == 0
-    assert on_npu >= 4
+    on_cpu, on_npu = _compile(artifact.path, tmp_path)
+    assert on_npu == 0
+    assert "CONV_2D" in on_cpu
+    rows = {"x": np.random.default_rng(0).normal(size=(1100, 16, 16, 3)).astype("float32")}
+    quantized = tmp_path / "int8.tflite"
+    quantize(tmp_path / "model.keras", artifact, quantized, rows, error=1.0, trials=1, write_nearest=True)
+    on_cpu, on_npu = _compile(quantized, tmp_path)
+    assert on_cpu == {"QUANTIZE", "DEQUANTIZE"}  # inputs and outputs are float32
+    assert on_npu >= 12
