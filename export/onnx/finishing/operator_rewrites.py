@@ -112,15 +112,13 @@ def _root_mean_square_of(quotient: ir.Value) -> tuple[ir.Value, list[Node]] | No
     division = producer(quotient, "Div", "Mul")
     if division is None or count_uses(quotient) != 1:
         return None
-    if division.op_type == "Div":
-        x, root = division.inputs
-        steps = _steps_before(root, "Sqrt", "Add", "ReduceMean", "Pow")
-        power = array(steps[-1].inputs[1]) if steps else None
-        return (x, steps) if power is not None and power == 2 and steps[-1].inputs[0] is x else None
-    for x, inverse in (division.inputs, division.inputs[::-1]):
-        steps = _steps_before(inverse, "Reciprocal", "Sqrt", "Add", "ReduceMean", "Mul")
-        if steps and all(value is x for value in steps[-1].inputs):
-            return x, steps[1:]
+    is_product = division.op_type == "Mul"
+    for x, divisor in (division.inputs, division.inputs[::-1])[: 1 + is_product]:
+        inverse = ("Reciprocal",) if is_product else ()
+        for square in ("Mul", "Pow"):
+            steps = _steps_before(divisor, *inverse, "Sqrt", "Add", "ReduceMean", square)
+            if steps and steps[-1].inputs[0] is x and (steps[-1].inputs[1] is x or number(steps[-1].inputs[1]) == 2):
+                return x, steps[is_product:]
     return None
 
 
