@@ -61,9 +61,7 @@ class Columns:
         """Returns the entries of an array, `[batch, total]`, that belong to the tokens of the call."""
         from keras import ops
 
-        if self.first is None:
-            return columns[:, self.start :]
-        return ops.take(columns, self.first + ops.arange(self.count, dtype="int32"), axis=1)
+        return ops.take(columns, self.start + ops.arange(self.count, dtype="int32"), axis=1)
 
     def visible(self, window: int | None = None) -> Any:
         """Returns whether a token of the call attends to a column, booleans `[batch, count, total]`.

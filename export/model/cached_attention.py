@@ -28,11 +28,33 @@ def attends_to(layers: Iterable[Any], columns: Columns) -> AbstractContextManage
         layers: The layers of a causal language model.
         columns: The columns, whose `present` the call fills.
     """
-    replaced = [replacement for layer in layers for replacement in _replacements(layer, columns)]
-    return replaced_functions(replaced)
+    from keras import ops
+
+    repeated = _Repeated()
+    replaced = [each for layer in layers for each in _replacements(layer, columns, repeated)]
+    return replaced_functions([*replaced, (ops, "repeat", repeated.repeat)])
 
 
-def _replacements(layer: Any, columns: Columns) -> list[tuple[Any, str, Callable[..., Any]]]:
+class _Repeated:
+    """The keys and values that layers of keras-hub have repeated for the queries of a group."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, Any, Any]] = {}  # by the identity of the result, which stays alive
+
+    def repeat(self, usual: Callable[..., Any], x: Any, repeats: Any, axis: int | None = None) -> Any:
+        """Replaces `keras.ops.repeat`, and keeps what it has repeated."""
+        result = usual(x, repeats, axis)
+        if axis == 2:
+            self._known[id(result)] = x, repeats, result
+        return result
+
+    def first_of_groups(self, rows: Any, groups: int) -> Any:
+        """Returns the first head of each group, `[batch, length, heads, channels]`, without a copy if possible."""
+        before, repeats, _ = self._known.get(id(rows), (rows, 1, rows))
+        return before if repeats == groups else rows[:, :, ::groups]
+
+
+def _replacements(layer: Any, columns: Columns, repeated: _Repeated) -> list[tuple[Any, str, Callable[..., Any]]]:
     """Returns the functions of one layer that depend on positions or on other columns, each with its replacement."""
     found: list[tuple[Any, str, Callable[..., Any]]] = []
     window = getattr(layer, "sliding_window", None)
@@ -58,20 +80,25 @@ def _replacements(layer: Any, columns: Columns) -> list[tuple[Any, str, Callable
         return _angles(usual, inputs, columns.own_positions, columns.start)
 
     def attend(usual: Any, *given: Any, **keywords: Any) -> Any:
+        from keras import ops
+
         nonlocal groups
         called = inspect.signature(usual).bind(*given, **keywords)
         query, key, value, mask = list(called.signature.parameters)[:4]
         arguments = called.arguments
         heads = getattr(layer, "num_key_value_heads", None) or getattr(layer, "_num_key_value_heads", None)
         groups = arguments[key].shape[2] // (heads or arguments[key].shape[2])
-        arguments |= {name: columns.extend(arguments[name][:, :, ::groups]) for name in (key, value)}
+        arguments |= {name: columns.extend(repeated.first_of_groups(arguments[name], groups)) for name in (key, value)}
         if groups == 1:
             return usual(*called.args, **called.kwargs)
         # Queries of one head of keys become rows of one head, since repeated keys would be a copy of the cache.
-        arguments[query] = _split_groups(arguments[query], groups)
+        batch, length, every, channels = ops.shape(arguments[query])
+        split = ops.reshape(_exchange_axes(arguments[query]), (batch, heads, -1, channels))
+        arguments[query] = _exchange_axes(split)
         if arguments.get(mask) is not None:
             arguments[mask] = _repeat_rows(arguments[mask], groups)
-        return _join_groups(usual(*called.args, **called.kwargs), groups)
+        rows = _exchange_axes(usual(*called.args, **called.kwargs))
+        return _exchange_axes(ops.reshape(rows, (batch, every, length, rows.shape[3])))
 
     def relate(usual: Any, *_: Any, **__: Any) -> Any:
         from keras import ops
@@ -121,29 +148,18 @@ def with_heads(attention: Any, rows: Any, change: Callable[[Any], Any]) -> Any:
     return ops.reshape(changed, (batch, -1, width))
 
 
-def _split_groups(queries: Any, groups: int) -> Any:
-    """Returns queries `[batch, length, heads * groups, channels]` as `[batch, length * groups, heads, channels]`."""
+def _exchange_axes(rows: Any) -> Any:
+    """Returns an array `[batch, length, heads, channels]` as `[batch, heads, length, channels]`, or the reverse."""
     from keras import ops
 
-    heads, channels = queries.shape[2] // groups, queries.shape[3]
-    split = ops.reshape(queries, (-1, heads, groups, channels))
-    return ops.reshape(ops.transpose(split, (0, 2, 1, 3)), (ops.shape(queries)[0], -1, heads, channels))
-
-
-def _join_groups(results: Any, groups: int) -> Any:
-    """Returns results `[batch, length * groups, heads, channels]` as `[batch, length, heads * groups, channels]`."""
-    from keras import ops
-
-    heads, channels = results.shape[2:]
-    split = ops.reshape(results, (-1, groups, heads, channels))
-    return ops.reshape(ops.transpose(split, (0, 2, 1, 3)), (ops.shape(results)[0], -1, heads * groups, channels))
+    return ops.transpose(rows, (0, 2, 1, 3))
 
 
 def _repeat_rows(mask: Any, groups: int) -> Any:
-    """Returns a mask `[batch, length, total]` with each row once for each query of a group."""
+    """Returns a mask `[batch, length, total]` once for each query of a group, `[batch, groups * length, total]`."""
     from keras import ops
 
-    return ops.repeat(mask, groups, axis=1) if groups > 1 else mask
+    return ops.tile(mask, (1, groups, 1)) if groups > 1 else mask
 
 
 def rotary_layers(layers: Iterable[Any]) -> list[Any]:

@@ -66,7 +66,7 @@ class EditedGraph:
     @property
     def own_positions(self) -> str:
         """The positions of the tokens of a call, `[batch, length]`."""
-        return str(self.first("Slice", self.positions).output[0])
+        return str(self.first("Gather", self.positions).output[0])
 
     @property
     def is_token(self) -> str:
