@@ -175,7 +175,7 @@ def merge_reshapes(graph: ir.Graph, sizes: KnownSizes) -> None:
 
 def _is_reshaping(node: Node, sizes: KnownSizes) -> bool:
     """Whether a node only adds, drops or moves axes of size 1."""
-    return node.op_type in ("Squeeze", "Unsqueeze") or _moves_no_data(node, sizes.shape(node.inputs[0]))
+    return node.op_type in ("Squeeze", "Unsqueeze") or moves_no_data(node, sizes.shape(node.inputs[0]))
 
 
 def _write_shape(node: Node, sizes: KnownSizes) -> Sizes | None:
@@ -216,7 +216,7 @@ def _read_before(node: Node, shape: Sizes, sizes: KnownSizes) -> None:
     is_constant = all(isinstance(size, int) for size in shape)
     while is_constant and (before := producer(node.inputs[0])) is not None and before.graph is node.graph:
         ours, theirs = sizes.shape(node.inputs[0]), sizes.shape(before.inputs[0] if before.inputs else None)
-        is_reshaped = before.op_type in _RESHAPING or _moves_no_data(before, theirs)
+        is_reshaped = before.op_type in _RESHAPING or moves_no_data(before, theirs)
         if not is_reshaped or ours is None or theirs is None:
             return
         if any(ours[axis : axis + 1] != theirs[axis : axis + 1] for axis in copied):
@@ -224,7 +224,7 @@ def _read_before(node: Node, shape: Sizes, sizes: KnownSizes) -> None:
         set_inputs(node, [before.inputs[0], node.inputs[1]])
 
 
-def _moves_no_data(transpose: Node, shape: Sizes | None) -> bool:
+def moves_no_data(transpose: Node, shape: Sizes | None) -> bool:
     """Whether a node is a Transpose that moves only axes of size 1."""
     order = [axis for axis in order_of(transpose) if shape is not None and shape[axis] != 1]
     return bool(shape and order_of(transpose)) and order == sorted(order)

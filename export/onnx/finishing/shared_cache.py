@@ -13,8 +13,6 @@ import onnx_ir as ir
 
 from keras_pe.export.onnx.attention_masks import MASKED
 from keras_pe.export.onnx.finishing.graph_edits import (
-    LAYER,
-    TRACED,
     Node,
     array,
     attribute,
@@ -24,12 +22,15 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     number,
     order_of,
     producer,
+    read_instead,
+    remove,
     sizes_constant,
+    stand_for,
 )
 from keras_pe.export.onnx.finishing.graph_edits import replace as replace_value
+from keras_pe.export.onnx.finishing.one_token import Branch, Tokens, copy_chain
 from keras_pe.export.onnx.finishing.rules import NoMatchError, rule
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
-from keras_pe.export.onnx.handlers import opsets
 
 _ROWS = 2  # the axis of the rows of a cache, `[batch, heads, rows, channels]`
 _MULTIPLE = 8  # ONNX Runtime 1.32 refuses other numbers of channels
@@ -138,11 +139,12 @@ def attend_in_place(node: Node, sizes: KnownSizes) -> None:
     chain = [*scores.nodes, softmax, *filter(None, (scaling, cast)), node]
     if any(count_uses(each.outputs[0]) > 1 for each in chain[:-1]):
         raise NoMatchError("its scores are returned")
-    if scaling and (sizes.shape(scaling.inputs[1]) or (0,))[-1] != 1:
+    seeing = sizes.shape(scaling.inputs[1]) if scaling else None
+    if scaling and (seeing is None or len(seeing) != 4 or seeing[1] != 1 or seeing[3] != 1):
         raise NoMatchError("its weights are multiplied by other factors than those of rows")
     heads, groups, channels = _heads(scores, keys[0], values[0], sizes)
     found = _Attention(scores, keys[0], values[0], scaling and scaling.inputs[1], heads, groups, channels)
-    _write(found, {*keys, *values, *chain}, node)
+    _write(found, {*keys, *values, *chain}, node, sizes)
 
 
 def _rows_in_use(value: ir.Value) -> list[Node] | None:
@@ -207,64 +209,73 @@ def _query_width(query: ir.Value, sizes: KnownSizes) -> int:
     return max(widths)
 
 
-class _Branch:
-    """The branch for one token, which is a graph of its own."""
-
-    def __init__(self, like: Node, dtype: ir.DataType) -> None:
-        self.nodes: list[Node] = []
-        self._like, self._dtype = like, dtype
-
-    def add(self, operator: str, inputs: Sequence[ir.Value | None], outputs: int = 1, **attributes: Any) -> Any:
-        """Adds a node, and returns its results."""
-        domain = opsets.RUNTIME_DOMAIN if operator == "GroupQueryAttention" else ""
-        node = ir.node(operator, inputs, attributes, domain=domain, num_outputs=outputs)
-        node.meta.update({key: self._like.meta.get(key, "") for key in (LAYER, TRACED)})
-        for each in node.outputs:
-            each.type = ir.TensorType(self._dtype)
-        self.nodes.append(node)
-        return node.outputs if outputs > 1 else node.outputs[0]
-
-
-def _write(found: _Attention, moved: set[Node], last: Node) -> None:
+def _write(found: _Attention, moved: set[Node], last: Node, sizes: KnownSizes) -> None:
     """Moves nodes into the branch for several tokens, and writes the branch for one token beside it.
+
+    The branch for one token reads projections as they are: the nodes that split and join heads are in the other branch.
 
     Args:
         found: The attention.
         moved: The nodes that write the cache and compute the attention.
         last: The last of them.
+        sizes: The sizes of the graph.
     """
     graph, (past_keys, keys, first), (past_values, values, _) = last.graph, found.keys.inputs, found.values.inputs
-    heads, groups = found.heads, found.groups
+    heads, groups, product, dtype = found.heads, found.groups, found.scores.nodes[0], past_keys.dtype
 
     def shape(*numbers: int) -> ir.Value:
         return sizes_constant(graph, numbers)
 
+    def for_each_head(value: ir.Value, columns: int, *wanted: int) -> ir.Value:
+        """Returns the rows of the first token in an array `[batch, heads, groups * count, columns]`, reshaped."""
+        rows = insert(last, "Slice", [value, shape(0), shape(groups), shape(_ROWS)])
+        rows = insert(last, "Expand", [rows, shape(1, heads, groups, columns)])
+        return insert(last, "Reshape", [rows, shape(*wanted)])
+
+    tokens = Tokens(keys, sizes)
     place = insert(last, "Cast", [first], to=ir.DataType.INT32)  # the last row in use after a call with one token
     total = insert(last, "Add", [insert(last, "ReduceMax", [place], keepdims=0), constant(graph, np.int32(1))])
-    count = insert(last, "Shape", [keys], start=_ROWS, end=_ROWS + 1)
-    dtype = past_keys.dtype
-    is_step, mask = insert(last, "Equal", [count, shape(1)]), found.scores.write_mask(last, dtype)
-
-    branch = _Branch(last, dtype)
-    rows = [branch.add("Reshape", [each, shape(0, 1, -1)]) for each in (found.scores.nodes[0].inputs[0], keys, values)]
+    is_step, mask = insert(last, "Equal", [tokens.count(last), shape(1)]), found.scores.write_mask(last, dtype)
     if mask is not None and groups > 1:
-        of_groups = branch.add("Expand", [mask, shape(1, heads, groups, 1)])
-        mask = branch.add("Reshape", [of_groups, shape(0, heads * groups, 1, -1)])
+        mask = for_each_head(mask, 1, 0, heads * groups, 1, -1)
+
+    readers = ((product.inputs[0], product), (keys, found.keys), (values, found.values))
+    chains = [tokens.before(value) for value, _ in readers]
+    joining = tokens.after(last.outputs[0])
+    branch = Branch(last, dtype)
+    rows = [
+        chain[0].inputs[0] if chain else branch.add("Reshape", [value, shape(0, 1, -1)])
+        for (value, _), chain in zip(readers, chains, strict=True)
+    ]
     inputs = [*rows, past_keys, past_values, place, total, None, None, None, mask]
     options = {"num_heads": heads * groups, "kv_num_heads": heads, "scale": found.scores.scale}
     attended, *presents = branch.add("GroupQueryAttention", inputs, 3, **options)
-    attended = branch.add("Reshape", [attended, shape(0, heads, groups, found.channels)])
     if found.sees is not None:
-        sees = branch.add("Cast", [found.sees], to=dtype) if dtype != found.sees.dtype else found.sees
+        sees = for_each_head(found.sees, found.channels, 0, 1, -1)
+        sees = sees if dtype == found.sees.dtype else insert(last, "Cast", [sees], to=dtype)
         attended = branch.add("Mul", [attended, sees])
+    if not joining:
+        attended = branch.add("Reshape", [attended, shape(0, heads, groups, found.channels)])
 
-    results = [last.outputs[0], found.keys.outputs[0], found.values.outputs[0]]
+    for (value, reader), chain in zip(readers, chains, strict=True):
+        if chain:
+            copies = copy_chain(chain, chain[0].inputs[0])
+            read_instead(reader, value, copies[-1].outputs[0])
+            moved |= {*copies}
+    copies = copy_chain(joining, last.outputs[0])
+    moved |= {*copies}
+    final = [last, *copies][-1]
+    returned = [final.outputs[0], found.keys.outputs[0], found.values.outputs[0]]
+    results = [[last, *joining][-1].outputs[0], *returned[1:]]
     choice = ir.node("If", [is_step], num_outputs=len(results))
     choice.meta.update(last.meta)
-    last.prepend(choice)
+    final.prepend(choice)
     for new, old in zip(choice.outputs, results, strict=True):
         new.type, new.shape = old.type, old.shape
     replace_value(results[0], choice.outputs[0])
+    for node in reversed(joining):
+        stand_for(node.outputs[0], choice.outputs[0])
+        remove(node)
     for new, old in zip(choice.outputs[1:], results[1:], strict=True):
         new.name, old.name = old.name, None
         graph.outputs[:] = [new if output is old else output for output in graph.outputs]
@@ -272,4 +283,4 @@ def _write(found: _Attention, moved: set[Node], last: Node) -> None:
     graph.remove(several)
     step = ir.Graph([], [attended, *presents], nodes=branch.nodes, name="one_token")
     choice.attributes.add(ir.AttrGraph("then_branch", step))
-    choice.attributes.add(ir.AttrGraph("else_branch", ir.Graph([], results, nodes=several, name="several_tokens")))
+    choice.attributes.add(ir.AttrGraph("else_branch", ir.Graph([], returned, nodes=several, name="several_tokens")))

@@ -9,6 +9,7 @@ from typing import Any
 
 import keras_hub
 import numpy as np
+import onnx
 import pytest
 
 from keras_pe.export import (
@@ -104,6 +105,11 @@ def test_a_shared_cache_yields_the_same_tokens(family: str, tmp_path: Path) -> N
 def test_a_shared_cache_is_in_memory_once_and_a_call_writes_its_own_rows(tmp_path: Path) -> None:
     model = language_model("Mistral")  # grouped heads and a window
     artifact = export_decoder(model, tmp_path, end_tokens=[0], cache="shared")
+    choices = [node for node in onnx.load(artifact.path, load_external_data=False).graph.node if node.op_type == "If"]
+    for each in choices:  # nothing splits or joins heads for one token
+        branches = {attribute.name: attribute.g for attribute in each.attribute}
+        assert [node.op_type for node in branches["then_branch"].node] == ["GroupQueryAttention", "Mul"]
+    assert len(choices) == model.backbone.num_layers
     (new,) = generate(artifact, [5, 6, 7], count=50)
     np.testing.assert_array_equal(new, whole_logits(model, [[5, 6, 7, *new]])[0].argmax(-1)[2:-1])
     tokens, mask = np.array([[5, 6, 7]]), np.ones((1, 3), "int64")

@@ -106,6 +106,10 @@ CHANGES: dict[str, tuple[Any, str, list[str] | dict[str, int]]] = {
     "a scaled root mean square is one operator": (root_mean_square, SCALED, ["RMSNormalization"]),
     "by a power and a division": (root_mean_square, ROOT % """s = Pow(x, two)  m = ReduceMean(s, last)  a = Add(m, e)
         r = Sqrt(a)  n = Div(x, r)  y = Mul(n, scale)""", ["RMSNormalization"]),
+    "by a power and a product": (
+        root_mean_square, SCALED.replace("Mul(x, x)", "Pow(x, two)"), ["RMSNormalization"]),
+    "of a cube": (root_mean_square, SCALED.replace("Mul(x, x)", "Pow(x, two)").replace("{2.0}", "{3.0}"),
+        ["Pow", "ReduceMean", "Add", "Sqrt", "Reciprocal", "Mul", "Mul"]),
     "without a weight": (root_mean_square, ROOT % SQUARES % "y = Tanh(n)",
         ["Mul", "ReduceMean", "Add", "Sqrt", "Reciprocal", "Mul", "Tanh"]),
     "without a square": (root_mean_square, ROOT % """s = Mul(x, scale)  m = ReduceMean(s, last)  a = Abs(m)
@@ -334,23 +338,42 @@ def test_a_weight_is_stored_as_the_operator_reads_it() -> None:
     assert list(kernel.shape) == [2, 3, 1, 1]
 
 
-@pytest.mark.parametrize(("heads", "tokens", "dtype"), [
-    (2, 1, "float"), (4, 1, "float"), (4, 3, "float"), (4, 1, "float16"),
-], ids=["one token", "half as many heads of keys", "several tokens", "float16"])  # fmt: skip
-def test_a_step_reads_a_shared_cache_in_place_and_returns_the_same_numbers(heads: int, tokens: int, dtype: str) -> None:
+@pytest.mark.parametrize(("heads", "tokens", "dtype", "order", "branch"), [
+    (2, 1, "float", "heads first", 0),
+    (4, 1, "float", "heads first", 0),
+    (4, 3, "float", "heads first", 0),
+    (4, 1, "float16", "heads first", 0),
+    (4, 1, "float", "groups first", 1),
+], ids=["one token", "half as many heads of keys", "several tokens", "float16", "another order"])  # fmt: skip
+def test_a_step_reads_projections_and_a_shared_cache_in_place_and_returns_the_same_numbers(
+    heads: int, tokens: int, dtype: str, order: str, branch: int
+) -> None:
     groups, back = heads // 2, 10 if dtype == "float16" else 1
-    text = f"""({dtype}[batch,count,{heads * 8}] x, {dtype}[batch,2,new,8] k, {dtype}[batch,2,new,8] v, int64[batch] at,
-        bool[batch,1,rows,total] seen, {dtype}[batch,2,16,8] past_k, {dtype}[batch,2,16,8] past_v)
-        => ({dtype}[batch,2,rows,8] y, {dtype}[batch,2,16,8] new_k, {dtype}[batch,2,16,8] new_v)
-        <int64[4] split = {{0, -1, 2, 8}}, int64[1] zero = {{0}}, int64[1] end = {{7}}, int64[1] two = {{2}},
-         float half = {{0.5}}, float none = {{0}}, float hidden = {{-1e30}}> {{
-        q = Reshape(x, split)  heads = Transpose<perm = [0, 2, 1, 3]>(q)
-        new_k = TensorScatter<axis = 2>(past_k, k, at)  new_v = TensorScatter<axis = 2>(past_v, v, at)
+    split = {
+        "heads first": """q = Reshape(x, each)  first = Transpose<perm = [0, 2, 1, 3]>(q)
+            queries = Reshape(first, pairs)""",
+        "groups first": "q = Reshape(x, split)  queries = Transpose<perm = [0, 2, 1, 3]>(q)",
+    }
+    text = f"""({dtype}[batch,count,{heads * 8}] x, {dtype}[batch,count,16] k, {dtype}[batch,count,16] v,
+        int64[batch] at, bool[batch,1,rows,total] seen, {dtype}[batch,2,16,8] past_k, {dtype}[batch,2,16,8] past_v)
+        => ({dtype}[batch,count,{heads * 8}] y, {dtype}[batch,2,16,8] new_k, {dtype}[batch,2,16,8] new_v)
+        <int64[4] split = {{0, -1, 2, 8}}, int64[4] each = {{0, 0, {heads}, 8}}, int64[4] pairs = {{0, 2, -1, 8}},
+         int64[1] width = {{8}}, int64[1] all = {{{heads}}}, int64[3] flat = {{0, 0, {heads * 8}}},
+         int64[1] zero = {{0}}, int64[1] end = {{7}}, int64[1] two = {{2}}, int64[1] last = {{-1}},
+         float half = {{0.5}}, float none = {{0}}, float hidden = {{-1e30}}, float least = {{0.5}}> {{
+        {split[order]}
+        k_split = Reshape(k, split)  own_k = Transpose<perm = [0, 2, 1, 3]>(k_split)
+        v_split = Reshape(v, split)  own_v = Transpose<perm = [0, 2, 1, 3]>(v_split)
+        new_k = TensorScatter<axis = 2>(past_k, own_k, at)  new_v = TensorScatter<axis = 2>(past_v, own_v, at)
         keys = Slice(new_k, zero, end, two)  values = Slice(new_v, zero, end, two)
-        turned = Transpose<perm = [0, 1, 3, 2]>(keys)  products = MatMul(heads, turned)
+        turned = Transpose<perm = [0, 1, 3, 2]>(keys)  products = MatMul(queries, turned)
         wide = Cast<to = 1>(products)  scaled = Mul(wide, half)  mask = Where(seen, none, hidden)
         scores = Add(scaled, mask)  weights = Softmax(scores)
-        narrow = Cast<to = {back}>(weights)  y = MatMul(narrow, values) }}"""
+        numbers = Cast<to = 1>(seen)  sees = ReduceMax(numbers, last)  kept = Mul(weights, sees)
+        narrow = Cast<to = {back}>(kept)  rows_of_pairs = MatMul(narrow, values)
+        b = Shape<start = 0, end = 1>(x)  c = Shape<start = 1, end = 2>(x)  full = Concat<axis = 0>(b, all, c, width)
+        of_heads = Reshape(rows_of_pairs, full)  turned_back = Transpose<perm = [0, 2, 1, 3]>(of_heads)
+        y = Reshape(turned_back, flat) }}"""
     model = read_graph(text, opset=24)
     inputs = dict(
         zip(["x", "k", "v", "at", "seen", "past_k", "past_v"], draw_cached_inputs(heads, groups, tokens), strict=True)
@@ -359,7 +382,10 @@ def test_a_step_reads_a_shared_cache_in_place_and_returns_the_same_numbers(heads
     inputs = {name: each.astype(narrow) if each.dtype == np.float32 else each for name, each in inputs.items()}
     expected = run(model, inputs)
     attend_in_place.apply(model.graph, KnownSizes(model.graph))
-    assert "If" in operators(model)
+    drop_unneeded(model.graph)
+    (choice,) = (node for node in model.graph if node.op_type == "If")
+    step = [node.op_type for node in choice.attributes["then_branch"].value]
+    assert step == ["Reshape"] * branch + ["GroupQueryAttention", "Mul"]
     model.graph.opset_imports["com.microsoft"] = 1
     for number, value in enumerate(value for node in model.graph.all_nodes() for value in node.outputs):
         value.name = value.name if value in model.graph.outputs else f"result_{number}"
@@ -374,9 +400,9 @@ def draw_cached_inputs(heads: int, groups: int, tokens: int) -> list[np.ndarray]
     past = [rng.normal(size=(2, 2, 16, 8)).astype("float32") for _ in range(2)]
     for each in past:
         each[:, :, 7:] = 0  # the operator clears the rows after the call
-    new = [rng.normal(size=(2, 2, tokens, 8)).astype("float32") for _ in range(2)]
+    new = [rng.normal(size=(2, tokens, 16)).astype("float32") for _ in range(2)]
     x = rng.normal(size=(2, tokens, heads * 8)).astype("float32")
-    rows = np.arange(7 - tokens, 7).repeat(groups)
+    rows = np.tile(np.arange(7 - tokens, 7), groups)
     seen = np.broadcast_to(np.arange(7) <= rows[:, None], (2, 1, tokens * groups, 7)) | False
     seen[1, :, :, 0] = False  # padding
     return [x, *new, np.full(2, 7 - tokens), seen, *past]
