@@ -11,6 +11,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
+from benchmarks import decoder as decoders
 from benchmarks import devices, diagnosis, measurement_files, rendering
 from benchmarks.measuring import RUNTIMES, run_in_process, thread_counts
 
@@ -100,9 +101,15 @@ def quantize(shared: bool) -> dict[str, Any]:
 
 def decoder(shared: bool) -> dict[str, Any]:
     """Returns the times of decoders, with one thread and with two."""
-    found = [run_in_process("decoder:measure", threads, threads=threads) for threads in thread_counts(shared)]
+    counts = thread_counts(shared)
+    found = [run_in_process("decoder:measure", threads, threads=threads) for threads in counts]
     left_out = [each for part in found for each in part["left out"]]
     seconds = {name: each for part in found for name, each in part["seconds"].items()}
+    if find_spec("jax") is None:
+        left_out.append("Decoders: jax was not installed.")
+    for threads in counts if find_spec("jax") is not None else ():
+        taken = run_in_process("decoder:measure_keras", threads=threads, backend="jax")
+        seconds[f"decoder text, {decoders.name_of(threads)}/Keras generate, JAX"] = taken
     return {"seconds": seconds, "beside": {"left out": [*dict.fromkeys(left_out)]}}
 
 

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,10 +21,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks.measuring import Run, time_in_turns
+from benchmarks.measuring import Run, time_in_turns, time_openings
 
 SIZES = {"vocabulary_size": 8000, "num_layers": 4, "hidden_dim": 512, "intermediate_dim": 1408}
 HEADS = {"num_query_heads": 8, "num_key_value_heads": 4}
+CHANNELS = SIZES["hidden_dim"] // HEADS["num_query_heads"]
 LENGTHS = (128, 512, 1024, 2048, 4096)
 PROMPT, NEW = 32, 96
 OURS: tuple[Literal["growing", "shared"], ...] = ("growing", "shared")
@@ -36,28 +37,45 @@ def measure(threads: int) -> dict[str, Any]:
     """Returns the seconds of each run by `decoder step, length, threads/contestant` and `decoder text, threads/...`."""
     from benchmarks.speed.in_onnxruntime import session as open_session  # with Keras, which rendering does not need
 
-    label = f"{threads} thread{'s' * (threads > 1)}"
+    label = name_of(threads)
     seconds: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         model = _model()
         files = _files(model, Path(folder))
-        opened = {name: open_session(file, threads) for name, file in files.items()}
-        _compare(opened)
+        _compare({name: open_session(file, threads) for name, file in files.items()})
+
+        def opener(make: Callable[..., Run], file: Path, *given: int) -> Callable[[], Run]:
+            return lambda: make(open_session(file, threads), *given)
+
         for length in LENGTHS:
-            steps = {name: _step(session, length) for name, session in opened.items()}
-            taken = time_in_turns(steps, rounds=24, most_seconds=1.5)
+            steps = {name: opener(_step, file, length) for name, file in files.items()}
+            taken = time_openings(steps, rounds=32, most_seconds=3.0)
             seconds |= {f"decoder step, {length}, {label}/{name}": each for name, each in taken.items()}
-        texts: dict[str, Run] = {name: partial(_generate, session) for name, session in opened.items()}
-        texts |= {f"Keras generate{', XLA' * is_xla}": _generate_in_keras(model, is_xla) for is_xla in (False, True)}
+        texts = {name: opener(_text, file) for name, file in files.items()}
+        for is_xla in (False, True):
+            texts[f"Keras generate{', XLA' * is_xla}"] = _always(_generate_in_keras(model, is_xla))
+        folders: dict[str, Path] = {name: files[name].parent for name in OURS}
+        if BUILDER_PYTHON is not None:
+            folders[BUILDER] = _build(Path(folder) / BUILDER)
+            texts[BUILDER] = opener(_text, folders[BUILDER] / "model.onnx")
         if find_spec("onnxruntime_genai") is not None:
-            texts |= {f"onnxruntime-genai, {name}": _generate_in_genai(files[name].parent, threads) for name in OURS}
-            if BUILDER_PYTHON is not None:
-                texts[f"onnxruntime-genai, {BUILDER}"] = _generate_in_genai(_build(Path(folder) / BUILDER), threads)
-        taken = time_in_turns(texts, rounds=7, most_seconds=12.0)
+            for name, each in folders.items():
+                texts[f"onnxruntime-genai, {name}"] = partial(_generate_in_genai, each, threads)
+        taken = time_openings(texts, rounds=12, most_seconds=12.0, openings=4)
         seconds |= {f"decoder text, {label}/{name}": each for name, each in taken.items()}
     left_out = [] if find_spec("onnxruntime_genai") else ["Decoders: onnxruntime-genai was not installed."]
     left_out += [] if BUILDER_PYTHON else ["Decoders: no Python with the builder of onnxruntime-genai was given."]
     return {"seconds": seconds, "left out": left_out}
+
+
+def name_of(threads: int) -> str:
+    """Returns the number of threads in words of the table."""
+    return f"{threads} thread{'s' * (threads > 1)}"
+
+
+def measure_keras() -> list[float]:
+    """Returns the seconds of generations in Keras on the backend of this process."""
+    return time_in_turns({"": _generate_in_keras(_model(), is_xla=True)}, rounds=7, most_seconds=12.0)[""]
 
 
 def _model() -> Any:
@@ -100,14 +118,18 @@ def _open(session: Any, rows: int, longest: int) -> Any:
     for past in session.get_inputs():
         if past.name.startswith("past"):
             present = past.name.replace("past_key_values", "present")
-            batch, heads, length, channels = past.shape
+            batch, heads, length, _ = past.shape
             is_shared = presents[present][2] == length
             states.append(
-                State(past.name, present, (batch, heads, length if is_shared else 0, channels), "float32", 0.0)
+                State(past.name, present, (batch, heads, length if is_shared else 0, CHANNELS), "float32", 0.0)
             )
-            shape = (1, heads, longest if is_shared else rows, channels)
+            shape = (1, heads, longest if is_shared else rows, CHANNELS)
             cache[past.name] = np.random.default_rng(0).standard_normal(shape).astype("float32")
     return OnnxDecoder(session, states, cache)
+
+
+def _always(run: Run) -> Callable[[], Run]:
+    return lambda: run
 
 
 def _step(session: Any, length: int) -> Run:
@@ -122,12 +144,15 @@ def _step(session: Any, length: int) -> Run:
     return run
 
 
-def _generate(session: Any) -> Any:
-    """Generates the most likely tokens."""
-    decoder, tokens = _open(session, 0, PROMPT + NEW), _prompt()
-    for total in range(PROMPT, PROMPT + NEW):
-        tokens = decoder.step(tokens, np.ones((1, total), "int64"))[:, -1:].argmax(-1)
-    return tokens
+def _text(session: Any) -> Run:
+    """Returns a generation of the most likely tokens."""
+
+    def run() -> None:
+        decoder, tokens = _open(session, 0, PROMPT + NEW), _prompt()
+        for total in range(PROMPT, PROMPT + NEW):
+            tokens = decoder.step(tokens, np.ones((1, total), "int64"))[:, -1:].argmax(-1)
+
+    return run
 
 
 def _prompt() -> Any:
