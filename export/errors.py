@@ -159,7 +159,17 @@ class ProcessHungError(Exception):
 
 
 class ForeignExitError(RuntimeError):
-    """Code of a model, a runtime or a plug-in tried to end the process that called it, for example by `sys.exit()`."""
+    """Code of a model, a runtime or a plug-in tried to end the process that called it, for example by `sys.exit()`.
+
+    An error of a class that is not an `Exception` would end the process as well.
+    """
+
+    @classmethod
+    def of(cls, error: BaseException) -> Self:
+        """Returns the error for what the code raised."""
+        if isinstance(error, SystemExit | KeyboardInterrupt):
+            return cls(f"code that was called tried to end the process ({describe(error)})")
+        return cls(f"code that was called raised an error that is not an Exception ({describe(error)})")
 
 
 class UnreadRequestError(Exception):
@@ -256,6 +266,8 @@ def first_line(error: BaseException | None) -> str:
 def describe(error: BaseException) -> str:
     """Returns the type and the message of an error, like the last line of a traceback."""
     message = _text(error)
+    if isinstance(error, ForeignExitError):  # its message names the class that the code raised
+        return message
     named = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return f"memory ran out ({named})" if is_out_of_memory(error) else named
 

@@ -67,7 +67,7 @@ def _send(status: str, value: Any) -> None:
 def _portable(error: BaseException) -> Exception:
     """Returns an error that can be sent and that does not end the caller: itself, or one with the same message."""
     if not isinstance(error, Exception):
-        return ForeignExitError(f"code that was called tried to end the process ({describe(error)})")
+        return ForeignExitError.of(error)
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NoReturn
 
-from keras_pe.export.errors import ForeignExitError, describe
+from keras_pe.export.errors import ForeignExitError
 
 _COULD_NOT_BE_TRIED = 2  # the exit code of a command that has no verdict
 _system_exit = os._exit
@@ -29,7 +29,7 @@ def foreign_code() -> Iterator[None]:
         except (Exception, KeyboardInterrupt):
             raise
         except BaseException as error:
-            raise ForeignExitError(f"code that was called tried to end the process ({describe(error)})") from error
+            raise ForeignExitError.of(error) from error
 
 
 @contextlib.contextmanager

@@ -189,6 +189,7 @@ def test_a_data_set_in_this_process_raises_what_a_caller_catches(
         ("SystemExit", "third"),
         ("KeyboardInterrupt", "first"),
         ("GeneratorExit", "first"),
+        ("OwnError", "third"),
         ("os._exit", "load"),
         ("os._exit", "third"),
         ("daemon", "third"),
@@ -206,4 +207,5 @@ def test_a_runtime_that_ends_its_process_fails(tmp_path: Path, way: str, when: s
     (result,) = report.results
     assert not report.passed
     told = result.error + " ".join(case.error for case in result.cases)
-    assert (way if way.endswith(("Exit", "Interrupt")) else "os._exit(0)") in told
+    assert ("os._exit(0)" if way in ("os._exit", "daemon") else way) in told
+    assert ForeignExitError.__name__ not in told

@@ -17,8 +17,9 @@ class OwnError(BaseException):
 
 @pytest.mark.parametrize("error", [SystemExit(0), SystemExit("done"), GeneratorExit(), OwnError("skipped")])
 def test_a_base_exception_becomes_an_exception(error: BaseException) -> None:
-    with pytest.raises(ForeignExitError, match=type(error).__name__), foreign_code():
+    with pytest.raises(ForeignExitError, match=type(error).__name__) as raised, foreign_code():
         raise error
+    assert ("to end the process" in str(raised.value)) == isinstance(error, SystemExit)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("a rule"), MemoryError()])
