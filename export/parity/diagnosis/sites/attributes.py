@@ -34,6 +34,12 @@ _OF_EVERY_AXIS = {
     "size": (1, 2, 3, 4),
 }
 _OF_WINDOWS = ("strides", "padding", "dilation_rate", "pool_size")  # attributes that may differ in pairs
+_OF_WEIGHTS = (
+    "use_bias",
+    "reset_after",
+    "center",
+    "scale",
+)  # attributes of a layer's weights, which may differ in pairs
 _UNTRIED = {"name", "start_index", "dtype", "trainable", "seed", "quantization_config", "autocast", "sparse"}
 _UNTRIED |= {"dropout", "rate", "recurrent_dropout", "momentum"}  # attributes without effect in inference
 _MOST_TOGETHER = 4  # numbers of a layer that are fitted together
@@ -47,6 +53,8 @@ def other_attributes(fault: LayerFault) -> Edits:
         for shown, other in itertools.chain(_stored_lists(fault, name, value), _other_values(name, value)):
             yield other_value(name, value, shown, {name: other})
     yield from _windows(config)
+    for pair in itertools.combinations([name for name in _OF_WEIGHTS if isinstance(config.get(name), bool)], 2):
+        yield other_values(config, {name: not config[name] for name in pair})
     if (kind := _sibling(layer)) is not None:
         yield Edit(Cause.OTHER_OPERATION, f"as a {kind.__name__}", partial(with_attributes, change={}, kind=kind))
     yield from _conventions(config)

@@ -190,7 +190,8 @@ def _weight_proposals(path: str, values: Array, is_sound: bool) -> Iterator[Prop
     if path.endswith(("bias", "beta")):
         yield edits.DOUBLED
         for row in range(len(values)) if values.ndim == 2 else ():  # the biases of the input and of the state
-            yield Proposal(Cause.ADDED_TWICE, f"row {row} of {{}} added twice", partial(_doubled_row, row))
+            yield Proposal(Cause.ADDED_TWICE, f"row {row} of {{}} added twice", partial(_multiplied_row, row, 2))
+            yield Proposal(Cause.MISSING_VALUES, f"row {row} of {{}} at zero", partial(_multiplied_row, row, 0))
     if not is_sound:
         yield from edits.exchanged_axes(values)
         if values.ndim > 1:
@@ -198,10 +199,10 @@ def _weight_proposals(path: str, values: Array, is_sound: bool) -> Iterator[Prop
     yield from edits.powers(values)
 
 
-def _doubled_row(row: int, values: Array) -> Array:
-    doubled = values.copy()
-    doubled[row] *= 2
-    return doubled
+def _multiplied_row(row: int, factor: int, values: Array) -> Array:
+    multiplied = values.copy()
+    multiplied[row] *= factor
+    return multiplied
 
 
 def _variables(fault: LayerFault) -> list[Any]:

@@ -53,13 +53,23 @@ def _deviations():
     return _plant_layer(L.Normalization(**config, name="y"), lambda _, x: wrong(x), (4,))
 
 
-def _bias_of_the_state():
+def _bias_of_the_state(factor):
     def wrong(layer, x):
         bias = np.asarray(layer.cell.bias)
-        layer.cell.bias.assign(bias * [[1.0], [2.0]])
+        layer.cell.bias.assign(bias * [[1.0], [factor]])
         y = layer(x)
         layer.cell.bias.assign(bias)
         return y
+
+    return lambda: _plant_layer(L.GRU(3, unroll=True, name="y"), wrong, (5, 4))
+
+
+def _neither_biases_nor_a_late_reset():
+    def wrong(layer, x):
+        other = L.GRU(3, unroll=True, use_bias=False, reset_after=False)
+        other.build(x.shape)
+        other.set_weights(layer.get_weights()[:2])
+        return other(x)
 
     return _plant_layer(L.GRU(3, unroll=True, name="y"), wrong, (5, 4))
 
@@ -308,8 +318,10 @@ def _transposed_2d():
 PLANTS = [
     (_both_statistics, "missing values", "moving_mean' at zero and"),
     (_exchanged_statistics, "another weight", "moving_mean' and 'y/moving_variance' exchanged"),
-    (_deviations, "other variance", "variance=the roots"),
-    (_bias_of_the_state, "added twice", "row 1 of 'y/gru_cell/bias'"),
+    (_deviations, "other variance", "variance=[2.0, 3.0, 0.5, 4.0]"),
+    (_bias_of_the_state(2.0), "added twice", "row 1 of 'y/gru_cell/bias'"),
+    (_bias_of_the_state(0.0), "missing values", "row 1 of 'y/gru_cell/bias' at zero"),
+    (_neither_biases_nor_a_late_reset, "other use_bias and reset_after", "reset_after=False instead of True"),
     (_causal_softmax, "added causal mask", "causal mask"),
     (_exchanged_directions, "another weight", "weights of both directions exchanged"),
     (_batch_statistics, "training mode", "statistics of the batch"),
