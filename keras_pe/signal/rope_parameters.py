@@ -191,7 +191,8 @@ def _layout(config: Config, usual: RotaryLayout | None) -> dict[str, Any]:
     says = config.get("rope_interleave")  # DeepSeek V3
     if says is not None:
         return {"layout": "interleaved_to_halves"} if says else {}
-    if usual is None and {"dim", "n_heads"} <= set(config):  # params.json of Meta and Mistral
+    is_of_meta = {"dim", "n_heads"} <= set(config)  # params.json of Meta and Mistral
+    if usual is None and (is_of_meta or config.get("compress_rope_theta") is not None):  # or DeepSeek V4
         return {"layout": "interleaved"}
     return {} if usual is None else {"layout": usual}
 
