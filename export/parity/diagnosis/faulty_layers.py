@@ -23,7 +23,7 @@ from keras_pe.export.parity.diagnosis.recorded_cases import (
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, loose_tolerance
 from keras_pe.export.progress import OutOfTimeError
-from keras_pe.export.results import Array, LayerResult, Proof
+from keras_pe.export.results import Array, CaseStatus, LayerResult, Proof
 
 _MOST_FAULTS = 32
 _MOST_CANDIDATES = 8  # tensors that are tried in place of one whose values do not explain the outputs
@@ -61,15 +61,23 @@ def trace_faults(probe: Probe, reference: KerasReference, expectation: Expectati
     case = RecordedCase(probe, reference, expectation)
     if not case.outputs:
         return LayerTrace()
-    trace = _Walk(case).trace()
-    cases = [OtherCase(probe, reference, probe.run.expectations[number]) for number in other_cases(probe, expectation)]
-    return replace(trace, others=partial(in_other_cases, cases, trace.faults))
+    cases = {n: OtherCase(probe, reference, probe.run.expectations[n]) for n in other_cases(probe, expectation)}
+    passed = (each for n, each in cases.items() if probe.run.result.cases[n].status is CaseStatus.PASSED)
+    trace = _Walk(case, next(passed, None)).trace()
+    return replace(trace, others=partial(in_other_cases, list(cases.values()), trace.faults))
 
 
 class _Walk:
     """A pass through the model's layers in one case, and the faults on the way."""
 
-    def __init__(self, case: RecordedCase) -> None:
+    def __init__(self, case: RecordedCase, right_case: OtherCase | None) -> None:
+        """Begins the pass.
+
+        Args:
+            case: A case that failed.
+            right_case: A case in which the artifact's outputs are right, or None.
+        """
+        self._right_case = right_case
         self._case, self._outputs, self._artifact = case, case.outputs, OutputLocations(case)
         self._before = self._artifact.tensors
         self._faults: list[tuple[RecordedOutput, LayerFault]] = []
@@ -161,6 +169,7 @@ class _Walk:
         """Returns the location whose values Keras' later layers turn into the artifact's outputs; else the one found.
 
         A right output also mends a tensor before an operation that the artifact adds, such as a limit of the output.
+        A tensor that differs from the output in a right case is not its location.
         """
         if found is None or not found.is_mended or len(found.way) > 1 or self._explains(output, found.match):
             return found
@@ -174,6 +183,10 @@ class _Walk:
 
     def _explains(self, output: RecordedOutput, match: TensorMatch) -> bool:
         """Whether Keras gives the artifact's wrong outputs if a layer's output has the values of a tensor."""
+        fault = self._fault(output, match)
+        right = None if self._right_case is None else self._right_case.fault(fault, ())
+        if right is not None and right.actual is not None and distance(right.actual, right.expected) > right.tolerance:
+            return False
         tensors, expected = self._artifact.tensors, self._case.expectation.outputs or {}
         held = tensors.in_shape(match, output.array.shape).astype(output.array.dtype)
         given = self._case.outputs_after(output, held)

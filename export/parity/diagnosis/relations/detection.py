@@ -234,6 +234,8 @@ def contradicts(change: Change, expected: Array, tolerance: float) -> bool:
     """
     if change.cause is Cause.OFFSET_VALUES:
         return bool(abs(change.parameters["by"]) > _VISIBLE * tolerance)
+    if change.cause is Cause.MISSING_VALUES:
+        return largest(expected.astype(np.float64) - change.parameters.get("value", 0.0), 0.0) > _VISIBLE * tolerance
     factor = -1.0 if change.cause is Cause.FLIPPED_SIGN else change.parameters.get("factor", 1.0)
     return bool(abs(factor - 1) * largest(expected, 0.0) > _VISIBLE * tolerance)
 

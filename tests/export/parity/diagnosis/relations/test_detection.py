@@ -148,6 +148,13 @@ def test_a_small_value_that_differs_beside_large_ones_is_no_factor_of_one():
     assert change.cause == "changed values"
 
 
+@pytest.mark.parametrize("value", [0.0, 0.5])
+def test_a_constant_is_contradicted_by_a_right_array_of_other_values(value):
+    change = find_change(BIAS, np.full_like(BIAS, value))
+    assert not detection.contradicts(change, np.full_like(BIAS, value), 1e-6)
+    assert detection.contradicts(change, BIAS, 1e-6)
+
+
 def test_an_array_as_it_was_is_no_change():
     assert find_change(KERNEL, KERNEL.copy()) is None
 

@@ -401,3 +401,18 @@ def test_an_unexplained_difference_is_reported_with_its_rows():
     (finding,) = findings(model, wrong)
     assert (finding.cause, finding.layer) == ("unknown", "y")
     assert "Index 7 of axis 1 (1 of 40) differs" in finding.evidence
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (lambda x: ops.cast(x >= 18, "float32"), lambda x: ops.cast(x > 18, "float32")),
+        (ops.round, lambda x: ops.floor(x + 0.5)),
+    ],
+    ids=["threshold", "halves"],
+)
+def test_a_change_at_a_threshold_has_no_cause_that_the_right_cases_contradict(right, wrong):
+    x = keras.Input((4,), name="x")
+    (finding,) = findings(keras.Model(x, {"y": right(x)}), lambda inputs: wrong(inputs["x"]))
+    assert finding.cause in ("unknown", "other operation"), finding
