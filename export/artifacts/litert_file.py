@@ -14,6 +14,7 @@ from keras_pe.export.dependencies import require
 
 METADATA = "keras_pe"  # the name under which an exporter leaves its description in the file
 SIGNATURE = "serving_default"
+_APPENDED = 2  # least offset of values behind the flatbuffer; 0 and 1 stand for none
 _FOREIGN = "Flex"  # begins the names of operators that TensorFlow has and LiteRT has not
 
 _NUMBERS = {name: np.dtype(name) for name in ("float64", "float32", "float16", "int8", "uint8")}
@@ -38,6 +39,22 @@ def read_litert(path: Path) -> Artifact:
         raise ValueError("is not a whole LiteRT file.") from error
     given: dict[str, Any] = {"inputs": inputs, "outputs": outputs} if known is None else description_from_json(known)
     return Artifact(Format.LITERT, path, nbytes=len(content), seconds=0.0, **given)
+
+
+def read_whole(path: Path) -> bytes:
+    """Returns a file with all values inside the flatbuffer. The LiteRT quantizer appends weights from 256 KiB on."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    content = path.read_bytes()
+    known = schema.Model.GetRootAs(content, 0)
+    if all(known.Buffers(number).Offset() < _APPENDED for number in range(known.BuffersLength())):
+        return content
+    model = schema.ModelT.InitFromPackedBuf(content, 0)
+    for buffer in model.buffers:
+        if buffer.offset >= _APPENDED:
+            buffer.data = np.frombuffer(content, np.uint8, buffer.size, buffer.offset)
+            buffer.offset = buffer.size = 0
+    return pack_model(model)
 
 
 def constants(path: Path) -> dict[str, npt.NDArray[Any]]:
@@ -88,7 +105,7 @@ def read_scales(path: Path) -> Iterator[tuple[str, str, bool, npt.NDArray[Any], 
     """Yields the name of each tensor with a scale, its type, whether the file stores it, its scales and zero points."""
     from ai_edge_litert import schema_py_generated as schema
 
-    model, dtypes = schema.Model.GetRootAs(path.read_bytes(), 0), element_types()
+    model, dtypes = schema.Model.GetRootAs(read_whole(path), 0), element_types()
     graphs = map(model.Subgraphs, range(model.SubgraphsLength()))
     for tensor in (graph.Tensors(i) for graph in graphs for i in range(graph.TensorsLength())):
         known = tensor.Quantization()
@@ -102,7 +119,7 @@ def _constants(path: Path) -> Iterator[tuple[str, Any, npt.NDArray[Any]]]:
     """Yields the name of each tensor whose numbers the file stores, the tensor, and the numbers."""
     from ai_edge_litert import schema_py_generated as schema
 
-    model, dtypes = schema.Model.GetRootAs(path.read_bytes(), 0), element_types()
+    model, dtypes = schema.Model.GetRootAs(read_whole(path), 0), element_types()
     graphs = map(model.Subgraphs, range(model.SubgraphsLength()))
     names = set[str]()
     for number, tensor in enumerate(graph.Tensors(i) for graph in graphs for i in range(graph.TensorsLength())):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.litert_editor import Editor
-from keras_pe.export.artifacts.litert_file import chosen_signature, pack_model
+from keras_pe.export.artifacts.litert_file import chosen_signature, pack_model, read_whole
 from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.quantization.feeds import read_feed
 from keras_pe.export.quantization.quantizer import Options, Quantizer
@@ -56,7 +56,7 @@ def _write_half(source: str, target: str, options: Options, cache: str) -> None:
     _write(source, target, options, cache)
     rules = options["quantization_recipe"]
     floats = {rule["regex"] for rule in rules if rule["algorithm_key"] == _FLOAT and rule["operation"] == "*"}
-    Path(target).write_bytes(_with_half_lstm(Path(target).read_bytes(), floats))
+    Path(target).write_bytes(_with_half_lstm(read_whole(Path(target)), floats))
 
 
 def _with_half_lstm(content: bytes, floats: Collection[str]) -> bytes:

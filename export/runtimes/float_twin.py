@@ -7,6 +7,13 @@ from typing import Protocol
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 
+class NothingRoundedError(ValueError):
+    """A file rounds no computed tensor to integers, so only its weights may be integers."""
+
+    def __init__(self) -> None:
+        super().__init__("rounds no computed tensor to integers.")
+
+
 @dataclass(frozen=True)
 class RoundedTensor:
     """A computed tensor that the file rounds to integers.

@@ -11,10 +11,10 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from keras_pe.export.artifacts.litert_editor import Editor
-from keras_pe.export.artifacts.litert_file import interface_order, pack_model
+from keras_pe.export.artifacts.litert_file import interface_order, pack_model, read_whole
 from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.artifacts.quantized_tensors import value_limits
-from keras_pe.export.runtimes.float_twin import FloatTwin, RoundedTensor
+from keras_pe.export.runtimes.float_twin import FloatTwin, NothingRoundedError, RoundedTensor
 from keras_pe.export.runtimes.litert_layers import operator_layers
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
@@ -84,10 +84,11 @@ class LiteRTFloatTwin(FloatTwin):
             layers: The paths of the model's layers, if they are known.
 
         Raises:
-            ValueError: If the file rounds no computed tensor, has inputs or outputs of integers or loops of integers,
-                or an operator has no form in floats.
+            NothingRoundedError: If the file rounds no computed tensor.
+            ValueError: If it has inputs or outputs of integers or loops of integers, or an operator has no form in
+                floats.
         """
-        self._path, content = path, path.read_bytes()
+        self._path, content = path, read_whole(path)
         self._model = schema.ModelT.InitFromPackedBuf(content, 0)
         self._graph, *bodies = self._model.subgraphs
         self._originals = list(self._graph.operators)
@@ -112,7 +113,7 @@ class LiteRTFloatTwin(FloatTwin):
         self.tensors = tuple(self._rewrite())
         self._outputs = {name: self._alias(int(self._graph.outputs[place])) for name, place in outputs.items()}
         if not self.tensors:
-            raise ValueError("rounds no computed tensor to integers.")
+            raise NothingRoundedError
         self._interpreter = self._open()
 
     def run(

@@ -15,6 +15,7 @@ from keras_pe.export.artifacts.litert_file import (
     interface_order,
     operator_kind,
     pack_model,
+    read_whole,
 )
 from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype
 
@@ -80,7 +81,7 @@ def separate_operators(path: Path, inputs: Mapping[str, Array], computed: Mappin
     """
     from ai_edge_litert import schema_py_generated as schema
 
-    model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
+    model = schema.ModelT.InitFromPackedBuf(read_whole(path), 0)
     graph = model.subgraphs[0]
     numbers = {name: number for name, number in computed_tensors(graph).items() if name in computed}
     values = {int(graph.inputs[place]): inputs[name] for name, place in interface_order(path)[0].items()}

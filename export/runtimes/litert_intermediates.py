@@ -10,7 +10,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from keras_pe.export.artifacts.litert_file import pack_model
+from keras_pe.export.artifacts.litert_file import pack_model, read_whole
 from keras_pe.export.runtimes.litert_inner_tensors import computed_tensors, make_input
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
@@ -29,7 +29,7 @@ class InspectedLiteRT:
     """
 
     def __init__(self, path: Path, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> None:
-        self._content, self._inputs, self._outputs = path.read_bytes(), inputs, outputs
+        self._content, self._inputs, self._outputs = read_whole(path), inputs, outputs
         self._computed = computed_tensors(self._model().subgraphs[0])
         self._interpreter = lru_cache(maxsize=_HELD)(self._make_interpreter)
 

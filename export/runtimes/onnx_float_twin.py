@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from keras_pe.export.artifacts.onnx_model import layer_of, weight_files
 from keras_pe.export.artifacts.quantized_tensors import plain_name, value_limits
-from keras_pe.export.runtimes.float_twin import FloatTwin, RoundedTensor
+from keras_pe.export.runtimes.float_twin import FloatTwin, NothingRoundedError, RoundedTensor
 from keras_pe.export.runtimes.integer_operators import FLOAT_SUFFIX, replace_integer_operators
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
@@ -27,7 +27,7 @@ class OnnxFloatTwin(FloatTwin):
         """Reads the file.
 
         Raises:
-            ValueError: If the file rounds no computed tensor, or not in pairs of rounding and its inverse.
+            NothingRoundedError: If the file rounds no computed tensor in a pair of rounding and its inverse.
         """
         import onnxruntime
 
@@ -45,7 +45,7 @@ class OnnxFloatTwin(FloatTwin):
         inverse = {node.output[0] for each in rounding for node in self._inverses(each.output[0])}
         self.tensors = tuple(map(self._describe, rounding))
         if not rounding:
-            raise ValueError("rounds no computed tensor to integers.")
+            raise NothingRoundedError
         nodes: list[onnx.NodeProto] = []
         chosen = {node.output[0] for node in rounding}
         for node in graph.node:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from tflite_micro import runtime
 
-from keras_pe.export.artifacts.litert_file import interface_order, read_interface
+from keras_pe.export.artifacts.litert_file import interface_order, read_interface, read_whole
 from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.runtimes.runtime import Array, Arrays, tensor_info
 
@@ -43,5 +43,5 @@ class TFLiteMicroRuntime:
 
 def _arena_size(path: Path) -> int:
     """Returns the bytes to reserve for tensors and states. TFLite Micro cannot enlarge them."""
-    tensors = {tensor.name: tensor for each in read_operators(path.read_bytes()) for tensor in each.outputs}
+    tensors = {tensor.name: tensor for each in read_operators(read_whole(path)) for tensor in each.outputs}
     return _LEAST_ARENA + _ROOM * sum(8 * math.prod(map(abs, tensor.shape)) for tensor in tensors.values())
