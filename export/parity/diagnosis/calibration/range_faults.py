@@ -1,16 +1,20 @@
 """The faults of calibration: each a pure function of the measured tensors that yields findings."""
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from keras_pe.export.artifacts.onnx_model import layer_of
-from keras_pe.export.model.watch.layer_paths import is_within
+from keras_pe.export.parity.diagnosis.calibration.fault_context import Context, Fault, describe_fault
+from keras_pe.export.parity.diagnosis.calibration.operator_faults import (
+    coarse_normalization,
+    coarse_positions,
+    coarse_softmax,
+)
 from keras_pe.export.parity.diagnosis.calibration.rounding_costs import RoundingCost, RoundingMeasurement
-from keras_pe.export.results import Array, Cause, Finding, OtherValue
+from keras_pe.export.results import Array, Cause, Finding
 
-_TELLING_SHARE = 0.1  # least share of the change of the outputs; a range that costs less is left alone
 TINY = 1e-8  # a smaller step is below what runtimes multiply by
 _CUT = 4.0  # least error by cutting, in errors by rounding
 _DEEP, _MANY = 0.08, 0.05  # by which part of a range, or for which share, values are cut by more than chance
@@ -19,43 +23,21 @@ _TIMES = 16.0  # least ratio of an outlier to the others
 _FEW_STEPS = 8.0  # steps on one side of 0 that are too few
 _LOST = 2.5  # usual value of a summand, in steps of the sum, at which rounding takes an eighth of it
 _NEGATIVE = 0.01  # least share of values below an unsigned range
-_MASS = 0.25  # largest change of the sum of shares by rounding
-_RELATIVE, _OFTEN = 0.25, 0.01  # relative error of a divisor, and the share of divisors with it
-_RADIANS = 0.1  # largest step of an angle
 _LEAST = 4  # least number of channels
-
-
-@dataclass(frozen=True)
-class Context:
-    """The tensors and layers that a fault is found in.
-
-    Attributes:
-        measurement: The tensors of the file.
-        position_layers: The paths of the model's layers of positions.
-    """
-
-    measurement: RoundingMeasurement
-    position_layers: Collection[str] = ()
-
-    def is_position(self, layer: str) -> bool:
-        """Whether a layer computes positions, or is within one that does."""
-        return any(is_within(layer, each) for each in self.position_layers)
-
-
-Fault = Callable[[RoundingCost, Context], Finding | None]
+_KNOWN_RANGES = frozenset({"LOGISTIC", "Sigmoid", "Softmax", "TANH", "Tanh"})  # quantizers fix their scales
 
 
 def find_calibration_faults(
     measurement: RoundingMeasurement, position_layers: Collection[str] = ()
 ) -> tuple[Finding, ...]:
-    """Returns the faults of calibration that cost a tenth of the change of the outputs or more, the costliest first.
+    """Returns the faults of the tensors whose rounding matters, the costliest first.
 
     Args:
         measurement: The rounded tensors of a file.
         position_layers: The paths of the model's layers of positions.
     """
     context = Context(measurement, position_layers)
-    telling = [each for each in measurement.costs if each.share >= _TELLING_SHARE]
+    telling = [each for each in measurement.costs if each.matters]
     found = list(_other_rows(measurement))
     known: set[tuple[Cause, object]] = {(Cause.CLIPPED_RANGE, each.layer) for each in found}
     for cost in sorted(telling, key=lambda each: -each.share):
@@ -74,7 +56,7 @@ def scale_too_small(cost: RoundingCost, _: Context) -> Finding | None:
     if not cost.is_fixed or not 0 < cost.step < TINY or not cost.span:
         return None
     text = f"Its scale is {cost.step:.1e}, and its values reach {np.abs(cost.values).max():.3g}."
-    return _finding(Cause.TINY_SCALE, text, cost, scale=cost.step)
+    return describe_fault(Cause.TINY_SCALE, text, cost, scale=cost.step)
 
 
 def unsigned_range(cost: RoundingCost, _: Context) -> Finding | None:
@@ -87,14 +69,14 @@ def unsigned_range(cost: RoundingCost, _: Context) -> Finding | None:
         f"{share:.1%} of its values are below 0, down to {cost.values.min():.3g}. Its range of {cost.tensor.dtype} "
         f"begins at 0 and ends at {high:.3g}."
     )
-    return _finding(Cause.UNSIGNED_RANGE, text, cost, share=share)
+    return describe_fault(Cause.UNSIGNED_RANGE, text, cost, share=share)
 
 
 def clipped_range(cost: RoundingCost, _: Context) -> Finding | None:
     """Detects a range whose ends cut values by more than rounding."""
     if not cost.is_fixed or not _is_cut(cost):
         return None
-    return _finding(Cause.CLIPPED_RANGE, describe_cut(cost), cost, share=_share_cut(cost))
+    return describe_fault(Cause.CLIPPED_RANGE, describe_cut(cost), cost, share=_share_cut(cost))
 
 
 def shared_scale(cost: RoundingCost, context: Context) -> Finding | None:
@@ -104,63 +86,23 @@ def shared_scale(cost: RoundingCost, context: Context) -> Finding | None:
     sizes: dict[str, float] = {}
     for name in cost.tensor.given:
         arrays = [each[name] for each in cost.given if name in each]
-        if len(arrays) == len(cost.given) and arrays and max(array.ndim for array in arrays) > 1:
+        # A bias, or the epsilon of a normalization, has one axis at most.
+        if len(arrays) == len(cost.given) and arrays and max(np.squeeze(array).ndim for array in arrays) > 1:
             sizes[name] = float(np.sqrt(np.mean([np.mean(np.square(array, dtype=np.float64)) for array in arrays])))
     small = min(sizes, key=lambda name: sizes[name], default="")
     large = max(sizes, key=lambda name: sizes[name], default="")
     if not small or not 0 < sizes[small] < _LOST * cost.step or sizes[large] < _TIMES * sizes[small]:
         return None
-    ndim, first = cost.cases[0].ndim, cost.given[0][large]
-    is_signal = cost.tensor.operator == "Add" and first.ndim > 1 and (first.ndim < ndim or first.shape[0] == 1)
-    is_signal = is_signal and cost.cases[0].shape[:1] != (1,)
-    is_position = is_signal or context.is_position(layer_of(large)) or context.is_position(cost.tensor.layer)
+    is_signal = cost.tensor.operator == "Add" and cost.given[0][large].ndim > 1 and _is_constant(large, cost)
+    is_position = is_signal or any(map(context.is_position, (layer_of(large), layer_of(small), cost.tensor.layer)))
+    if _is_constant(small, cost) and not is_position:
+        return None  # a bias, whose loss is that of a small constant
     text = (
         f"{_shown(large)} and {_shown(small)} have one scale, with steps of {cost.step:.2g}. The first is usually "
         f"{sizes[large]:.2g}. The second is usually {sizes[small]:.2g}, which is {sizes[small] / cost.step:.2g} steps."
     )
     cause = Cause.COARSE_POSITIONS if is_position else Cause.SHARED_SCALE
-    return _finding(cause, text, cost, steps=sizes[small] / cost.step)
-
-
-def coarse_positions(cost: RoundingCost, context: Context) -> Finding | None:
-    """Detects angles of positions that are rounded to large steps, and positions whose rounding is visible."""
-    is_angle = any(reader in ("Sin", "Cos") for reader, _ in cost.tensor.readers)
-    if is_angle and cost.step > _RADIANS:
-        text = f"Its angles are rounded to steps of {cost.step:.2g} rad, up to {np.abs(cost.values).max():.3g}."
-        return _finding(Cause.COARSE_POSITIONS, text, cost, step=cost.step)
-    spread = float(np.std(cost.values))
-    if not context.is_position(cost.tensor.layer) or not spread or cost.step * 0.29 < 0.05 * spread:
-        return None
-    text = f"Its positions are rounded to steps of {cost.step:.2g}, and usually differ by {spread:.2g}."
-    return _finding(Cause.COARSE_POSITIONS, text, cost, step=cost.step)
-
-
-def coarse_softmax(cost: RoundingCost, _: Context) -> Finding | None:
-    """Detects shares whose sum is no longer 1 after rounding."""
-    if cost.tensor.operator != "Softmax":
-        return None
-    sums = np.concatenate([cost.round_values(each.astype(np.float64)).sum(axis=-1).ravel() for each in cost.cases])
-    off = float(np.abs(sums - 1).mean())
-    if off < _MASS:
-        return None
-    text = f"Its shares are rounded to steps of {cost.step:.2g}, so that they add up to {np.median(sums):.2g}."
-    return _finding(Cause.COARSE_SOFTMAX, text, cost, sum=float(np.median(sums)))
-
-
-def coarse_normalization(cost: RoundingCost, _: Context) -> Finding | None:
-    """Detects divisors, and numbers below a root, with large relative errors."""
-    divides = {("Sqrt", 0), ("Reciprocal", 0), ("Div", 1), ("Log", 0)}
-    numbers = cost.values[cost.values != 0]
-    if not divides.intersection(cost.tensor.readers) or not numbers.size:
-        return None
-    off = np.abs(cost.round_values(numbers) - numbers) > _RELATIVE * np.abs(numbers)
-    if off.mean() < _OFTEN:
-        return None
-    text = (
-        f"A division or a root takes its values. {off.mean():.0%} of them change by more than a quarter. They are "
-        f"rounded to steps of {cost.step:.2g}, and the least is {np.abs(numbers).min():.2g}."
-    )
-    return _finding(Cause.COARSE_NORMALIZATION, text, cost, share=float(off.mean()))
+    return describe_fault(cause, text, cost, steps=sizes[small] / cost.step)
 
 
 def outlier_channel(cost: RoundingCost, _: Context) -> Finding | None:
@@ -179,7 +121,7 @@ def outlier_channel(cost: RoundingCost, _: Context) -> Finding | None:
             f"Channel {where} of {len(sizes)} reaches {sizes.max():.3g}, the others usually {usual:.2g}. One scale for "
             f"all leaves these {usual / cost.step:.2g} steps."
         )
-        return _finding(Cause.OUTLIER_CHANNEL, text, cost, channel=int(out[0]))
+        return describe_fault(Cause.OUTLIER_CHANNEL, text, cost, channel=int(out[0]))
     return None
 
 
@@ -192,16 +134,17 @@ def dead_range(cost: RoundingCost, context: Context) -> Finding | None:
         each.name
         for each in context.measurement.costs
         if each.tensor.key != cost.tensor.key and each.is_fixed and each.step == cost.step and each.span > 4 * cost.span
+        if cost.tensor.operator not in _KNOWN_RANGES
     ]
     text = (
         f"Its range is {low:.3g} to {high:.3g}, and its values are {cost.values.min():.3g} to {cost.values.max():.3g}: "
         f"{cost.span / cost.step:.2g} of {(high - low) / cost.step:.0f} steps are used."
     )
     if twins:
-        return _finding(
+        return describe_fault(
             Cause.SHARED_SCALE, f"{text} {twins[0]!r} has the same scale.", cost, used=cost.span / (high - low)
         )
-    return _finding(Cause.DEAD_RANGE, text, cost, used=cost.span / (high - low))
+    return describe_fault(Cause.DEAD_RANGE, text, cost, used=cost.span / (high - low))
 
 
 FAULTS: tuple[Fault, ...] = (
@@ -223,10 +166,10 @@ def _other_rows(measurement: RoundingMeasurement) -> Iterator[Finding]:
     for cost in measurement.costs:
         moved = cost.tensor.given[0] if cost.tensor.operator == "Transpose" else cost.tensor.name
         is_input = not cost.tensor.operator or moved in measurement.inputs
-        if is_input and cost.is_fixed and _is_cut(cost) and cost.share >= _TELLING_SHARE:
+        if is_input and cost.is_fixed and _is_cut(cost) and cost.matters:
             rows = np.concatenate([_beyond(cost, each).reshape(len(each), -1).any(axis=1) for each in cost.cases])
             text = f"Input {moved!r} is beyond its range in {rows.sum()} of {rows.size} rows. "
-            found = _finding(Cause.OTHER_CALIBRATION, text + describe_cut(cost), cost, share=float(rows.mean()))
+            found = describe_fault(Cause.OTHER_CALIBRATION, text + describe_cut(cost), cost, share=float(rows.mean()))
             yield replace(found, layer=moved)
 
 
@@ -288,13 +231,11 @@ def _largest_by_channel(cost: RoundingCost, axis: int) -> Array | None:
     return found
 
 
+def _is_constant(name: str, cost: RoundingCost) -> bool:
+    """Whether a tensor that an addition takes has no axis for the batch."""
+    taken, result = cost.given[0][name], cost.cases[0]
+    return taken.ndim < result.ndim or (taken.shape[0] == 1 < result.shape[0])
+
+
 def _shown(tensor: str) -> str:
     return repr(layer_of(tensor) or tensor)
-
-
-def _finding(cause: Cause, text: str, cost: RoundingCost, **numbers: float) -> Finding:
-    """Returns a finding about a tensor, with its share of the change of the outputs."""
-    where = f"Tensor {cost.tensor.name!r}: " if cost.tensor.name != cost.name else ""
-    share = f" Rounding this tensor alone causes {cost.share:.0%} of the change of the outputs."
-    values = tuple(OtherValue(name, None, value) for name, value in numbers.items())
-    return Finding(cause, f"{where}{text}{share}", cost.name, parameters=values)

@@ -15,6 +15,7 @@ from keras_pe.export.runtimes.runtime import Arrays
 if TYPE_CHECKING:
     from keras_pe.export.runtimes.float_twin import FloatTwin, RoundedTensor
 
+_SHARE, _CHANGE = 0.1, 0.1**2  # least share of the squared changes, and least squared change, that matters
 _MOST_VALUES = 2**21  # values of a tensor that are kept over all cases
 _LEAST_SIZE = 1e-4  # least mean square of a channel, relative to that of all, that its changes are measured by
 _BROKEN = 1e6  # the largest relative change of a value, such as of one that becomes infinite
@@ -33,12 +34,14 @@ class RoundingCost:
         cases: The floats of each case, after an activation that the range replaces.
         given: The tensors that the operator before it takes, in the same cases; those that are known.
         share: Its share of the squared changes of the outputs, each tensor rounded alone.
+        change: The squared change of the outputs in the mean of the cases, if it is rounded alone.
     """
 
     tensor: "RoundedTensor"
     cases: tuple[Array, ...]
     given: tuple[Mapping[str, Array], ...] = ()
     share: float = 0.0
+    change: float = 0.0
 
     @cached_property
     def values(self) -> Array:
@@ -73,6 +76,11 @@ class RoundingCost:
     def name(self) -> str:
         """The layer; the name of the tensor if the file names no layer."""
         return self.tensor.layer or self.tensor.name
+
+    @property
+    def matters(self) -> bool:
+        """Whether it causes a tenth of the change of the outputs, or alone changes the outputs by a tenth."""
+        return self.share >= _SHARE or self.change >= _CHANGE
 
     def round_values(self, values: Array) -> Array:
         """Returns values as the integers of the file have them, with the largest step."""
@@ -119,7 +127,8 @@ def measure_rounding(
         layers: The paths of the model's layers, if they are known.
 
     Raises:
-        ValueError: If the file rounds no computed tensor, or has an operator of integers without a form in floats.
+        NothingRoundedError: If the file rounds no computed tensor.
+        ValueError: If it has an operator of integers without a form in floats.
     """
     twin = _open_twin(path, layers)
     cut = _folded_activations(twin, cases[0], layer_outputs)
@@ -142,8 +151,9 @@ def measure_rounding(
             tuple(values[each.key] for values in limited if values[each.key].size <= most),
             tuple({name: tensors[name] for name in each.given if name in tensors} for _, tensors in found),
             float(share),
+            float(change),
         )
-        for each, share in zip(twin.tensors, shares, strict=True)
+        for each, share, change in zip(twin.tensors, shares, sums / len(cases), strict=True)
     )
     costs = tuple(each for each in costs if each.cases and all(np.isfinite(one).all() for one in each.cases))
     dynamic = [each.key for each in twin.tensors if each.scale is None]

@@ -1,10 +1,12 @@
 """Detects that an artifact differs by rounding to integers, and the faults of the scales of its quantizer."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.artifacts.litert_file import read_whole
+from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.artifacts.quantized_tensors import read_quantization
 from keras_pe.export.artifacts.read_artifact import read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
@@ -22,6 +24,7 @@ from keras_pe.export.parity.diagnosis.calibration.weight_faults import find_weig
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import calls_of, rank
 from keras_pe.export.results import Allowance, CaseResult, CaseStatus, Cause, Finding, OtherValue, RunStatus
+from keras_pe.export.runtimes.float_twin import NothingRoundedError
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CASES = 6
@@ -60,11 +63,28 @@ def refused_scale(probe: Probe) -> Iterator[Finding]:
     result = probe.run.result
     if not result.artifact or any(answer is not None for answer in probe.run.answers):
         return
+    layers = _litert_layers(probe)
     for each in read_quantization(read_artifact(Path(result.artifact))):
         if each.steps is not None and 0 < each.steps[0] < TINY:
             text = f"The runtime refuses the file. The scale of tensor {each.name!r} is {each.steps[0]:.1e}."
             values = (OtherValue("scale", None, each.steps[0]),)
-            yield Finding(Cause.TINY_SCALE, text, each.layer or None, parameters=values)
+            yield Finding(Cause.TINY_SCALE, text, layers.get(each.name, each.layer) or None, parameters=values)
+
+
+def _litert_layers(probe: Probe) -> Mapping[str, str]:
+    """Returns the model's layer of each computed tensor of a LiteRT file, by name; empty for another file."""
+    reference, path = probe.reference, Path(probe.run.result.artifact)
+    if not isinstance(reference, KerasReference) or probe.run.result.format != Format.LITERT:
+        return {}
+    from keras_pe.export.runtimes.litert_layers import operator_layers
+
+    operators = read_operators(read_whole(path))
+    layers = operator_layers(operators, [name for name, _ in layer_paths(reference.model)])
+    return {
+        tensor.name.partition(";")[0]: layer
+        for operator, layer in zip(operators, layers, strict=True)
+        for tensor in operator.outputs
+    }
 
 
 def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
@@ -79,9 +99,14 @@ def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
     calls = calls_of(reference, reference.model, expectations[0].case.inputs)
     outputs = [array for call in calls for array in call.outputs]
     path, layers = Path(probe.run.result.artifact), [name for name, _ in layer_paths(reference.model)]
+    positions = _position_layers(reference)
     try:
         measured = measure_rounding(path, inputs, outputs, layers)
-    except ValueError:  # the file rounds nothing that it computes, or has operators without a form in floats
+    except NothingRoundedError:
+        if found := _weight_faults(path, layers, positions):
+            yield RoundedFile(found, explains_all=False)
+        return
+    except ValueError:  # the file has operators without a form in floats
         return
     floats = [probe.runner.names.to_model(each) for each in measured.floats]
     rounded = [probe.runner.names.to_model(each) for each in measured.rounded]
@@ -89,11 +114,9 @@ def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
     total, left = _total_change(expected, answers), _total_change(expected, floats)
     # Fused kernels round some values to the next step. A fault of the runtime changes more than rounding itself does.
     is_same = _total_change(answers, rounded) <= max(_FUSED * _total_change(floats, rounded), _SAME * total)
-    positions = _position_layers(reference)
     found = find_calibration_faults(measured, positions) if is_same else ()
     share = sum(each.share for each in measured.costs if any(finding.layer == each.name for finding in found))
-    if left >= _WEIGHTS * total and (of_weights := tuple(find_weight_faults(path, layers))):
-        of_weights = tuple(_change_to_coarse_positions(each, positions) for each in of_weights)
+    if left >= _WEIGHTS * total and (of_weights := _weight_faults(path, layers, positions)):
         found, share = (*of_weights, *found), max(share, left / total)
     explains_all = is_same and (bool(found) or _is_right(reference, expectations, floats))
     if explains_all and share < _MOST:
@@ -128,10 +151,13 @@ def _total_change(expected: Iterable[Arrays], answers: Iterable[Arrays]) -> floa
     return sum(squared_change(*pair) for pair in zip(expected, answers, strict=True))
 
 
-def _change_to_coarse_positions(finding: Finding, positions: Iterable[str]) -> Finding:
-    """Returns the finding about a weight with the cause "coarse positions" if the weight is a table of positions."""
-    own = next((path for path in positions if is_within(finding.layer or "", path)), None)
-    return finding if own is None else replace(finding, cause=Cause.COARSE_POSITIONS, layer=own)
+def _weight_faults(path: Path, layers: Iterable[str], positions: Sequence[str]) -> tuple[Finding, ...]:
+    """Returns the faults of weights. The cause of a table of positions is "coarse positions"."""
+    found = []
+    for each in find_weight_faults(path, layers):
+        own = next((position for position in positions if is_within(each.layer or "", position)), None)
+        found.append(each if own is None else replace(each, cause=Cause.COARSE_POSITIONS, layer=own))
+    return tuple(found)
 
 
 def _position_layers(reference: KerasReference) -> list[str]:

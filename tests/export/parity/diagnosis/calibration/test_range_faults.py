@@ -1,6 +1,7 @@
 """Faults of calibration are found by name in the layer that has them, and well-made ranges have none."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -62,16 +63,19 @@ def angles(step: float) -> IntegerGraph:
     return with_result(graph, graph.add("Sin", "sine", graph.round_tensor(angle, -128 * step, 127 * step)))
 
 
-def softmax(end: float, length: int) -> IntegerGraph:
+def softmax(end: float, length: int, is_twice: bool = False) -> IntegerGraph:
     graph = IntegerGraph(8)
     scores = graph.add("MatMul", "scores", "x", RNG.normal(size=(8, length)).astype("f4") / 8)
     shares = graph.round_tensor(graph.add("Softmax", "shares", scores), 0, end, "uint8")
-    return with_result(graph, graph.add("MatMul", "last", shares, RNG.normal(size=(length, 4)).astype("f4")))
+    last = graph.add("MatMul", "last", shares, RNG.normal(size=(length, 4)).astype("f4"))
+    return with_result(
+        graph, graph.round_tensor(graph.add("Softmax", "class", last), 0, end, "uint8") if is_twice else last
+    )
 
 
 def divisor(end: float) -> IntegerGraph:
     graph = IntegerGraph(8)
-    squares = graph.add("Add", "squares", graph.add("Mul", "norm", "x", "x"), np.float32(0.01))
+    squares = graph.add("Add", "squares", graph.add("Mul", "norm", "x", "x"), np.full((1, 1), 0.01, "f4"))
     return with_result(graph, graph.add("Sqrt", "root", graph.round_tensor(squares, 0, end, "uint8")))
 
 
@@ -98,6 +102,7 @@ FAULTS: dict[str, tuple[Callable[[], IntegerGraph], Array, str, str]] = {
     "positions": (lambda: positions(0.01, 1.1), SERIES, Cause.COARSE_POSITIONS, "signal"),
     "angles": (lambda: angles(4.0), SERIES, Cause.COARSE_POSITIONS, "angle"),
     "many shares": (lambda: softmax(1, 600), ROWS, Cause.COARSE_SOFTMAX, "shares"),
+    "shares of two layers": (lambda: softmax(1, 600, is_twice=True), ROWS, Cause.COARSE_SOFTMAX, "shares"),
     "divisor": (lambda: divisor(20.0), ROWS, Cause.COARSE_NORMALIZATION, "squares"),
     "other rows": (lambda: two_layers(-16, 16), ROWS * 5, Cause.OTHER_CALIBRATION, "x"),
 }
@@ -156,6 +161,24 @@ def test_a_range_that_replaces_an_activation_is_no_fault(tmp_path: Path) -> None
     measured = measure_rounding(path, [{"x": ROWS}], [np.maximum(HIDDEN, 0)])
     assert find_calibration_faults(measured) == ()
     assert list(measured.cut.values()) == [(0.0, np.inf)]
+
+
+@pytest.mark.parametrize(("size", "causes"), [(1.0, []), (0.003, [Cause.COARSE_NORMALIZATION])])
+def test_rows_that_a_normalization_enlarges_need_steps_of_their_own_spread(
+    tmp_path: Path, size: float, causes: list[Cause]
+) -> None:
+    graph, one = IntegerGraph(8), np.ones(8, np.float32)
+    rows = ROWS * np.where(np.arange(64) < 8, size, 1).astype(np.float32)[:, None]
+    hidden = graph.round_tensor(graph.add("MatMul", "first", "x", KERNEL), -LARGEST, LARGEST)
+    found = faults_of(tmp_path, with_result(graph, graph.add("LayerNormalization", "norm", hidden, one, one)), rows)
+    assert [each.cause for each in found] == causes
+
+
+def test_a_tensor_matters_by_its_share_or_by_its_own_change(tmp_path: Path) -> None:
+    (*_, cost) = measure_rounding(two_layers(-60, 60).save(tmp_path / "model.onnx", "last/MatMul"), [{"x": ROWS}]).costs
+    figures = [(0.2, 0.0), (0.0, 0.2), (0.05, 0.005)]
+    assert [replace(cost, share=share, change=change).matters for share, change in figures] == [True, True, False]
+    assert 0.01 < cost.change < 1  # steps of 0.47, or 0.14 of error, change values of about 1
 
 
 @pytest.mark.parametrize(("size", "is_fault"), [(1.0, False), (300.0, True)])

@@ -82,3 +82,16 @@ def test_a_scale_too_coarse_for_a_part_of_a_weight_of_a_litert_file_is_found(
     path = graph.save_litert(tmp_path / "model.tflite", graph.add(operator, "layer", *given))
     found = [(each.cause, each.layer) for each in find_weight_faults(path, ["layer"])]
     assert found == ([] if cause is None else [(cause, "layer")])
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".tflite"])
+@pytest.mark.parametrize(("dtype", "causes"), [("int8", [Cause.COARSE_BIAS]), ("int32", [])])
+def test_a_bias_with_a_scale_of_its_own_needs_more_than_a_few_steps(
+    tmp_path: Path, dtype: str, causes: list[Cause], suffix: str
+) -> None:
+    graph = IntegerGraph(6)
+    steps = np.array([3, -1, 2, 0, -3, 1], dtype)
+    bias = graph.add("DequantizeLinear", "layer/bias", steps, np.array([0.2], np.float32), np.zeros(1, dtype))
+    save = graph.save if suffix == ".onnx" else graph.save_litert
+    path = save(tmp_path / f"model{suffix}", graph.add("Add", "layer", "x", bias))
+    assert [each.cause for each in find_weight_faults(path, ["layer"])] == causes
