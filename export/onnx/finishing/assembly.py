@@ -13,7 +13,7 @@ from keras_pe.export.graph.trace_function import Trace, Weight
 from keras_pe.export.graph.unfused import Unfused
 from keras_pe.export.model.stored_weights import FOLDED_KEY, LAYOUTS_KEY, foldings_to_json, layouts_to_json
 from keras_pe.export.onnx.finishing.canonical_form import place_in_layers
-from keras_pe.export.onnx.finishing.graph_edits import WEIGHT, add_weight, standing_for
+from keras_pe.export.onnx.finishing.graph_edits import WEIGHT, set_weight, standing_for
 from keras_pe.export.onnx.finishing.passes import Graph, run_passes
 from keras_pe.export.onnx.finishing.rules import Outcome
 from keras_pe.export.onnx.handlers import opsets
@@ -70,7 +70,7 @@ def _declare(graph: ir.Graph, trace: Trace) -> None:
     for weight in trace.weights:
         if weight.name in values:
             graph.inputs.append(values[weight.name])
-            add_weight(graph, weight)
+            set_weight(values[weight.name], weight)
 
 
 def _values_of_layers(graph: ir.Graph, trace: Trace, outputs: Mapping[str, str]) -> dict[str, list[list[ir.Value]]]:

@@ -186,9 +186,14 @@ def add_weight(graph: ir.Graph, weight: Any) -> ir.Value:
     if value is None:
         value = ir.Value(name=weight.name)
         graph.inputs.append(value)
+    set_weight(value, weight)
+    return value
+
+
+def set_weight(value: ir.Value, weight: Any) -> None:
+    """Stores a Keras weight in the metadata of an input of the graph, and declares its type and shape."""
     value.meta[WEIGHT] = weight
     value.type, value.shape = ir.TensorType(ir.DataType.from_numpy(weight.dtype)), ir.Shape(weight.shape)
-    return value
 
 
 def remove(*nodes: Node) -> None:

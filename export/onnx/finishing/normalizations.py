@@ -38,6 +38,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     producer,
     remove,
     replace,
+    set_weight,
     standing_for,
 )
 from keras_pe.export.onnx.finishing.operator_sizes import Sizes
@@ -97,7 +98,7 @@ def fold_normalizations(graph: ir.Graph, layers: Mapping[str, Any]) -> dict[str,
         if not is_free or not each.matches(folding.norm, folding.own_bias):
             continue
         stored = ComputedWeight(tuple(kernel_of(folding.layer).shape), folding.kernel)
-        add_weight(graph, with_fields(kernel.meta[WEIGHT], value=stored))
+        set_weight(kernel, with_fields(kernel.meta[WEIGHT], value=stored))
         stored = ComputedWeight(tuple(folding.norm.moving_mean.shape), folding.bias)
         folded[path] = after
         biases.add(bias)

@@ -28,6 +28,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     read_instead,
     remove,
     set_inputs,
+    set_weight,
 )
 
 
@@ -52,7 +53,7 @@ def store_as_read(graph: ir.Graph) -> None:
             reader.outputs[0].replace_all_uses_with(value)
             remove(reader)
         if layout.steps:
-            add_weight(graph, replace(weight, layout=layout))
+            set_weight(value, replace(weight, layout=layout))
 
 
 def _step(node: Node, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]] | None:
@@ -92,7 +93,7 @@ def multiply_unsigned(graph: ir.Graph) -> None:
         if weight.dtype != np.int8 or not products or not all(_is_signed(node, value) for node in products):
             continue
         layout = weight.layout or Layout(weight.shape)
-        add_weight(graph, replace(weight, layout=layout.then("unsigned", ())))
+        set_weight(value, replace(weight, layout=layout.then("unsigned", ())))
         zero = zero or constant(graph, np.uint8(_OFFSET))
         for product in products:
             factor = product.inputs[0]
