@@ -16,7 +16,7 @@ from keras_pe.layers.query_scaling import QueryScaling
 from keras_pe.layers.rotary_sections import Sections
 from keras_pe.layers.rotary_signal import Growth, Rates, RotarySignal
 from keras_pe.rotations.pairs import interleave_columns, turn_blocks
-from keras_pe.rotations.static_values import outside_of_traces
+from keras_pe.rotations.static_values import align_dtypes, outside_of_traces
 from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_parameters import rope_arguments
 
@@ -293,7 +293,7 @@ class RotaryPositionEncoding(PositionLayer):
     def _rotate(self, inputs: Any, turns: Any, signal: RotarySignal | None, factors: Any = None) -> Any:
         """Returns queries, or keys, multiplied by factors and turned by sines and cosines; None of these is neutral."""
         x = self._head.channels_last(ops.cast(inputs, self._signal_dtype))
-        x = x if factors is None else x * factors
+        x = x if factors is None else ops.multiply(*align_dtypes(x, factors))
         if signal is not None:
             sin, cos = turns
             x = turn_blocks(x, sin, cos, self.layout, signal.blocks)

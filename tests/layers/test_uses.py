@@ -249,6 +249,7 @@ def test_layers_broadcast_no_ranks_where_jax_refuses_that() -> None:
         lambda: LearnedPositionEmbedding(9)(x, positions=rows[0]),
         lambda: rotary(queries),
         lambda: rotary(queries, queries, positions=rows[0].astype("float32")),
+        lambda: RotaryPositionEncoding(query_scaling={"scale": 0.1, "length": 2})(queries),
         lambda: AlibiBias(2)(queries, key_positions=rows),
         lambda: RelativePositionBias(2)(queries, positions=rows, key_positions=rows[0]),
         lambda: RelativePositionEmbedding(2, 3)(queries, start_index=starts),
