@@ -49,7 +49,7 @@ def _lookup(words: list[int], **named: int) -> L.Layer:
             "int32",
             "mask_token",
             id="no mask",
-            marks=pytest.mark.slow,
+            marks=pytest.mark.exhaustive,
         ),
         pytest.param(
             lambda: _lookup(WORDS),
@@ -57,7 +57,7 @@ def _lookup(words: list[int], **named: int) -> L.Layer:
             "int32",
             "num_oov_indices",
             id="unknown words",
-            marks=pytest.mark.slow,
+            marks=pytest.mark.exhaustive,
         ),
         pytest.param(
             lambda: L.Hashing(20, salt=3, name="lookup"), lambda: L.Hashing(20, salt=7), "int32", "salt", id="salt"

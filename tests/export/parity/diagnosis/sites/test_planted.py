@@ -404,15 +404,8 @@ def test_an_unexplained_difference_is_reported_with_its_rows():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        (lambda x: ops.cast(x >= 18, "float32"), lambda x: ops.cast(x > 18, "float32")),
-        (ops.round, lambda x: ops.floor(x + 0.5)),
-    ],
-    ids=["threshold", "halves"],
-)
-def test_a_change_at_a_threshold_has_no_cause_that_the_right_cases_contradict(right, wrong):
+def test_a_change_at_a_threshold_has_no_cause_that_the_right_cases_contradict():
     x = keras.Input((4,), name="x")
-    (finding,) = findings(keras.Model(x, {"y": right(x)}), lambda inputs: wrong(inputs["x"]))
-    assert finding.cause in ("unknown", "other operation"), finding
+    model = keras.Model(x, {"y": ops.cast(x >= 18, "float32")})
+    (finding,) = findings(model, lambda inputs: np.float32(inputs["x"] > 18))
+    assert finding.cause == "unknown", finding
