@@ -29,7 +29,7 @@ CHANNELS = SIZES["hidden_dim"] // HEADS["num_query_heads"]
 LENGTHS = (128, 512, 1024, 2048, 4096)
 PROMPT, NEW = 32, 96
 OURS: tuple[Literal["growing", "shared"], ...] = ("growing", "shared")
-BY_HAND, GROWING, BUILDER = "by hand", "by hand, growing", "its builder"
+BY_HAND, GROWING, BUILDER, BUILT = "by hand", "by hand, growing", "its builder", "the builder's file"
 BUILDER_PYTHON = os.environ.get("KERAS_PE_GENAI_PYTHON")
 
 
@@ -50,19 +50,19 @@ def measure(threads: int) -> dict[str, Any]:
         for length in LENGTHS:
             steps = {name: opener(_step, file, length) for name, file in files.items()}
             taken = time_openings(steps, rounds=32, most_seconds=3.0)
-            seconds |= {f"decoder step, {length}, {label}/{name}": each for name, each in taken.items()}
+            seconds |= {f"decoder step, {length}, {label}/{name}": taken[name] for name in steps}
         texts = {name: opener(_text, file) for name, file in files.items()}
         for is_xla in (False, True):
             texts[f"Keras generate{', XLA' * is_xla}"] = _always(_generate_in_keras(model, is_xla))
         folders: dict[str, Path] = {name: files[name].parent for name in OURS}
         if BUILDER_PYTHON is not None:
             folders[BUILDER] = _build(Path(folder) / BUILDER)
-            texts[BUILDER] = opener(_text, folders[BUILDER] / "model.onnx")
+            texts[BUILT] = opener(_text, folders[BUILDER] / "model.onnx")
         if find_spec("onnxruntime_genai") is not None:
             for name, each in folders.items():
                 texts[f"onnxruntime-genai, {name}"] = partial(_generate_in_genai, each, threads)
         taken = time_openings(texts, rounds=12, most_seconds=12.0, openings=4)
-        seconds |= {f"decoder text, {label}/{name}": each for name, each in taken.items()}
+        seconds |= {f"decoder text, {label}/{name}": taken[name] for name in texts}
     left_out = [] if find_spec("onnxruntime_genai") else ["Decoders: onnxruntime-genai was not installed."]
     left_out += [] if BUILDER_PYTHON else ["Decoders: no Python with the builder of onnxruntime-genai was given."]
     return {"seconds": seconds, "left out": left_out}
