@@ -66,15 +66,6 @@ def sparse_times_dense(ctx: Replacement, indices: str, values: str, shape: str, 
     return scatter(ctx, whole, ctx.emit("Unsqueeze", _column(ctx, indices, row), [1]), products)
 
 
-@handler("SparseToDense")
-def to_dense(ctx: Replacement, indices: str, shape: str, values: str, default: str) -> str:
-    """Writes the values at their indices, and the default elsewhere."""
-    filled = ctx.emit("Expand", default, ctx.cast(shape, "int64"))
-    if ctx.rank(indices) < 2 or ctx.rank(values) == 0:
-        raise ValueError("SparseToDense has an ONNX form only if the indices are a matrix with one value for each row.")
-    return ctx.emit("ScatterND", filled, ctx.cast(indices, "int64"), values)
-
-
 def _column(ctx: Replacement, indices: str, number: int) -> str:
     """Writes one column of the indices."""
     return ctx.emit("Gather", ctx.cast(indices, "int64"), ctx.constant(number, "int64"), axis=1)
