@@ -58,6 +58,26 @@ def _four_axes(editor: Editor, operator: Any, output: int) -> bool:
     return True
 
 
+def _whole_batches(editor: Editor, operator: Any, output: int) -> bool:
+    """Repeats the operand of a product that is broadcast, by ones: the delegate multiplies other matrices."""
+    numbers = [*map(int, operator.inputs), output]
+    *shapes, result = ((1,) * (MOST_AXES - len(shape)) + shape for shape in map(editor.shape, numbers))
+    if len(result) > MOST_AXES or all(shape[:2] == result[:2] for shape in shapes):
+        return False
+    views = list[int]()
+    for number, shape in zip(numbers[:2], shapes, strict=True):
+        views.append(editor.reshape(number, shape))
+        if shape[:2] != result[:2]:
+            ones = editor.constant(np.ones((*result[:2], 1, 1), np.float32), number)
+            whole = editor.tensor((*result[:2], *shape[2:]), number)
+            editor.add("MUL", [views[-1], ones], [whole], "MulOptions")
+            views[-1] = whole
+    found = editor.tensor(result, output)
+    editor.add_like(operator, views, [found])
+    editor.reshape(found, editor.shape(output), output)
+    return True
+
+
 def _place_of_largest(editor: Editor, operator: Any, output: int) -> bool:
     """Takes the place along the middle of three axes: along the last, the delegate compares its padding too."""
     source, axis = int(operator.inputs[0]), editor.values(int(operator.inputs[1]))
@@ -120,6 +140,7 @@ _RULES: dict[str, Callable[[Editor, Any, int], bool]] = {
     **dict.fromkeys(_BINARY.split(), _four_axes),
     **dict.fromkeys(_EXTREMES, _extreme),
     "ARG_MAX": _place_of_largest,
+    "BATCH_MATMUL": _whole_batches,
     "GATHER": _computed_places,
     "LEAKY_RELU": _slopes,
     "TOPK_V2": _largest,

@@ -88,7 +88,7 @@ def target_table(layers: "Sequence[TargetLayer]", rewrites: "Sequence[Rewrite]" 
     table = text_table("layer", "operators", "on the device", *(["rewritten"] if rewrites else []))
     for each in layers:
         changed = [_list_rewritten(each.layer, rewrites)] if rewrites else []
-        because = "; ".join(f"{operator}: {reason}" for operator, reason in each.reasons.items())
+        because = " ".join(f"{operator}: {reason}" for operator, reason in each.reasons.items())
         row = (each.layer or "between layers", _list_counts(each.operators))
         add_row(table, (*row, f"falls back, because {because}" if because else "takes it", *changed))
     return table

@@ -43,6 +43,16 @@ def has_computed_places(operator: Operator) -> bool:
     return not operator.inputs[1].is_stored
 
 
+def has_equal_batches(operator: Operator) -> bool:
+    one, other = operator.inputs
+    return one.shape[:2] == other.shape[:2]
+
+
+def share_keys(x: Any) -> Any:
+    """Returns products of two groups of rows with one group of columns."""
+    return ops.matmul(ops.reshape(x, (3, 2, 6, 2)), ops.reshape(x[:3], (3, 1, 2, 6)))
+
+
 CASES: dict[str, tuple[Callable[[Any], Any], str, Callable[[Operator], bool]]] = {
     "the place of the largest": (lambda x: ops.argmax(x, axis=-1), "ARG_MAX", leaves_the_last_axis),
     "the least place": (lambda x: ops.argmin(x[0, :, 0]), "ARG_MAX", leaves_the_last_axis),
@@ -51,6 +61,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], str, Callable[[Operator], bool]]] =
     "rows of a matrix": (lambda x: ops.maximum(x[:, 0], ROWS[:, 0]), "MAXIMUM", has_four_axes),
     "the largest sum": (lambda x: ops.max(x + ops.tanh(x), axis=1), "REDUCE_MAX", is_last_of_two),
     "rows at known places": (lambda x: ops.take(x, [5, 0, 0, 3], axis=1), "GATHER", has_computed_places),
+    "products with shared keys": (share_keys, "BATCH_MATMUL", has_equal_batches),
     "two slopes": (slopes, "PRELU", lambda _: True),
 }
 

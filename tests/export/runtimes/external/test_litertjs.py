@@ -61,6 +61,7 @@ def _negative_numbers() -> keras.Model:
             "largest": ops.top_k(x, 6)[0],
             "rows": rows,
             "sums": sums,
+            "shared": ops.matmul(ops.reshape(x, (1, 7, 2, 3)), ops.reshape(x[:, :1], (1, 1, 3, 2))),
             "known": ops.take(x, [3, 0, 5], axis=1),
         },
     )
