@@ -15,6 +15,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
+from keras_pe.export.artifacts.zip_files import check_ratio
 from keras_pe.export.comparison.inputs.cases import OUTPUT, member_of_input
 from keras_pe.export.errors import first_line
 from keras_pe.export.parity.data.shards import file_identity
@@ -160,7 +161,9 @@ def _open_compressed(path: Path, entries: Mapping[str, zipfile.ZipInfo]) -> Data
     with zipfile.ZipFile(path) as file:
         for column, entry in entries.items():
             with _unpacked(column, path), file.open(entry) as stream:
-                shapes[column], dtype, _ = _parse_header(stream, str(path))
+                shapes[column], dtype, order = _parse_header(stream, str(path))
+                if order == "F":  # It is read whole.
+                    check_ratio(entry.file_size, entry.compress_size)
                 missing = stream.tell() + math.prod(shapes[column]) * dtype.itemsize - entry.file_size
             if missing > 0:
                 raise DataError(f"{path} must be whole. Received: {column!r}, which ends {missing:,} bytes too early.")

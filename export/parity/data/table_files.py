@@ -11,6 +11,8 @@ from keras_pe.export.parity.data.shards import file_identity
 from keras_pe.export.parity.data.source import SHARD_ROWS, DataError, DataPart, DataSource
 
 _DELIMITERS = ",;\t|"
+_PIECE_ROWS = 2**20  # A larger row group or file is divided, so that several processes run it and report progress.
+_MAX_PIECES = 64  # A piece decodes the rows before it, so more pieces would decode more rows than they run.
 
 
 def open_parquet(name: str, files: Sequence[Path]) -> DataSource:
@@ -26,7 +28,7 @@ def open_parquet(name: str, files: Sequence[Path]) -> DataSource:
         row_groups = _fragment(file).row_groups
         for groups, rows in _runs([group.num_rows for group in row_groups]):
             place = f"{file.name}, row group {groups[0]}" + (f"-{groups[-1]}" if len(groups) > 1 else "")
-            parts.append(DataPart(rows, place, [str(file), groups], [file_identity(file), groups]))
+            parts += _pieces(file, place, groups, rows)
     return DataSource(name, columns, _read_part, tuple(parts))
 
 
@@ -38,12 +40,16 @@ def open_arrow(name: str, files: Sequence[Path]) -> DataSource:
         ImportError: If pyarrow is not installed.
     """
     columns = _columns(name, files)
-    parts = [
-        DataPart(rows, file.name, [str(file), None], [file_identity(file)])
-        for file in files
-        if (rows := _fragment(file).count_rows())
-    ]
+    parts = [part for file in files for part in _pieces(file, file.name, None, _fragment(file).count_rows())]
     return DataSource(name, columns, _read_part, tuple(parts))
+
+
+def _pieces(file: Path, place: str, groups: list[int] | None, rows: int) -> Iterator[DataPart]:
+    """Yields the parts of some row groups of a file, or of a file without row groups."""
+    size = max(_PIECE_ROWS, -(-rows // _MAX_PIECES))
+    for start in range(0, rows, size):
+        count = min(size, rows - start)
+        yield DataPart(count, place, [str(file), groups, start, count], [file_identity(file), groups, start, count])
 
 
 def open_csv(name: str, files: Sequence[Path]) -> DataSource:
@@ -83,23 +89,31 @@ def _columns(name: str, files: Sequence[Path]) -> tuple[str, ...]:
 
 
 def _read_part(locator: Any, most: int, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    path, groups = locator
+    path, groups, start, count = locator
     fragment = _fragment(Path(path))
-    return _rows(fragment if groups is None else fragment.subset(row_group_ids=groups), most, columns)
+    batches = _batches(fragment if groups is None else fragment.subset(row_group_ids=groups), most, columns)
+    row = 0
+    for batch in batches:
+        first, last = max(start - row, 0), min(start + count - row, len(batch))
+        row += len(batch)
+        if first < last:
+            yield from _rows(batch.slice(first, last - first), most)
+        if row >= start + count:
+            return
 
 
 def _read_files(
     files: Sequence[Path], kinds: dict[str, Any], locator: Any, most: int, columns: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     for file in files:
-        yield from _rows(_fragment(file, kinds), most, columns)
+        for batch in _batches(_fragment(file, kinds), most, columns):
+            yield from _rows(batch, most)
 
 
-def _rows(fragment: Any, most: int, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    for batch in _batches(fragment, most, columns):
-        for start in range(0, len(batch), most):
-            part = batch.slice(start, most)
-            yield dict(zip(part.schema.names, part.columns, strict=True))
+def _rows(batch: Any, most: int) -> Iterator[dict[str, Any]]:
+    for start in range(0, len(batch), most):
+        part = batch.slice(start, most)
+        yield dict(zip(part.schema.names, part.columns, strict=True))
 
 
 def _batches(fragment: Any, most: int | None, columns: Sequence[str]) -> Iterator[Any]:

@@ -55,6 +55,13 @@ def test_every_kind_of_array_comes_back_as_it_was(tmp_path: Path, array: np.ndar
     np.testing.assert_array_equal(np.concatenate([rows["ids"] for rows in found]), np.arange(5000))
 
 
+@pytest.mark.slow
+def test_an_array_that_is_read_whole_does_not_unpack_to_far_more_than_its_file(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "x.npz", x=np.zeros((2**23, 5), np.float32, order="F"))
+    with pytest.raises(DataError, match="unpacks to"):
+        open_source(tmp_path / "x.npz")
+
+
 def test_a_checksum_that_does_not_hold_is_told(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     np.savez_compressed(path, x=np.zeros((3, 2)))

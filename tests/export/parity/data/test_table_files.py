@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
+from keras_pe.export.parity.data import table_files
 from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import read_rows, shards_of
 from keras_pe.export.parity.data.source import SHARD_ROWS, DataError
@@ -107,6 +108,19 @@ def test_row_groups_are_put_together_up_to_a_shard(tmp_path: Path) -> None:
     assert [shard.start for shard in shards] == np.cumsum([0, *(shard.rows for shard in shards[:-1])]).tolist()
     assert [shard.rows // SHARD_ROWS for shard in shards] == [2, 1, 1, 1, 1]
     assert shards[2].place == "small.parquet, row group 0-3"
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+def test_a_large_row_group_is_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    monkeypatch.setattr(table_files, "_PIECE_ROWS", 300)
+    write = pq.write_table if suffix == ".parquet" else feather.write_feather
+    write(pa.table({"x": np.arange(1000)}), tmp_path / f"data{suffix}")
+    source = open_source(tmp_path / f"data{suffix}")
+    shards = list(shards_of(source))
+    assert [shard.rows for shard in shards] == [300, 300, 300, 100]
+    assert len({shard.fingerprint for shard in shards}) == 4
+    found = [rows["x"] for shard in shards for rows in read_rows(source, ["x"], shard, 128)]
+    np.testing.assert_array_equal(np.concatenate(found), np.arange(1000))
 
 
 def damage_table(path: Path, kind: str) -> Path:
