@@ -1,6 +1,7 @@
 """Files and folders that Keras cannot load as a model: a description of their content, and the way to a model."""
 
 import json
+import re
 import zipfile
 from pathlib import Path
 
@@ -17,19 +18,27 @@ _BUILD = (
     "Build the model in Python, call model.load_weights(PATH), save it with model.save('model.keras'), and give that "
     "file."
 )
+_ASSIGN = (
+    "Build the model in Python, assign the weights with set_weights, save it with model.save('model.keras'), and give "
+    "that file."
+)
+_UNPACK = "Unpack it, and give the model in it."
 _PYTORCH = (
     "Export the PyTorch model with torch.onnx.export, and check that file. Or build the model in Keras, assign the "
     "weights, save the model as .keras, and give that file."
 )
 _LOAD_CHECKPOINT = (
-    "Build the model in Python, restore the checkpoint with tf.train.Checkpoint(model=model).restore(PATH), save it "
-    "with model.save('model.keras'), and give that file."
+    "Build the model in Python, restore the checkpoint with "
+    "tf.train.Checkpoint(model=model).restore(CHECKPOINT).assert_existing_objects_matched(), save it with "
+    "model.save('model.keras'), and give that file. Keras 3 restores nothing from a checkpoint of Keras 2: do this in "
+    "Keras 2 then, and save model.h5."
 )
 _HEADS = {
     b"version https://git-lfs": ("a pointer of Git LFS, not the file itself", "Fetch the file with: git lfs pull"),
     b"<!doctype html": ("a web page, not the file itself", "Download the file again, from its raw address."),
     b"<html": ("a web page, not the file itself", "Download the file again, from its raw address."),
-    b"GGUF": ("a GGUF file, which holds the weights of a language model", _BUILD),
+    b"GGUF": ("a GGUF file, which holds the weights of a language model", _ASSIGN),
+    b"\x1f\x8b": ("a file that gzip packed", _UNPACK),
     b"model_checkpoint_path:": ("the list of a folder of TensorFlow checkpoints, which hold weights", _LOAD_CHECKPOINT),
 }
 _LOAD_PRESET = (
@@ -50,7 +59,7 @@ _SUFFIXES = {
     ".pth": ("a PyTorch file", _PYTORCH),
     ".bin": ("a file of weights, such as PyTorch writes", _PYTORCH),
     ".safetensors": ("a safetensors file, which holds weights and no model", _PYTORCH),
-    ".msgpack": ("a file of weights that Flax writes", _BUILD),
+    ".msgpack": ("a file of weights that Flax writes", _ASSIGN),
     ".pkl": ("a pickle, which is not read because it can run code", "Save the model in it with model.save."),
     ".pickle": ("a pickle, which is not read because it can run code", "Save the model in it with model.save."),
     ".joblib": ("a pickle, which is not read because it can run code", "Save the model in it with model.save."),
@@ -71,7 +80,15 @@ def describe_foreign(path: Path) -> str:
     if found is None:
         return ""
     what, way_out = found
-    return f"{path} could not be loaded: it is {what}. {way_out.replace('PATH', repr(str(path)))}"
+    way_out = way_out.replace("CHECKPOINT", _checkpoint_argument(path)).replace("PATH", repr(str(path)))
+    return f"{path} could not be loaded: it is {what}. {way_out}"
+
+
+def _checkpoint_argument(path: Path) -> str:
+    """Returns the argument that restores a TensorFlow checkpoint: its prefix, or the latest prefix of a folder."""
+    if path.is_dir() or path.name == "checkpoint":
+        return f"tf.train.latest_checkpoint({str(path if path.is_dir() else path.parent)!r})"
+    return repr(re.sub(r"\.(index|data-\d+-of-\d+)$", "", str(path)))
 
 
 def _describe(path: Path) -> tuple[str, str] | None:
@@ -99,6 +116,8 @@ def _describe(path: Path) -> tuple[str, str] | None:
         )
     if ".data-0" in path.name:
         return _SUFFIXES[".index"]
+    if path.name.endswith(".weights.json"):
+        return "the list of the files with a model's weights, without the model", _BUILD
     if path.suffix in (".h5", ".hdf5"):
         return "no HDF5 file, or not a whole one", SAVE_AGAIN
     if path.suffix == ".keras":
@@ -117,7 +136,7 @@ def _describe_folder(path: Path) -> tuple[str, str] | None:
     if "checkpoint" in names or any(name.endswith(".index") for name in names):
         return "a folder of TensorFlow checkpoints, which hold weights and no model", _LOAD_CHECKPOINT
     if names & {"_CHECKPOINT_METADATA", "manifest.ocdbt", "_METADATA"}:
-        return "an Orbax checkpoint, which holds weights and no model", _BUILD.replace("model.load_weights", "restore")
+        return "an Orbax checkpoint, which holds weights and no model", _ASSIGN
     if "config.json" in names and any(name.endswith((".safetensors", ".bin")) for name in names):
         return (
             "a folder of Hugging Face",
@@ -146,7 +165,7 @@ def _describe_hdf5(path: Path) -> tuple[str, str] | None:
     if keys & {"layers", "_layer_checkpoint_dependencies", "vars", "keras_version"} or path.name.endswith(
         ".weights.h5"
     ):
-        return "the weights of a model that Keras 3 saved, without the model", _BUILD
+        return "the weights of a model, without the model", _BUILD
     return "an HDF5 file without a model of Keras", "Save the model with model.save('model.keras'), and give that file."
 
 
@@ -161,7 +180,9 @@ def _describe_zip(path: Path) -> tuple[str, str] | None:
     if any(name.endswith("/data.pkl") or name == "data.pkl" for name in names):
         return "a PyTorch file", _PYTORCH
     if any(name.endswith(".npy") for name in names):
-        return "an .npz file of arrays, without a model", _BUILD
+        return "an .npz file of arrays, without a model", _ASSIGN
+    if any(name.endswith((".keras", ".h5", ".hdf5", "saved_model.pb")) for name in names):
+        return "a zip file around a model", _UNPACK
     return "a zip file without a model of Keras", "Save the model with model.save('model.keras'), and give that file."
 
 

@@ -32,7 +32,7 @@ _IMPORT_IT = (
 )
 _OLDER = (
     "Keras {} saved the file, and Keras 3 does not load every such file. Build the model in Keras 3, call "
-    "model.load_weights with weights that Keras 2 saved as .h5, and save it as .keras."
+    "model.load_weights({!r}), and save it as .keras."
 )
 
 
@@ -106,14 +106,15 @@ def why_not_loaded(error: BaseException | None, path: Path, for_unknown: str = _
     text = textwrap.shorten(first_line(error), _LONGEST, placeholder=" ...")
     version = saved_by(path)
     is_older = bool(version) and int(version.partition(".")[0]) < 3
+    older = _OLDER.format(version, str(path)) if is_older else ""
     if unknown := _UNKNOWN.match(text):  # drop the rest of the text, a page of configuration
-        return " ".join([f"{unknown[0]}. {for_unknown}".strip(), *([_OLDER.format(version)] if is_older else [])])
+        return " ".join(filter(None, (f"{unknown[0]}. {for_unknown}".strip(), older)))
     if unread := _LAMBDA.match(text):
         return f"{unread[0]}: Keras saves a lambda there, which it cannot load. Give the function a name. {for_unknown}"
     if isinstance(error, json.JSONDecodeError):
         return f"its configuration is not valid JSON ({text}). {SAVE_AGAIN}"
     if is_older:
-        return f"{text}. {_OLDER.format(version)}"
+        return f"{text}. {older}"
     if is_in_old_format(path) and not isinstance(error, OSError):  # an OSError means that the file is damaged
         return (
             f"{text}. Keras cannot load all that it saves in the format .h5, such as a sum 'x + y' of two layers. Save "

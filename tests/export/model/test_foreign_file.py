@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import zipfile
 from pathlib import Path
 
@@ -26,8 +27,9 @@ def save(folder: Path) -> dict[str, Path]:
             path.write_bytes(content)
         return path
 
-    model.save_weights(add("weights of a model that Keras 3", "m.weights.h5"))
-    add("weights of a model that Keras 3", "renamed.h5", (folder / "m.weights.h5").read_bytes())
+    model.save_weights(add("weights of a model, without", "m.weights.h5"))
+    add("weights of a model, without", "renamed.h5", (folder / "m.weights.h5").read_bytes())
+    add("list of the files", "m.weights.json", b"{}")
     with h5py.File(add("weights of a model that Keras 2.11.0", "keras2.h5"), "w") as file:
         file.attrs.update(layer_names=[b"dense"], keras_version=b"2.11.0")
     with h5py.File(add("without a model of Keras", "other.h5"), "w") as file:
@@ -45,6 +47,9 @@ def save(folder: Path) -> dict[str, Path]:
     with zipfile.ZipFile(add("PyTorch", "m.pt"), "w") as file:
         file.writestr("archive/data.pkl", "")
     add("PyTorch", "old.pth", b"\x80\x02")
+    add("gzip", "m.keras.gz", b"\x1f\x8b")
+    with zipfile.ZipFile(add("zip file around a model", "m.zip"), "w") as file:
+        file.writestr("models/m.keras", "")
     add("safetensors", "m.safetensors", b"\x02\0\0\0\0\0\0\0{}")
     add("Git LFS", "pointer.keras", b"version https://git-lfs.github.com/spec/v1\n")
     add("web page", "page.h5", b"<!DOCTYPE html>")
@@ -69,6 +74,18 @@ def test_a_file_without_a_model_is_named_by_its_content(tmp_path: Path) -> None:
         assert describe_foreign(tmp_path / name) == ""
 
 
+def test_the_code_for_a_tensorflow_checkpoint_restores_it(tmp_path: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    saved = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    tf.train.Checkpoint(model=saved).save(tmp_path / "step")
+    names = ("step-1", "step-1.index", "step-1.data-00000-of-00001", "checkpoint", ".")
+    for name in names:
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+        (code,) = re.findall(r"tf\.train\.Checkpoint\(.*?matched\(\)", describe_foreign(tmp_path / name))
+        eval(code, {"tf": tf, "model": model})
+        np.testing.assert_array_equal(model.get_weights()[0], saved.get_weights()[0])
+
+
 def old_file(path: Path, layer: dict[str, object], weights: dict[str, np.ndarray]) -> Path:
     """Writes a file as Keras 2 does: another name of the input's shape, and weights under names that end in ":0"."""
     given = {"batch_input_shape": [None, 3], "dtype": "float32", "sparse": False, "ragged": False, "name": "i"}
@@ -91,8 +108,12 @@ def test_a_file_of_keras_2_loads_or_names_its_version(tmp_path: Path) -> None:
     model = load_model(old_file(tmp_path / "dense.h5", dense, {"kernel": kernel}))
     np.testing.assert_array_equal(model.get_weights()[0], kernel)
     local = {"class_name": "LocallyConnected1D", "config": {"name": "d"}}
-    with pytest.raises(ValueError, match=r"Keras 2\.11\.0 saved the file"):
-        load_model(old_file(tmp_path / "local.h5", local, {}))
+    path = old_file(tmp_path / "local.h5", local, {"kernel": kernel + 1})
+    with pytest.raises(ValueError, match=r"Keras 2\.11\.0 saved the file") as refusal:
+        load_model(path)
+    (weights,) = re.findall(r"model\.load_weights\('(.*?)'\)", str(refusal.value))
+    model.load_weights(weights)
+    np.testing.assert_array_equal(model.get_weights()[0], kernel + 1)
 
 
 @pytest.mark.parametrize("size", [2**28, 3 * 2**30])
