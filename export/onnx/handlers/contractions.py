@@ -7,10 +7,7 @@ from keras_pe.export.onnx.handlers.handler_registry import Replacement, handler
 
 @handler("Einsum")
 def contraction(ctx: Replacement, *operands: str) -> str:
-    """Writes one Einsum, with lower-case letters as labels.
-
-    tf2onnx 1.17 writes about forty operators instead, and confuses the labels `A` and `a`.
-    """
+    """Writes one Einsum, with lower-case letters as labels. tf2onnx 1.17 confuses the labels `A` and `a`."""
     equation = ctx.attribute("equation").replace(" ", "")
     labels = dict.fromkeys(label for label in equation if label.isalpha())
     if len(labels) > 26:
