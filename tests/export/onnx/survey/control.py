@@ -6,15 +6,10 @@ from keras import ops
 from tests.export.onnx.survey.case import op
 from tests.export.onnx.survey.values import REAL
 
-
-def fori(x):
-    return ops.fori_loop(0, 3, lambda i, s: s * 2.0, x)
-
-
 CONTROL = {
     "cond": op(lambda p, x: ops.cond(p, lambda: x + 1.0, lambda: x * 2.0), np.array(True), REAL),
     "switch": op(lambda i, x: ops.switch(i, [lambda t: t + 1.0, lambda t: t * 2.0], x), np.array(1, "int32"), REAL),
-    "fori_loop": op(fori, REAL),
+    "fori_loop": op(lambda x: ops.fori_loop(0, 3, lambda i, s: s * 2.0, x), REAL),
     "while_loop": op(lambda x: ops.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, s * 2.0), (0, x))[1], REAL),
     "scan": op(lambda x: ops.scan(lambda c, t: (c + t, c * t), ops.zeros((3, 6)), x)[1], REAL),
     "map": op(lambda x: ops.map(lambda t: t * 2.0 + 1.0, x), REAL),

@@ -10,14 +10,13 @@ def n0(x):
     return ops.shape(x)[0]
 
 
-def _scale_window(name):
-    return lambda x: getattr(ops, name)(7) * x
-
-
 CREATION = {
     "arange": op(lambda x: ops.arange(n0(x)), normal(5, 2)),
     "arange float": op(lambda x: ops.arange(0.0, ops.cast(n0(x), "float32"), 0.5), normal(5, 2)),
-    **{n: op(_scale_window(n), normal(4, 7)) for n in ("bartlett", "blackman", "hamming", "hanning")},
+    **{
+        n: op(lambda x, n=n: getattr(ops, n)(7) * x, normal(4, 7))
+        for n in ["bartlett", "blackman", "hamming", "hanning"]
+    },
     "kaiser": op(lambda x: ops.kaiser(7, 5.0) * x, normal(4, 7), static=True),
     "empty_like": op(ops.empty_like, REAL),
     "empty": op(lambda x: ops.shape(ops.empty((n0(x), 3)))[1] + ops.cast(x, "int32"), REAL),
