@@ -89,15 +89,8 @@ def diagnose(
     probe = Probe(run, runner, reference, roles, budget=budget or Budget())
     if is_rounding:
         return replace(run.result, findings=_find_rounding(probe))
-    trace, findings = LayerTrace(), tuple[Finding, ...]()
     # A LiteRT file has no tensor of a layer that it folds into another, and no name that says which layers it has.
-    is_seen_from_outside = runner.spec.format == Format.LITERT
-    if is_seen_from_outside:
-        findings = find_causes(probe)
-    if not is_seen_from_outside or _may_be_in_users_code(reference, findings):
-        inside, found = _inside(probe)
-        if not is_seen_from_outside or any(each.file for each in found) or _is_known(found):
-            trace, findings = inside, found
+    trace, findings = (_from_outside if runner.spec.format == Format.LITERT else _inside)(probe)
     layers = _with_origins(trace, findings)
     recorded = [*probe.attempt("the record of the layer", partial(_record_layer, trace, findings)), None][0]
     recording = run.result.recording and replace(run.result.recording, layer=recorded)
@@ -128,6 +121,24 @@ def _inside(probe: Probe) -> tuple[LayerTrace, tuple[Finding, ...]]:
     return trace, find_causes(seen)
 
 
+def _from_outside(probe: Probe) -> tuple[LayerTrace, tuple[Finding, ...]]:
+    """Returns the causes that the outputs of the artifact show, or else the model layer by layer as `_inside`.
+
+    A model with layers of a user's own begins inside, since the outputs alone name no line of their code.
+    """
+    users = _users_layers(probe.reference)
+    trace, inside = _inside(probe) if users else (LayerTrace(), ())
+    if any(each.file for each in inside):
+        return trace, inside
+    findings = find_causes(probe)
+    unknown = any(each.cause is Cause.UNKNOWN for each in findings)
+    if unknown and not users:
+        trace, inside = _inside(probe)
+    may_be_inside = unknown or (users and any(each.layer is None or each.layer in users for each in findings))
+    is_known = all(each.cause is not Cause.UNKNOWN for each in inside)
+    return (trace, inside) if may_be_inside and inside and is_known else (LayerTrace(), findings)
+
+
 def _record_layer(trace: LayerTrace, findings: Sequence[Finding], probe: Probe) -> Iterator[LayerRecording]:
     """Yields the arrays of the first layer at fault; of the first layer with a cause if no fault was located."""
     expectation, reference = first_case(probe), probe.reference
@@ -148,19 +159,12 @@ def _record_layer(trace: LayerTrace, findings: Sequence[Finding], probe: Probe) 
         yield LayerRecording(layer, expectation.case.inputs, call.inputs, call.outputs[0])
 
 
-def _may_be_in_users_code(reference: Reference, findings: Iterable[Finding]) -> bool:
-    """Whether a cause is not known, or is in a layer of a user's own or in none."""
+def _users_layers(reference: Reference) -> set[str]:
+    """Returns the paths of the layers of a user's own, with an empty path for the model itself."""
     if not isinstance(reference, KerasReference):
-        return False
+        return set()
     layers = [("", reference.model), *layer_paths(reference.model)]
-    users = {path for path, layer in layers if is_users_module(type(layer).__module__)}
-    return any(
-        each.cause is Cause.UNKNOWN or (users and each.layer is None) or each.layer in users for each in findings
-    )
-
-
-def _is_known(findings: Iterable[Finding]) -> bool:
-    return all(each.cause is not Cause.UNKNOWN for each in findings)
+    return {path for path, layer in layers if is_users_module(type(layer).__module__)}
 
 
 def _with_origins(trace: LayerTrace, findings: Sequence[Finding]) -> tuple[LayerResult, ...]:
