@@ -4,6 +4,7 @@ LiteRT's own kernels are the reference. A file in which no operator depends on a
 operator: the operators receive the values that the kernels computed.
 """
 
+import contextlib
 import itertools
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,11 +32,10 @@ from keras_pe.export.runtimes.litert_inner_tensors import (
     separate_operators,
 )
 from keras_pe.export.runtimes.registry import named_runtimes
+from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
-from keras_pe.export.runtimes.worker import Worker
 
 _KERNELS = "litert[builtin]"
-_TIMEOUT = 120.0  # seconds for one answer
 _NOISE = 1 / 32  # largest error of float32 kernels, in errors that rounding to float16 makes
 _SUMS = 16.0  # largest error of kernels that also add in 16 bits, in errors that rounding to 16 bits makes
 _ALIKE = 0.5  # least correlation of the errors of kernels with rounded operands and the errors of their rounding
@@ -52,16 +52,16 @@ def faulty_delegate(probe: Probe) -> Iterator[Finding]:
     (kernels,) = named_runtimes(_KERNELS)
     if not failing or spec.format != Format.LITERT or spec == kernels or not kernels.installed:
         return
-    path = Path(probe.run.result.artifact)
-    with Worker(kernels, _TIMEOUT) as worker, tempfile.TemporaryDirectory() as folder:
+    path, runner = Path(probe.run.result.artifact), probe.runner
+    with _reloaded_after(runner, path), tempfile.TemporaryDirectory() as folder:
         expectations = [expectation for _, expectation, _ in failing]
-        if not run_cases(worker, kernels, path, probe.reference, expectations).result.passed:
+        if not run_cases(runner, kernels, path, probe.reference, expectations).result.passed:
             return
         inputs = min(expectations, key=rank).case.inputs
         try:
-            tensors = worker.intermediates(inputs, {})
-            separate = separate_operators(path, worker.names.to_artifact(inputs), tensors)
-            results = _compare(spec, worker, separate, Path(folder))
+            tensors = runner.intermediates(inputs, {})
+            separate = separate_operators(path, runner.names.to_artifact(inputs), tensors)
+            results = _compare(spec, kernels, runner, separate, Path(folder))
         except RuntimeFailedError as error:
             probe.note("the operators one by one", error)
             tensors, results = {}, []
@@ -72,6 +72,17 @@ def faulty_delegate(probe: Probe) -> Iterator[Finding]:
     if not findings:
         text = "The file agrees in LiteRT's own kernels, so the runtime changes its numbers."
         yield Finding(Cause.GRAPH_OPTIMIZATION, text)
+
+
+@contextlib.contextmanager
+def _reloaded_after(runner: Runner, path: Path) -> Iterator[None]:
+    """Loads a runner's artifact again at the end. Other artifacts and runtimes then need no process of their own."""
+    spec, names = runner.spec, runner.names
+    try:
+        yield
+    finally:
+        runner.load(path, spec)
+        runner.names = names
 
 
 @dataclass(frozen=True)
@@ -143,18 +154,20 @@ class _Result:
         return sizes > 0 and float(one @ two) > _ALIKE * sizes
 
 
-def _compare(spec: RuntimeSpec, kernels: Worker, separate: SeparateOperators, folder: Path) -> list[_Result]:
+def _compare(
+    spec: RuntimeSpec, kernels: RuntimeSpec, runner: Runner, separate: SeparateOperators, folder: Path
+) -> list[_Result]:
     """Returns the outputs of the operators in a runtime beside LiteRT's own kernels, in the order of computation.
 
     Raises:
         RuntimeFailedError: If the runtime does not take the operators one by one.
     """
 
-    def run(worker: Worker, content: bytes, inputs: Arrays) -> Arrays:
+    def run(runtime: RuntimeSpec, content: bytes, inputs: Arrays) -> Arrays:
         file = folder / "operators.tflite"
         file.write_bytes(content)
-        worker.load(file)
-        return worker.run(inputs)
+        runner.load(file, runtime)
+        return runner.run(inputs)
 
     def run_rounded(dtype: str) -> Arrays:
         inputs = {name: round_to(array, dtype) for name, array in separate.inputs.items()}
@@ -163,8 +176,7 @@ def _compare(spec: RuntimeSpec, kernels: Worker, separate: SeparateOperators, fo
 
     expected = run(kernels, separate.content, separate.inputs)
     rounded = {dtype: run_rounded(dtype) for dtype in HALF}
-    with Worker(spec, _TIMEOUT) as worker:
-        actual = run(worker, separate.content, separate.inputs)
+    actual = run(spec, separate.content, separate.inputs)
     return [
         _Result(operator, tensor, expected[name], actual[name], {dtype: each[name] for dtype, each in rounded.items()})
         for operator in separate.operators
