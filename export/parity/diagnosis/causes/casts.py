@@ -16,6 +16,7 @@ from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.parity.diagnosis.causes.behavior import answering
 from keras_pe.export.parity.diagnosis.causes.dimension_tests import is_close
 from keras_pe.export.parity.diagnosis.detector_context import Probe
+from keras_pe.export.parity.diagnosis.recorded_cases import content_key
 from keras_pe.export.results import Array, Cause, Finding, OtherValue
 from keras_pe.export.runtimes.runtime import as_dtype
 
@@ -80,10 +81,13 @@ def cast_input(probe: Probe) -> Iterator[Finding]:
         return
     own = {spec.name: spec.dtype for spec in reference.inputs if spec.dtype not in ("bool", "string")}
     for name, dtype in own.items():
+        tried = set[tuple[bytes, ...]]()
         for other in (each for each in (_FROM_INTEGERS if is_integer(dtype) else _FROM_FLOATS) if each != dtype):
-            if _agrees_after_cast(probe, reference, [name], other):
+            values = tuple(content_key(_cast(each.case.inputs[name], other)) for each in probe.run.expectations)
+            if values not in tried and _agrees_after_cast(probe, reference, [name], other):
                 yield _finding({name: dtype}, other, " and back")
                 return
+            tried.add(values)
     for other in _COMPUTED:
         wider = {name: each for name, each in own.items() if is_integer(each) and _digits(each) > _digits(other)}
         if wider and _agrees_after_cast(probe, reference, wider, other, is_computed=True):
@@ -125,8 +129,7 @@ def _agrees_after_cast(
     ]
     for expectation, answer in sorted(rows, key=lambda row: id(row[0]) not in failing):
         inputs = expectation.case.inputs
-        with np.errstate(invalid="ignore", over="ignore"):
-            cast = {name: inputs[name].astype(as_dtype(dtype)).astype(inputs[name].dtype) for name in names}
+        cast = {name: _cast(inputs[name], dtype) for name in names}
         is_failing = id(expectation) in failing
         if is_failing and not is_computed and all(np.array_equal(cast[name], inputs[name]) for name in cast):
             return False
@@ -143,6 +146,12 @@ def _agrees_after_cast(
         if not all(map(is_close, compare_outputs(expected, answer))):
             return False
     return True
+
+
+def _cast(array: Array, dtype: str) -> Array:
+    """Returns an array after a cast to a type and back."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return array.astype(as_dtype(dtype)).astype(array.dtype)
 
 
 def _integers_in(model: Any, dtype: str) -> AbstractContextManager[None]:
