@@ -25,9 +25,11 @@ def _open_onnx(path: str | bytes, variant: str, signature: str = "") -> Run:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
+    levels = onnxruntime.GraphOptimizationLevel
     level = f"ORT_{_LEVELS.get(variant, 'ENABLE_ALL')}"
     options.log_severity_level = 3  # errors only, which are raised as well
-    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    # An older release has no level of its own for layouts.
+    options.graph_optimization_level = getattr(levels, level, levels.ORT_ENABLE_ALL)
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     return lambda inputs: dict(zip(names, session.run(None, dict(inputs)), strict=True))

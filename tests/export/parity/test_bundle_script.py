@@ -83,6 +83,17 @@ def test_a_file_that_did_not_run_is_mended_only_if_it_returns_what_is_expected(
     assert run(tmp_path / "failure.npz").returncode == code
 
 
+def test_a_release_without_a_level_for_layouts_runs_with_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import onnxruntime
+
+    class Levels:
+        ORT_ENABLE_ALL = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+
+    monkeypatch.setattr(onnxruntime, "GraphOptimizationLevel", Levels)
+    write_model(tmp_path / "model.onnx", 0.5)
+    assert bundle_script._open_onnx(str(tmp_path / "model.onnx"), "layout")
+
+
 def test_a_file_that_does_not_load_exits_with_1_and_the_reason(tmp_path: Path) -> None:
     bundle = write_failure(tmp_path, "model", 0.5)
     (tmp_path / "model.onnx").write_bytes(b"damaged")
