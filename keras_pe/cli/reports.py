@@ -83,9 +83,11 @@ def show_report(report: "Report", as_json: bool, verbosity: Verbosity) -> None:
         return
     from rich.console import Console
 
-    from keras_pe.export.parity.reports.text import render_terminal, render_verdicts
+    from keras_pe.export.parity.reports.text import WIDTH, render_terminal, render_verdicts
 
     console, document = Console(), report.document()
+    if not console.width:  # COLUMNS=0
+        console = Console(width=WIDTH)
     if verbosity is Verbosity.QUIET:
         shown = render_verdicts(document, console.width)
     else:

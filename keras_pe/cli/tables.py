@@ -17,7 +17,7 @@ def whole_console() -> "Console":
 
     console = Console()
     is_bounded = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
-    return console if is_bounded else Console(width=_UNBOUNDED)
+    return console if is_bounded and console.width else Console(width=_UNBOUNDED)  # In a width of 0 a table is lost.
 
 
 def text_table(*header: str, rows: Iterable[Sequence[str]] = (), title: str | None = None) -> "Table":

@@ -12,10 +12,11 @@ NAMES = [LONG, "[bold]x[/bold]", "a[1]", "größe/名前", "with spaces in it", 
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("columns", ["", "0"])
 def test_a_pipe_gets_each_cell_on_one_line(
-    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    name: str, columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setenv("COLUMNS", columns)
     whole_console().print(text_table("path", "format", rows=[(name, "onnx")]))
     assert name in capsys.readouterr().out
 
