@@ -192,7 +192,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], int, Rates, dict[str, Any
     ("moonshine", {"model_type": "moonshine", "hidden_size": 288, "encoder_num_attention_heads": 8,
      "partial_rotary_factor": 0.9, "rope_theta": 1e4}, {}, 36, plain(32), {"rotary_dim": 32, "layout": "interleaved"}),
     ("moonshine-streaming", {"model_type": "moonshine_streaming", "hidden_size": 320, "num_attention_heads": 8,
-     "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}, {}, 40, plain(32),
+     "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.8}}, {}, 40, plain(32),
      {"rotary_dim": 32, "layout": "interleaved"}),
     ("pe-audio", {"model_type": "pe_audio_encoder", "rope_parameters": {"rope_type": "default"}}, {}, 128,
      plain(128, 2e4), {"layout": "interleaved"}),
