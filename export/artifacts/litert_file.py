@@ -271,9 +271,16 @@ def _ends(graph: Any) -> tuple[tuple[Any, int], tuple[Any, int]]:
 
 
 def _signature(model: Any) -> Any:
-    """Returns the signature that Keras writes, or else the first; None where the file has none."""
+    """Returns the signature that Keras writes, or else the first with the most tensors; None if a file has none.
+
+    Signatures beside that of a model most often compute a part of it.
+    """
     signatures = [model.SignatureDefs(i) for i in range(model.SignatureDefsLength())]
-    return min(signatures, key=lambda signature: signature.SignatureKey() != SIGNATURE.encode(), default=None)
+
+    def rank(signature: Any) -> tuple[bool, int]:
+        return signature.SignatureKey() != SIGNATURE.encode(), -signature.InputsLength() - signature.OutputsLength()
+
+    return min(signatures, key=rank, default=None)
 
 
 def signature_tensors(signature: Any) -> tuple[dict[str, int], dict[str, int]]:
