@@ -185,7 +185,7 @@ def export_litert(
         FileExistsError: If something that is not a LiteRT file stands at `filepath`.
         ImportError: If a package is missing.
     """
-    if target is not None and target not in TARGETS:
+    if target is not None and target not in tuple(TARGETS):  # a list has no hash
         raise ArgValueError("target", f"must be one of: {', '.join(TARGETS)}. Received: target={target!r}.")
     if state == "shared_cache":
         if target is not None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from keras import layers
 
+from keras_pe.argument_errors import ArgValueError
 from keras_pe.export import Border, UnsupportedError, export_litert, quantize
 from keras_pe.export.artifacts.litert_operators import Operator, Tensor, read_operators
 from keras_pe.export.artifacts.target_layers import read_target_layers
@@ -136,8 +137,10 @@ def test_a_file_for_a_target_has_operators_of_its_list_and_a_layer_outside_is_re
         export_litert(model, file, target="npu", sizes={"length": 6})
     assert (error.value.layer, error.value.operator) == ("scores", "EXP")
     assert {layer.layer for layer in error.value.layers if layer.reasons} == {"scores"}
-    with pytest.raises(ValueError, match="target='phone'"):
-        export_litert(model, file, target="phone")  # type: ignore[arg-type]
+    for wrong in ("phone", ["gpu"]):
+        with pytest.raises(ArgValueError) as refused:
+            export_litert(model, file, target=wrong)  # type: ignore[arg-type]
+        assert refused.value.argument == "target"
 
 
 def _compile(file: Path, folder: Path) -> tuple[set[str], int]:
