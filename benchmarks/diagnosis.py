@@ -69,7 +69,10 @@ def rows() -> dict[str, Callable[[Path], dict[str, Any]]]:
             add(f"user's code, {form}", str(code), code.file, sorted(code.lines), partial(_code, code, form))
     for fault in test_catalogue.ONNX_FAULTS:
         add("catalogue", fault.name, fault.cause, fault.layer, partial(_catalogue, fault))
-    plants = {f"{number}: {cause}": (plant, cause) for number, (plant, cause, _) in enumerate(test_planted.PLANTS)}
+    plants: dict[str, Any] = {}
+    for plant, planted, _ in test_planted.PLANTS:
+        number = sum(each == planted for _, each in plants.values()) + 1
+        plants[f"{planted} {number}"] = plant, planted
     for module in (test_configurations, test_position_layers):
         plants |= {name: each[:2] for name, each in {**module.QUICK, **module.SLOW}.items()}
     for name, (plant, planted) in plants.items():
