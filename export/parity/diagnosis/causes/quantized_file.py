@@ -1,6 +1,6 @@
 """Detects that an artifact differs by rounding to integers, and the faults of the scales of its quantizer."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -114,7 +114,7 @@ def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
     total, left = _total_change(expected, answers), _total_change(expected, floats)
     # Fused kernels round some values to the next step. A fault of the runtime changes more than rounding itself does.
     is_same = _total_change(answers, rounded) <= max(_FUSED * _total_change(floats, rounded), _SAME * total)
-    found = find_calibration_faults(measured, positions) if is_same else ()
+    found = find_calibration_faults(measured, list(positions)) if is_same else ()
     share = sum(each.share for each in measured.costs if any(finding.layer == each.name for finding in found))
     if left >= _WEIGHTS * total and (of_weights := _weight_faults(path, layers, positions)):
         found, share = (*of_weights, *found), max(share, left / total)
@@ -151,23 +151,29 @@ def _total_change(expected: Iterable[Arrays], answers: Iterable[Arrays]) -> floa
     return sum(squared_change(*pair) for pair in zip(expected, answers, strict=True))
 
 
-def _weight_faults(path: Path, layers: Iterable[str], positions: Sequence[str]) -> tuple[Finding, ...]:
-    """Returns the faults of weights. The cause of a table of positions is "coarse positions"."""
+def _weight_faults(path: Path, layers: Iterable[str], positions: Mapping[str, bool]) -> tuple[Finding, ...]:
+    """Returns the faults of weights. The cause of a learned table of positions is "coarse positions".
+
+    A table that a layer computes has small channels by its formula, in a sound file too.
+    """
     found = []
     for each in find_weight_faults(path, layers):
         own = next((position for position in positions if is_within(each.layer or "", position)), None)
-        found.append(each if own is None else replace(each, cause=Cause.COARSE_POSITIONS, layer=own))
+        if own is None:
+            found.append(each)
+        elif positions[own]:
+            found.append(replace(each, cause=Cause.COARSE_POSITIONS, layer=own))
     return tuple(found)
 
 
-def _position_layers(reference: KerasReference) -> list[str]:
-    """Returns the layers of this package, and the layers with names of positions."""
-    return [
-        path
+def _position_layers(reference: KerasReference) -> dict[str, bool]:
+    """Returns whether each layer of positions has weights: layers of this package, or with names of positions."""
+    return {
+        path: bool(layer.weights)
         for path, layer in layer_paths(reference.model)
         if type(layer).__module__.startswith("keras_pe.layers")
         or any(word in path.rpartition("/")[2].lower() for word in _POSITION_WORDS)
-    ]
+    }
 
 
 def _quantized_finding(measured: RoundingMeasurement, option: str, *, is_sound: bool) -> Finding:

@@ -58,6 +58,10 @@ def attention(x: Any) -> Any:
     return L.LayerNormalization(name="norm")(x + L.MultiHeadAttention(2, 8, name="attention")(x, x))
 
 
+def positions(x: Any) -> Any:  # the slowest channels of a short table have less than four steps
+    return L.Flatten(name="flat")(keras_pe.SinusoidalPositionEncoding(name="positions")(x))
+
+
 def quantize_model(
     layers: Any, shape: tuple[int | None, ...], path: Path, form: Any, dtype: Any, rows: list[Array]
 ) -> Any:
@@ -82,6 +86,7 @@ def quantize_model(
         (concatenation, (16,)),
         (image, (8, 8, 2)),
         (attention, (None, 16)),
+        (positions, (16, 12)),
         (folded_normalization, (16,)),
         (cube, (8, 8, 2)),
     ],
