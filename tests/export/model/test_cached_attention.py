@@ -25,7 +25,7 @@ _JOINS: dict[str, tuple[Callable[[Any], Any], int]] = {  # each with the number 
 }
 
 
-@pytest.mark.quick_rows(2)
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("name", _JOINS)
 def test_a_step_that_concatenates_its_rows_copies_no_shared_cache(name: str) -> None:
     join, copies = _JOINS[name]
