@@ -105,9 +105,10 @@ def decoder(shared: bool) -> dict[str, Any]:
     found = [run_in_process("decoder:measure", threads, threads=threads) for threads in counts]
     left_out = [each for part in found for each in part["left out"]]
     seconds = {name: each for part in found for name, each in part["seconds"].items()}
-    if find_spec("jax") is None:
+    has_jax = find_spec("jax") is not None
+    if not has_jax:
         left_out.append("Decoders: jax was not installed.")
-    for threads in counts if find_spec("jax") is not None else ():
+    for threads in counts if has_jax else ():
         taken = run_in_process("decoder:measure_keras", threads=threads, backend="jax")
         seconds[f"decoder text, {decoders.name_of(threads)}/Keras generate, JAX"] = taken
     return {"seconds": seconds, "beside": {"left out": [*dict.fromkeys(left_out)]}}
