@@ -134,13 +134,12 @@ def dead_range(cost: RoundingCost, context: Context) -> Finding | None:
         each.name
         for each in context.measurement.costs
         if each.tensor.key != cost.tensor.key and each.is_fixed and each.step == cost.step and each.span > 4 * cost.span
-        if cost.tensor.operator not in _KNOWN_RANGES
     ]
     text = (
         f"Its range is {low:.3g} to {high:.3g}, and its values are {cost.values.min():.3g} to {cost.values.max():.3g}: "
         f"{cost.span / cost.step:.2g} of {(high - low) / cost.step:.0f} steps are used."
     )
-    if twins:
+    if twins and cost.tensor.operator not in _KNOWN_RANGES:
         return describe_fault(
             Cause.SHARED_SCALE, f"{text} {twins[0]!r} has the same scale.", cost, used=cost.span / (high - low)
         )
