@@ -97,7 +97,7 @@ def separate_operators(path: Path, inputs: Mapping[str, Array], computed: Mappin
     taken = {number: place for number, place in given.items() if known[number].dtype.kind == "f"}
     returned = {name: number for name, number in numbers.items() if number in known}
     editor = Editor(model, graph)
-    ends = {name: _as_number(editor, number) for name, number in returned.items()}
+    ends = {name: _cast_bool(editor, number) for name, number in returned.items()}
     graph.inputs, graph.outputs = [*taken.values()], [*ends.values()]
     names = {name: f"output_{number}" for name, number in returned.items()}
     signature = schema.SignatureDefT()
@@ -145,7 +145,7 @@ def _is_plain(dtype: str, array: Array) -> bool:
     return array.dtype.kind in "fiub" and array.dtype.name == dtype and array.size > 0
 
 
-def _as_number(editor: Editor, number: int) -> int:
+def _cast_bool(editor: Editor, number: int) -> int:
     """Returns a tensor, or one of int32 with the values of truth values: LiteRT.js returns no bool."""
     if editor.dtype(number) != "bool":
         return number

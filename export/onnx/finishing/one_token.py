@@ -48,7 +48,7 @@ class Tokens:
         return insert(place, "Shape", [found[0]], start=found[1], end=found[1] + 1)
 
     def before(self, value: ir.Value) -> list[Node]:
-        """Returns the nodes between a value `[batch, count, width]` and this value; none if there is no such value."""
+        """Returns the nodes from a value `[batch, count, width]` to this value; without such a value, an empty list."""
         passed = list[Node]()
         while (node := producer(value, "Reshape", "Transpose")) and count_uses(value) == 1 and self._keeps_order(node):
             passed.insert(0, node)
@@ -58,7 +58,7 @@ class Tokens:
         return []
 
     def after(self, value: ir.Value) -> list[Node]:
-        """Returns the nodes between a value and a value `[batch, count, width]`; none if there is no such value."""
+        """Returns the nodes from this value to a value `[batch, count, width]`; without such a value, an empty list."""
         passed = list[Node]()
         while (node := only_reader(value, "Reshape", "Transpose")) and self._keeps_order(node):
             passed.append(node)

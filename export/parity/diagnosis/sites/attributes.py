@@ -34,12 +34,7 @@ _OF_EVERY_AXIS = {
     "size": (1, 2, 3, 4),
 }
 _OF_WINDOWS = ("strides", "padding", "dilation_rate", "pool_size")  # attributes that may differ in pairs
-_OF_WEIGHTS = (
-    "use_bias",
-    "reset_after",
-    "center",
-    "scale",
-)  # attributes of a layer's weights, which may differ in pairs
+_OF_WEIGHTS = ("use_bias", "reset_after", "center", "scale")  # attributes that may differ in pairs as well
 _UNTRIED = {"name", "start_index", "dtype", "trainable", "seed", "quantization_config", "autocast", "sparse"}
 _UNTRIED |= {"dropout", "rate", "recurrent_dropout", "momentum"}  # attributes without effect in inference
 _MOST_TOGETHER = 4  # numbers of a layer that are fitted together
