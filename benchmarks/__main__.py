@@ -1,7 +1,7 @@
 """The command `python -m benchmarks`, which measures and renders. `--render` renders stored results only.
 
-The parts `devices` and `diagnosis` are tables: only rows that are not stored are measured. The exit code is 3 if rows
-are left.
+The parts `devices`, `diagnosis` and `quantize` are tables: only rows that are not stored are measured. The exit code is
+3 if rows are left.
 """
 
 import argparse
@@ -92,13 +92,6 @@ def exporter(shared: bool) -> dict[str, Any]:
     }
 
 
-def quantize(shared: bool) -> dict[str, Any]:
-    """Returns the figures of quantized files."""
-    if find_spec("sklearn") is None:
-        return {"beside": {"left out": ["Quantized files: scikit-learn was not installed where this was measured."]}}
-    return {"beside": {"models": run_in_process("quantization:measure_all", threads=1)}}
-
-
 def decoder(shared: bool) -> dict[str, Any]:
     """Returns the times of decoders, with one thread and with two."""
     counts = thread_counts(shared)
@@ -114,15 +107,25 @@ def decoder(shared: bool) -> dict[str, Any]:
     return {"seconds": seconds, "beside": {"left out": [*dict.fromkeys(left_out)]}}
 
 
+def quantized_files() -> dict[str, Any]:
+    """Returns a function for each method of each quantized model."""
+    from benchmarks import quantization  # with Keras, which nothing else here needs
+
+    return quantization.rows()
+
+
 PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "accuracy": accuracy,
     **{runtime.removeprefix("in_"): partial(speed, "sinusoidal", [runtime]) for runtime in RUNTIMES},
     "rotary": partial(speed, "rotary", list(RUNTIMES)),
     "exporter": exporter,
-    "quantize": quantize,
     "decoder": decoder,
 }
-TABLES: dict[str, Callable[[], dict[str, Any]]] = {"devices": devices.rows, "diagnosis": diagnosis.rows}
+TABLES: dict[str, Callable[[], dict[str, Any]]] = {
+    "devices": devices.rows,
+    "diagnosis": diagnosis.rows,
+    "quantize": quantized_files,
+}
 
 
 if __name__ == "__main__":

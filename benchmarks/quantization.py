@@ -3,13 +3,16 @@
 scikit-learn has the digits. The texts are the docstrings of installed packages, and Python's reference.
 """
 
+import atexit
 import importlib
 import inspect
 import pkgutil
 import pydoc_data.topics
 import re
+import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -167,42 +170,55 @@ def _is_public(name: str) -> bool:
     return not any(part.startswith("_") or part in ("conftest", "f2py", "distutils") for part in name.split("."))
 
 
-def measure(name: str, formats: Sequence[str] = FORMATS) -> list[dict[str, Any]]:
-    """Returns the figures of a model: for each format one row for the float32 file, and one for each method."""
-    from keras_pe.export import export_litert, export_onnx, quantize
-
-    keras.utils.set_random_seed(0)
-    build, goal = MODELS[name]
-    model, rows = build()
-    found: list[dict[str, Any]] = []
-    decides = "decisions" in goal
-    exports: Mapping[str, tuple[Callable[..., Any], str]] = {
-        "ONNX": (export_onnx, ".onnx"),
-        "LiteRT": (export_litert, ".tflite"),
+def rows() -> dict[str, Callable[[Path], list[dict[str, Any]]]]:
+    """Returns a function for each model, format and method, which returns the figures of the files."""
+    return {
+        f"{name} / {format}, {label}": partial(_measure, name, format, label)
+        for name in MODELS
+        for format in FORMATS
+        for label in METHODS
     }
-    with tempfile.TemporaryDirectory() as folder:
-        for format in formats:
-            export, suffix = exports[format]
-            artifact = export(model, Path(folder) / f"float{suffix}")
-            base: dict[str, Any] = {}
-            for label, method in METHODS.items():
-                for plan, options in PLANS.items():
-                    given = {**goal, **options, "method": method, "checkpoint_dir": Path(folder) / "kept"}
-                    try:
-                        report = quantize(model, artifact, Path(folder) / f"small{suffix}", rows, **given)
-                    except ValueError:  # the format has no such quantizer, or it takes no layer
-                        continue
-                    score, ratio = report.chosen.held_out, report.quantized_seconds / report.float_seconds
-                    if not base:
-                        base = _row(
-                            f"{format}, float32", report.float_bytes, 1.0, report.float_score, None, True, decides
-                        )
-                        found.append(base)
-                    name = f"{format}, {label}{plan}"
-                    found.append(_row(name, report.chosen.nbytes, ratio, score, report.chosen, report.passed, decides))
-                    if report.passed or not report.layers:  # the search would write this file
-                        break
+
+
+def _measure(name: str, format: str, label: str, folder: Path) -> list[dict[str, Any]]:
+    """Returns the figures of the float32 file and of the files of a method; none if the method takes no layer."""
+    from keras_pe.export import quantize
+
+    model, inputs, artifact = _float_file(name, format)
+    goal = MODELS[name][1]
+    found: list[dict[str, Any]] = []
+    for plan, options in PLANS.items():
+        given = {**goal, **options, "method": METHODS[label], "checkpoint_dir": artifact.parent / "kept"}
+        try:
+            report = quantize(model, artifact, folder / f"small{artifact.suffix}", inputs, **given)
+        except ValueError:  # the format has no such quantizer, or it takes no layer
+            break
+        best, ratio, decides = report.chosen, report.quantized_seconds / report.float_seconds, "decisions" in goal
+        if not found:
+            found.append(_row(f"{format}, float32", report.float_bytes, 1.0, report.float_score, None, True, decides))
+        found.append(_row(f"{format}, {label}{plan}", best.nbytes, ratio, best.held_out, best, report.passed, decides))
+        if report.passed or not report.layers:  # the search would write this file
+            break
     return found
+
+
+@cache
+def _sample(name: str) -> Sample:
+    keras.utils.set_random_seed(0)
+    return MODELS[name][0]()
+
+
+@cache
+def _float_file(name: str, format: str) -> tuple[keras.Model, Mapping[str, Array], Path]:
+    """Returns a trained model, its rows and its float32 file, in a folder that lasts as long as the process."""
+    from keras_pe.export import export_litert, export_onnx
+
+    model, inputs = _sample(name)
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    if format == "ONNX":
+        return model, inputs, export_onnx(model, folder / "float.onnx").path
+    return model, inputs, export_litert(model, folder / "float.tflite").path
 
 
 def _row(name: str, nbytes: int, ratio: float, score: Any, trial: Any, passed: bool, decides: bool) -> dict[str, Any]:
@@ -218,8 +234,3 @@ def _row(name: str, nbytes: int, ratio: float, score: Any, trial: Any, passed: b
         "layers in float": len(trial.layers_in_float) if trial else None,
         "passed": passed,
     }
-
-
-def measure_all() -> dict[str, list[dict[str, Any]]]:
-    """Returns the figures of all models."""
-    return {name: measure(name) for name in MODELS}

@@ -1,7 +1,7 @@
 """Renders the stored results between the markers of the pages."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any
 
@@ -155,10 +155,14 @@ def rotary(values: Values, beside: dict[str, Any]) -> str:
 def quantized_models(values: Values, beside: dict[str, Any]) -> str:
     """Returns a line for each file of each model."""
     header = ("model", "file", "bytes", "time", "rows changed", "bound", "error", "layers in float", "goal reached")
+    files: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for name, found in load_rows("quantize").items():
+        for row in found:  # each method has a row of the float32 file
+            files.setdefault((name.partition(" / ")[0], row["file"]), row)
     lines = [
         (
             model,
-            row["file"],
+            file,
             byte_count(row["bytes"]),
             two_decimals(row["time"]),
             f"{row['changed']:,} of {row['rows']:,}" if row["decides"] else "-",
@@ -167,8 +171,7 @@ def quantized_models(values: Values, beside: dict[str, Any]) -> str:
             "-" if row["layers in float"] is None else str(row["layers in float"]),
             "yes" if row["passed"] else "no",
         )
-        for model, rows in beside["quantize"]["models"].items()
-        for row in rows
+        for (model, file), row in files.items()
     ]
     return table(header, lines)
 
