@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 # Characters that control a terminal, end a line, or reverse the direction of reading.
-_CONTROLS = re.compile(r"[\x01-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:

@@ -73,4 +73,4 @@ def test_a_match_names_its_convention_first() -> None:
 
 
 def test_control_characters_are_escaped() -> None:
-    assert printable("a\x1b[31mb\u202ec\n层\t") == "a\\x1b[31mb\\u202ec\n层\t"
+    assert printable("a\x1b[31mb\u202ec\0\n层\t") == "a\\x1b[31mb\\u202ec\\x00\n层\t"

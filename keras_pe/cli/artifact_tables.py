@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from keras_pe.cli.tables import add_row, text_table, whole_console
-from keras_pe.display import shown_bytes
+from keras_pe.display import printable, shown_bytes
 
 if TYPE_CHECKING:
     from keras_pe.export.artifacts.artifact import Artifact
@@ -67,7 +67,7 @@ def show_artifacts(artifacts: "Sequence[Artifact]", explain: bool) -> None:
     console = whole_console()
     console.print(tensors, *([dimensions] if known else []), files, *explained)
     for note in dict.fromkeys(note for artifact in artifacts for note in artifact.notes):
-        console.print(note, markup=False)
+        console.print(printable(note), markup=False)
 
 
 def _read(artifact: "Artifact", read: Callable[[Mapping[str, str]], _Record]) -> _Record:

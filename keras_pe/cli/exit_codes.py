@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from keras_pe.cli.standard_streams import Interrupt, at_interrupt, exit_code
+from keras_pe.display import printable
 
 # Arguments of public functions that commands have by other names.
 _OTHERWISE_IN_PYTHON = {
@@ -27,6 +28,9 @@ class CouldNotBeTriedError(click.ClickException):
     """An error of a command, in a sentence; the exit code states it, too."""
 
     exit_code = 2
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))  # It may quote a name from a file.
 
 
 @contextlib.contextmanager
@@ -74,7 +78,7 @@ def in_options(message: str) -> str:
         opened, closed = (sum(map(before.count, brackets)) for brackets in ("([{", ")]}"))
         return match[0] if opened > closed or match[2] not in names else f"{match[1]}{names[match[2]]} "
 
-    return re.sub(r"(Received: |, )(\w+)=", show_option, re.sub(r"`([\w.]+)`", name_option, message))
+    return printable(re.sub(r"(Received: |, )(\w+)=", show_option, re.sub(r"`([\w.]+)`", name_option, message)))
 
 
 class Command(click.Command):

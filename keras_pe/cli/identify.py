@@ -11,6 +11,7 @@ import click
 from keras_pe.cli.exit_codes import Command, tried
 from keras_pe.cli.options import InputPath, json_option
 from keras_pe.cli.tables_in_file import tables_in
+from keras_pe.display import printable
 
 if TYPE_CHECKING:
     from keras_pe.conventions import Match
@@ -36,9 +37,10 @@ def identify(file: Path, as_json: bool) -> int:
         plain = [({"array": name} if name else {}) | dataclasses.asdict(match) for name, match in matches]
         click.echo(json.dumps(plain, indent=2))
     elif matches:
-        click.echo("\n\n".join((f"{name}\n" if name else "") + _describe(match) for name, match in matches))
+        texts = ((f"{name}\n" if name else "") + _describe(match) for name, match in matches)
+        click.echo(printable("\n\n".join(texts)))
     else:
-        click.echo(_nearest_of(tables))
+        click.echo(printable(_nearest_of(tables)))
     return 0 if any("conventions" not in match.undecided for _, match in matches) else 1
 
 

@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from keras_pe.display import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -37,7 +39,7 @@ def text_table(*header: str, rows: Iterable[Sequence[str]] = (), title: str | No
 
 
 def add_row(table: "Table", row: Sequence[str]) -> None:
-    """Adds a row of texts that are shown as they are."""
+    """Adds a row of texts. Brackets are shown as they are, and characters that control a terminal by their codes."""
     from rich.text import Text
 
-    table.add_row(*map(Text, row))
+    table.add_row(*(Text(printable(text)) for text in row))

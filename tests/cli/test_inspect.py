@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import onnx
 import pytest
 from click.testing import CliRunner, Result
 
@@ -28,6 +29,18 @@ def test_json_is_the_artifact_with_its_contents(tmp_path: Path) -> None:
     assert described["path"] == str(path)
     assert described["inputs"] == [{"name": "x", "shape": ["batch", 4], "dtype": "float32"}]
     assert described["contents"][0]["operators"] == {"MatMul": 1, "Softmax": 1, "Identity": 1}
+
+
+def test_a_name_cannot_control_the_terminal(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "model.onnx", None)
+    model = onnx.load(path)
+    model.graph.output[0].name = "\x1b[31mred"
+    model.graph.node[-1].output[0] = "\x1b[31mred"
+    onnx.save(model, path)
+    result = inspect(path)
+    assert result.exit_code == 0
+    assert "\x1b" not in result.output
+    assert r"\x1b[31mred" in result.output
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"\x08\x07" * 40])

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from keras_pe.display import did_you_mean
+from keras_pe.display import did_you_mean, printable
 from keras_pe.export.dependencies import require
 from keras_pe.export.errors import check_type
 from keras_pe.export.parity.reports import html, markdown, text
@@ -81,7 +81,7 @@ class Report:
 
     def __repr__(self) -> str:
         document = self.document()
-        title = " ".join(document.title.split())
+        title = printable(" ".join(document.title.split()))
         return f"<{type(self).__name__}: {title}: {Outcome.of(document.passed).value}>"
 
     def _repr_html_(self) -> str:
