@@ -6,7 +6,7 @@ Each array is a member named by its path in the content, such as `failures/0/act
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -71,6 +71,7 @@ def read_archive(path: Path | IO[bytes]) -> dict[str, Any]:
 def _without_arrays(value: Any, place: str, arrays: dict[str, Array]) -> Any:
     """Returns a value in which a reference replaces each array; adds the arrays to `arrays`."""
     if isinstance(value, np.ndarray | np.generic):
+        place = _member_name(place, arrays)
         arrays[place] = np.asarray(value)
         return {"array": place, "dtype": value.dtype.name, **_trailing_nuls(arrays[place])}
     if isinstance(value, Mapping):
@@ -78,6 +79,14 @@ def _without_arrays(value: Any, place: str, arrays: dict[str, Array]) -> Any:
     if isinstance(value, list | tuple):
         return [_without_arrays(each, f"{place}/{number}", arrays) for number, each in enumerate(value)]
     return value
+
+
+def _member_name(place: str, taken: Container[str]) -> str:
+    """Returns a free name for a member. Zip files cut a name at NUL and lack lone surrogates, so both become codes."""
+    name = place.encode(errors="backslashreplace").decode().replace("\0", r"\x00")
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _storable(array: Array) -> Array:

@@ -50,6 +50,15 @@ def test_numpy_reads_the_arrays_and_half_a_file_is_refused(tmp_path: Path) -> No
         read_archive(path)
 
 
+def test_a_name_may_have_any_character() -> None:
+    """A zip file cuts a name at NUL and lacks lone surrogates, and a slash joins names."""
+    content = {name: np.array(number) for number, name in enumerate(["a\0b", "a\\x00b", "a\0c", "\ud800", "é/è", ".."])}
+    content |= {"é": {"è": np.array(-1)}}
+    stream = io.BytesIO()
+    write_archive(stream, content)
+    assert read_archive(stream) == content
+
+
 def test_texts_keep_the_nuls_at_their_end() -> None:
     stream = io.BytesIO()
     texts = np.array([["x\0", "y"], ["\0\0", "a\0b"]], object)
