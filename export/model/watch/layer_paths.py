@@ -13,7 +13,10 @@ _Children = dict[str, dict[tuple[int, str], str]]
 
 
 def layer_paths(model: Any) -> list[tuple[str, Any]]:
-    """Returns every layer and operation of a model once, with its path. Layers within recurrent layers are excluded."""
+    """Returns every layer and operation of a model once, with its path. Layers within recurrent layers are excluded.
+
+    The path of a layer with an empty name has the name of its scope instead: an empty path is that of the model.
+    """
     import keras
 
     found: dict[int, tuple[str, Any]] = {}
@@ -23,7 +26,7 @@ def layer_paths(model: Any) -> list[tuple[str, Any]]:
         for part in parts_of(parent):
             if id(part) in found or isinstance(part, keras.layers.InputLayer):
                 continue
-            path = name = f"{prefix}{part.name}"
+            path = name = f"{prefix}{part.name or scope_name(part.name)}"
             count = 1
             while path in taken:
                 count += 1

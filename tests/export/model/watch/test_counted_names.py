@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from keras_pe.export import check_parity, export_onnx
-from keras_pe.export.model.watch.layer_paths import matched_paths
+from keras_pe.export.model.watch.layer_paths import layer_paths, matched_paths
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,12 @@ from keras_pe.export.model.watch.layer_paths import matched_paths
 def test_a_name_is_matched_with_one_that_differs_by_its_number(paths, others, expected):
     found = matched_paths(paths, others)
     assert [found.get(path) for path in paths] == expected
+
+
+def test_a_layer_with_an_empty_name_has_a_path_of_its_own() -> None:
+    """An empty path is that of the model."""
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, name=""), keras.layers.Dense(2, name="y")])
+    assert [path for path, _ in layer_paths(model)] == [".empty.", "y"]
 
 
 def _model() -> keras.Model:
