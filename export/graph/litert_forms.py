@@ -17,11 +17,12 @@ from keras_pe.export.graph.litert_loops import InTensors, map_rows, recurrence
 from keras_pe.export.graph.litert_recurrences import known_recurrences
 from keras_pe.export.graph.litert_resizing import resize_form
 from keras_pe.export.graph.litert_windows import (
+    convolution,
     convolution_with_strides_and_gaps,
     depthwise_convolution,
+    transposed_convolution,
     window_form,
 )
-from keras_pe.export.graph.sliding_windows import integer_convolution
 from keras_pe.export.graph.tensorflow_internals import (
     replaced_depthwise_convolutions,
     replaced_operators,
@@ -58,7 +59,8 @@ def litert_forms(
         replaced_operations(
             core={"map": map_rows},
             nn={
-                "conv": integer_convolution,
+                "conv": convolution,
+                "conv_transpose": transposed_convolution,
                 "_depthwise_conv_stride_dilation_decomposition": convolution_with_strides_and_gaps,
             },
             numpy={"signbit": _signbit},

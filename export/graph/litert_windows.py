@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from keras_pe.export.graph.sliding_windows import size_of, windows
+from keras_pe.export.graph.sliding_windows import integer_convolution, repeat_for_axes, size_of, windows
 
 _HEIGHT, _WIDTH = 1, 2  # the axes of an image, channels last
 
@@ -57,8 +57,7 @@ def convolution_with_strides_and_gaps(
 
     rank = len(strides)
     kernels = [tf.convert_to_tensor(each) for each in (depthwise_kernel, pointwise_kernel) if each is not None]
-    is_first = data_format == "channels_first"
-    images = tf.transpose(inputs, [0, *range(2, rank + 2), 1]) if is_first else tf.convert_to_tensor(inputs)
+    images = _with_channels_last(inputs, data_format)
     lone = [1] * (2 - rank)  # a 1-D input becomes an image of height 1
     if lone:
         images, kernels = tf.expand_dims(images, 1), [tf.expand_dims(each, 0) for each in kernels]
@@ -67,8 +66,96 @@ def convolution_with_strides_and_gaps(
     )
     for pointwise in kernels[1:]:
         images = tf.nn.conv2d(images, pointwise, 1, "VALID")
-    images = tf.squeeze(images, [1]) if lone else images
-    return tf.transpose(images, [0, rank + 1, *range(1, rank + 1)]) if is_first else images
+    return _in_format(tf.squeeze(images, [1]) if lone else images, data_format)
+
+
+def convolution(
+    usual: Callable[..., Any],
+    inputs: Any,
+    kernel: Any,
+    strides: int | Sequence[int] = 1,
+    padding: str = "valid",
+    data_format: str | None = None,
+    dilation_rate: int | Sequence[int] = 1,
+) -> Any:
+    """Replaces `keras.ops.conv` for integers, and for volumes with dilations or groups, which LiteRT lacks."""
+    import tensorflow as tf
+
+    kernel = tf.convert_to_tensor(kernel)
+    steps, gaps = (repeat_for_axes(each, len(kernel.shape) - 2) for each in (strides, dilation_rate))
+    images = _with_channels_last(inputs, data_format)
+    has_operator = max(gaps) == 1 and kernel.shape[-2] == images.shape[-1]
+    if images.dtype.is_integer or len(gaps) < 3 or has_operator or padding not in ("same", "valid"):
+        return integer_convolution(usual, inputs, kernel, strides, padding, data_format, dilation_rate)
+    return _in_format(_convolve(images, kernel, steps, gaps, padding.upper()), data_format)
+
+
+def transposed_convolution(
+    usual: Callable[..., Any],
+    inputs: Any,
+    kernel: Any,
+    strides: int | Sequence[int] = 1,
+    padding: str = "valid",
+    output_padding: Any = None,
+    data_format: str | None = None,
+    dilation_rate: int | Sequence[int] = 1,
+) -> Any:
+    """Replaces a transposed convolution with dilations by a convolution of the reversed images.
+
+    LiteRT's transposed operators lack dilations. Without strides, the result is the reversed result of a convolution.
+    The images are reversed instead of the kernel, so that the file contains the kernel of the model.
+    """
+    import tensorflow as tf
+
+    images, kernel = _with_channels_last(inputs, data_format), tf.convert_to_tensor(kernel)
+    axes = [*range(1, len(kernel.shape) - 1)]
+    steps, gaps = (repeat_for_axes(each, len(axes)) for each in (strides, dilation_rate))
+    if max(gaps) == 1 or max(steps) > 1 or output_padding is not None:
+        return usual(inputs, kernel, strides, padding, output_padding, data_format, dilation_rate)
+    images = tf.reverse(images, axes)
+    if padding == "valid":
+        reaches = [gap * (size - 1) for gap, size in zip(gaps, kernel.shape, strict=False)]
+        images = tf.pad(images, [[0, 0], *([reach, reach] for reach in reaches), [0, 0]])
+    result = _convolve(images, tf.linalg.matrix_transpose(kernel), steps, gaps, padding.upper())
+    return _in_format(tf.reverse(result, axes), data_format)
+
+
+def _convolve(images: Any, kernel: Any, strides: list[int], gaps: list[int], padding: str) -> Any:
+    """Returns a convolution of images with channels last, as one 2-D operator. Frames of volumes become channels."""
+    import tensorflow as tf
+
+    *sizes, channels, filters = kernel.shape.as_list()
+    if len(sizes) < 3:
+        return tf.nn.convolution(images, kernel, strides, padding, dilations=gaps)
+    height, width = size_of(images, 2), size_of(images, 3)
+    split = [-1, height, width, images.shape[-1] // channels, channels]  # the channels by group
+    frames = [frame for _, frame in windows(images, [sizes[0], 1, 1], [strides[0], 1, 1], [gaps[0], 1, 1], padding)]
+    planes = tf.concat([tf.reshape(frame, split) for frame in frames], -1)
+    planes = tf.reshape(planes, [-1, height, width, sizes[0] * images.shape[-1]])
+    kernel = tf.reshape(tf.transpose(kernel, [1, 2, 0, 3, 4]), [*sizes[1:], sizes[0] * channels, filters])
+    planes = tf.nn.conv2d(planes, kernel, strides[1:], padding, dilations=gaps[1:])
+    return tf.reshape(planes, [-1, size_of(frames[0], 1), size_of(planes, 1), size_of(planes, 2), filters])
+
+
+def _with_channels_last(images: Any, data_format: str | None) -> Any:
+    import tensorflow as tf
+
+    images = tf.convert_to_tensor(images)
+    return images if _is_last(data_format) else tf.transpose(images, [0, *range(2, len(images.shape)), 1])
+
+
+def _in_format(images: Any, data_format: str | None) -> Any:
+    """Returns images with channels last in the format of Keras' function."""
+    import tensorflow as tf
+
+    rank = len(images.shape)
+    return images if _is_last(data_format) else tf.transpose(images, [0, rank - 1, *range(1, rank - 1)])
+
+
+def _is_last(data_format: str | None) -> bool:
+    import keras
+
+    return (data_format or keras.config.image_data_format()) == "channels_last"
 
 
 def _add_bias(_: Callable[..., Any], value: Any, bias: Any, **__: Any) -> Any:

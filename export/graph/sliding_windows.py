@@ -52,6 +52,11 @@ def size_of(images: Any, axis: int) -> Any:
     return tf.shape(images)[axis] if images.shape[axis] is None else int(images.shape[axis])
 
 
+def repeat_for_axes(value: int | Sequence[int], rank: int) -> list[int]:
+    """Returns a stride or dilation as one number for each axis of an image."""
+    return [value] * rank if isinstance(value, int) else [*value]
+
+
 def integer_convolution(
     usual: Callable[..., Any],
     inputs: Any,
@@ -75,7 +80,7 @@ def integer_convolution(
     if not images.dtype.is_integer or is_grouped or not is_last or padding not in ("same", "valid"):
         return usual(inputs, kernel, strides, padding, data_format, dilation_rate)
     sizes = kernel.shape[:-2].as_list()
-    steps, gaps = ([each] * len(sizes) if isinstance(each, int) else [*each] for each in (strides, dilation_rate))
+    steps, gaps = (repeat_for_axes(each, len(sizes)) for each in (strides, dilation_rate))
     total = None
     for place, pixels in windows(images, sizes, steps, gaps, padding.upper()):
         products = tf.reduce_sum(tf.expand_dims(pixels, -1) * kernel[place], -2)

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from keras_pe.export.graph.sliding_windows import integer_convolution
+from keras_pe.export.graph.sliding_windows import integer_convolution, repeat_for_axes
 from keras_pe.export.onnx.operator_calls import call_operator, differentiable
 
 
@@ -28,7 +28,7 @@ def convolution(usual: Callable[..., Any], *arguments: Any, **options: Any) -> A
     if tf.as_dtype(x.dtype).is_integer and usual.__name__ == "conv":
         return integer_convolution(usual, **given)
     rank = len(kernel.shape) - 2
-    strides, gaps = (_repeat_for_axes(given[name], rank) for name in ("strides", "dilation_rate"))
+    strides, gaps = (repeat_for_axes(given[name], rank) for name in ("strides", "dilation_rate"))
     image = _axes_of_image(given["data_format"], rank)
     is_known = all(x.shape[axis] is not None for axis in image)
     if given["padding"] != "same" or max(gaps) == 1 or max(strides) > 1 or is_known:
@@ -72,8 +72,8 @@ def transposed_convolution(
     example = output_shape([_PIXELS if axis in image else size for axis, size in enumerate(inputs.shape)])
     attributes: dict[str, Any] = {
         "sizes": [example[axis] for axis in image],
-        "strides": _repeat_for_axes(strides, rank),
-        "dilations": _repeat_for_axes(dilation_rate, rank),
+        "strides": repeat_for_axes(strides, rank),
+        "dilations": repeat_for_axes(dilation_rate, rank),
     }
     shape = output_shape(inputs.shape)
     added = [image[0]] if rank == 1 else []  # a 1-D input becomes an image of height 1, as in TensorFlow
@@ -88,10 +88,6 @@ def transposed_convolution(
         return tf.squeeze(result, added) if added else result
 
     return differentiable(call, lambda images, kernel: usual(images, kernel, *options), inputs, kernel)
-
-
-def _repeat_for_axes(value: int | Sequence[int], rank: int) -> list[int]:
-    return [value] * rank if isinstance(value, int) else list(value)
 
 
 def _axes_of_image(data_format: str | None, rank: int) -> range:

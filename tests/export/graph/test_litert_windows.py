@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -28,6 +29,28 @@ def test_pools_and_patches_are_those_of_tensorflow(padding: str) -> None:
             inputs = [np.random.default_rng(0).normal(size=(2, *[length] * n, 2)).astype("float32") for n in (2, 3)]
             # A mean of twelve numbers rounds each sum, whose order is another.
             assert_traced_agrees(traced, pool_windows, inputs, atol=lambda x: 4e-7 if x.ndim == 5 else 0)
+
+
+@pytest.mark.parametrize("padding", ["same", "valid"])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_convolutions_with_dilations_are_those_of_kernels_with_zeros(rank: int, padding: str) -> None:
+    """The numbers are small integers, so that every sum is exact."""
+    sizes, gaps = (3, 2, 4)[:rank], (3, 4, 2)[:rank]
+    random = np.random.default_rng(0)
+    kernel = random.integers(-4, 5, (*sizes, 2, 2)).astype("float32")
+    wide = np.zeros((*((size - 1) * gap + 1 for size, gap in zip(sizes, gaps, strict=True)), 2, 2), "float32")
+    wide[tuple(slice(None, None, gap) for gap in gaps)] = kernel
+
+    def convolve(images: Any) -> list[Any]:
+        options = {"padding": padding, "data_format": "channels_last", "dilation_rate": gaps}
+        return [function(images, kernel, **options) for function in (keras.ops.conv, keras.ops.conv_transpose)]
+
+    traced = trace_forms(convolve, [tf.TensorSpec((None, *[None] * rank, 2))])
+    assert operator_types(traced).isdisjoint(("Conv3D", "Conv2DBackpropInput", "Conv3DBackpropInputV2"))
+    images = random.integers(-4, 5, (*(2, 9, 8, 7)[: rank + 1], 2)).astype("float32")
+    options = {"padding": padding, "data_format": "channels_last"}
+    expected = [function(images, wide, **options) for function in (keras.ops.conv, keras.ops.conv_transpose)]
+    assert_traced_agrees(traced, expected, [images])
 
 
 def test_a_convolution_with_gaps_is_one_operator() -> None:
