@@ -245,13 +245,20 @@ def _only_one(array: Array, constants: Mapping[str, Array], names: Iterable[str]
 def forms_of(constant: Array, shape: tuple[int, ...]) -> list[Array]:
     """Returns a constant in a weight's shape, for each possible order of axes; axes of size 1 are ignored.
 
-    A constant with other axes is only reshaped, if its number of axes differs.
+    Axes of the weight may be merged in a constant with fewer axes, as the heads and channels of an attention. Otherwise
+    a constant with another number of axes is only reshaped.
     """
     own, wide = np.squeeze(constant), tuple(size for size in shape if size != 1)
-    if sorted(own.shape) != sorted(wide):
+    if sorted(own.shape) != sorted(wide) and not 1 < own.ndim < len(wide):
         return [constant.reshape(shape)] if constant.ndim != len(shape) else []
-    orders = itertools.permutations(range(own.ndim))
-    return [turned.reshape(shape) for axes in orders if (turned := own.transpose(axes)).shape == wide]
+    orders = itertools.permutations(range(len(wide)))
+    split = [(axes, [wide[axis] for axis in axes]) for axes in orders]
+    ends = set(np.cumprod(own.shape))
+    return [
+        own.reshape(sizes).transpose(np.argsort(axes)).reshape(shape)
+        for axes, sizes in split
+        if ends <= set(np.cumprod(sizes))
+    ]
 
 
 def _likeness(one: Array, other: Array) -> float:

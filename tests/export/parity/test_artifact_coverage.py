@@ -135,6 +135,17 @@ def test_a_weight_with_another_name_and_layout_is_found_by_its_content_and_so_is
     assert "Index 39 of axis 0" in str(fault.change)
 
 
+def test_a_weight_whose_axes_are_merged_is_found_by_its_content_and_so_is_its_damage() -> None:
+    layer = keras.layers.EinsumDense("abc,cde->abde", output_shape=(None, 4, 6), name="heads")
+    model = keras.Sequential([keras.Input((None, 8)), layer])
+    merged = layer.kernel.numpy().transpose(1, 2, 0).reshape(24, 8)
+    held, faults = stored_weights(model, {"merged": merged})
+    assert (held.compared, faults) == (1, [])
+    merged[7] *= -1
+    held, (fault,) = stored_weights(model, {"merged": merged})
+    assert (held.compared, fault.layer, fault.weight) == (1, "heads", layer.kernel.path)
+
+
 @keras.saving.register_keras_serializable("tests")
 class DoubledOrLess(keras.layers.Layer):
     """Doubles what sums up to something positive, and takes one from the rest."""
