@@ -42,7 +42,8 @@ class OnnxFloatTwin(FloatTwin):
             for name in node.input:
                 self._readers.setdefault(name, []).append(node)
         rounding = [node for node in graph.node if self._is_rounding(node)]
-        inverse = {node.output[0] for each in rounding for node in self._inverses(each.output[0])}
+        users = [node for each in rounding for node in self._inverses(each.output[0])]
+        inverse = {node.output[0] for node in users if node.op_type == "DequantizeLinear"}  # others are products
         self.tensors = tuple(map(self._describe, rounding))
         if not rounding:
             raise NothingRoundedError

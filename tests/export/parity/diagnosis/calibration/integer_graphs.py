@@ -28,6 +28,10 @@ _LITERT: Mapping[str, tuple[str, str | None, Mapping[str, Any]]] = {
 """LiteRT's operators, the names of their options, and the options."""
 
 
+COLUMNS = np.tile(np.eye(4, dtype=np.int8), (2, 1))
+"""A matrix of integers, which adds the channels 0 to 3 to the channels 4 to 7."""
+
+
 class IntegerGraph:
     """A graph of one input `x` that grows node by node; each node belongs to the layer in its name."""
 
@@ -62,11 +66,11 @@ class IntegerGraph:
         return floats
 
     def round_each_call(self, name: str) -> str:
-        """Adds the rounding of a tensor to the range of each call, and the product with 1."""
+        """Adds the rounding of a tensor of 8 channels to the range of each call, and the product with `COLUMNS`."""
         parts = [f"{name}/{each}" for each in ("integers", "scale", "zero")]
         self.nodes.append(helper.make_node("DynamicQuantizeLinear", [name], parts, f"{name}_dynamic"))
-        self.constants[f"{name}/one"] = np.eye(8, dtype=np.int8)
-        given = [parts[0], f"{name}/one", parts[2]]
+        self.constants[f"{name}/columns"] = COLUMNS
+        given = [parts[0], f"{name}/columns", parts[2]]
         self.nodes.append(helper.make_node("MatMulInteger", given, [f"{name}/product"], f"{name}_product"))
         self.nodes.append(helper.make_node("Cast", [f"{name}/product"], [f"{name}/cast"], to=TensorProto.FLOAT))
         self.nodes.append(helper.make_node("Mul", [f"{name}/cast", parts[1]], [f"{name}/floats"]))
