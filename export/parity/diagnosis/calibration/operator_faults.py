@@ -11,6 +11,7 @@ _RELATIVE, _OFTEN = 0.25, 0.01  # relative error of a divisor, and the share of 
 _RADIANS = 0.1  # largest step of an angle
 _DIVIDES = frozenset({("Sqrt", 0), ("Reciprocal", 0), ("Div", 1), ("Log", 0)})
 _NORMALIZES = frozenset({("LayerNormalization", 0), ("RMSNormalization", 0)})
+_VARIANCE = frozenset({("MEAN", 0), ("SQUARED_DIFFERENCE", 0)})  # a normalization that LiteRT computes in parts
 """The operators, each with the place of the tensor among its inputs."""
 
 
@@ -38,12 +39,12 @@ def coarse_softmax(cost: RoundingCost, _: Context) -> Finding | None:
     return describe_fault(Cause.COARSE_SOFTMAX, text, cost, share=float(moved))
 
 
-def coarse_normalization(cost: RoundingCost, _: Context) -> Finding | None:
+def coarse_normalization(cost: RoundingCost, context: Context) -> Finding | None:
     """Detects divisors, numbers below a root, and rows of a normalization, with large relative errors."""
     numbers, errors = cost.values, np.abs(cost.round_values(cost.values) - cost.values)
     text = "A division or a root takes its values."
-    if _NORMALIZES.intersection(cost.tensor.readers):
-        numbers = np.concatenate([each.std(axis=-1).ravel() for each in cost.cases])
+    if axes := _normalized_axes(cost, context):
+        numbers = np.concatenate([each.std(axis=axes).ravel() for each in cost.cases])
         errors = np.full(numbers.shape, cost.step / np.sqrt(12))
         text = "A normalization divides its rows by their spread."
     elif not _DIVIDES.intersection(cost.tensor.readers):
@@ -57,3 +58,15 @@ def coarse_normalization(cost: RoundingCost, _: Context) -> Finding | None:
         f"least is {numbers.min():.2g}."
     )
     return describe_fault(Cause.COARSE_NORMALIZATION, text, cost, share=share)
+
+
+def _normalized_axes(cost: RoundingCost, context: Context) -> tuple[int, ...]:
+    """Returns the axes over which a normalization takes the spread of a tensor; none without a normalization."""
+    if _NORMALIZES.intersection(cost.tensor.readers):
+        return (-1,)
+    own = cost.cases[0].shape
+    for each in context.measurement.costs if set(cost.tensor.readers) >= _VARIANCE else ():
+        mean = each.cases[0].shape
+        if each.tensor.operator == "MEAN" and each.tensor.given[:1] == (cost.tensor.key,) and len(mean) == len(own):
+            return tuple(axis for axis, size in enumerate(own) if mean[axis] < size)
+    return ()

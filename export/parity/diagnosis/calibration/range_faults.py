@@ -38,8 +38,9 @@ def find_calibration_faults(
     """
     context = Context(measurement, position_layers)
     telling = [each for each in measurement.costs if each.matters]
-    found = list(_other_rows(measurement))
-    known: set[tuple[Cause, object]] = {(Cause.CLIPPED_RANGE, each.layer) for each in found}
+    inputs = dict(_other_rows(measurement))
+    found = list(inputs.values())
+    known: set[tuple[Cause, object]] = {(Cause.CLIPPED_RANGE, limits) for limits in inputs}
     for cost in sorted(telling, key=lambda each: -each.share):
         faults = (fault(cost, context) for fault in FAULTS)
         finding = next((each for each in faults if each is not None), None)
@@ -160,25 +161,29 @@ FAULTS: tuple[Fault, ...] = (
 """The faults of one tensor. Each is more specific than the later ones."""
 
 
-def _other_rows(measurement: RoundingMeasurement) -> Iterator[Finding]:
-    """Yields one finding if the calibration has not seen such inputs."""
+def _other_rows(measurement: RoundingMeasurement) -> Iterator[tuple[tuple[float, float], Finding]]:
+    """Yields the range of each input with rows that the calibration has not seen, and the finding."""
     for cost in measurement.costs:
-        moved = cost.tensor.given[0] if cost.tensor.operator == "Transpose" else cost.tensor.name
-        is_input = not cost.tensor.operator or moved in measurement.inputs
-        if is_input and cost.is_fixed and _is_cut(cost) and cost.matters:
+        if not cost.is_fixed or not _is_cut(cost) or not cost.matters:
+            continue
+        values = np.sort(cost.cases[0], axis=None)  # a file may move the values of an input before it rounds them
+        given = (
+            name for name, array in measurement.inputs.items() if np.array_equal(np.sort(array, axis=None), values)
+        )
+        if (name := next(given, None)) is not None:
             rows = np.concatenate([_beyond(cost, each).reshape(len(each), -1).any(axis=1) for each in cost.cases])
-            text = f"Input {moved!r} is beyond its range in {rows.sum()} of {rows.size} rows. "
+            text = f"Input {name!r} is beyond its range in {rows.sum()} of {rows.size} rows. "
             found = describe_fault(Cause.OTHER_CALIBRATION, text + describe_cut(cost), cost, share=float(rows.mean()))
-            yield replace(found, layer=moved)
+            yield cost.limits, replace(found, layer=name)
 
 
 def _dependence_on_batch(measurement: RoundingMeasurement) -> Iterator[Finding]:
     """Yields a finding if a scale of each call lets the rows of a batch change one row by more than rounding does."""
     worst = max(measurement.batch_shares, default=0.0)
-    if worst < _TIMES:
-        return
     ratios = {cost.name: _ratio_of_rows(cost) for cost in measurement.costs if cost.tensor.scale is None}
-    first = max(ratios, key=lambda name: ratios[name])
+    first = max(ratios, key=lambda name: ratios[name], default="")
+    if worst < _TIMES or ratios[first] < _TIMES:
+        return
     text = (
         f"Its scale is computed from the whole batch, whose rows differ {ratios[first]:.3g} times in size. A row alone "
         f"and in the batch differ by {worst:.3g} times the usual error of rounding."

@@ -98,7 +98,7 @@ class RoundingMeasurement:
         floats: The outputs of each case if no tensor is rounded.
         rounded: The outputs of each case if all tensors are rounded, as in the file.
         cut: The limits of the activations that ranges replace, by key.
-        inputs: The names of the file's inputs.
+        inputs: The inputs of the first case, by the file's names.
         batch_shares: For each case, the change of a row by the other rows of its batch, in changes by rounding. Empty
             without scales that are computed at each call.
     """
@@ -108,7 +108,7 @@ class RoundingMeasurement:
     rounded: tuple[Arrays, ...]
     cut: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     batch_shares: tuple[float, ...] = ()
-    inputs: frozenset[str] = frozenset()
+    inputs: Mapping[str, Array] = field(default_factory=dict)
 
 
 def measure_rounding(
@@ -158,7 +158,7 @@ def measure_rounding(
     costs = tuple(each for each in costs if each.cases and all(np.isfinite(one).all() for one in each.cases))
     dynamic = [each.key for each in twin.tensors if each.scale is None]
     batch = tuple(_batch_share(twin, case, every, cut) for case in cases) if dynamic else ()
-    return RoundingMeasurement(costs, floats, rounded, cut, batch, frozenset(cases[0]))
+    return RoundingMeasurement(costs, floats, rounded, cut, batch, dict(cases[0]))
 
 
 def _open_twin(path: Path, layers: Iterable[str]) -> "FloatTwin":
@@ -197,22 +197,25 @@ def squared_change(outputs: Arrays, others: Arrays) -> float:
 def _batch_share(
     twin: "FloatTwin", case: Mapping[str, Array], keys: Sequence[str], cut: Mapping[str, tuple[float, float]]
 ) -> float:
-    """Returns the largest change of a row by its batch, relative to the median change of a row by rounding alone."""
+    """Returns the largest change of a row by its batch, relative to the change of a row by rounding alone.
+
+    That change is the row's own, and at least the median of all rows.
+    """
     sizes = {array.shape[0] for array in case.values() if array.ndim}
     if len(sizes) != 1 or (rows := sizes.pop()) < 2 or any(not array.ndim for array in case.values()):
         return 0.0
     together, plain = twin.run(case, keys, cut)[0], twin.run(case, (), cut)[0]
-    largest, alone_errors = 0.0, []
+    changes, errors = [], []
     for row in range(min(rows, 8)):
         alone = twin.run({name: array[row : row + 1] for name, array in case.items()}, keys, cut)[0]
         own = {name: array[row : row + 1] for name, array in together.items() if array.shape[:1] == (rows,)}
         right = {name: plain[name][row : row + 1] for name in own}
         if not own:
             return 0.0
-        largest = max(largest, squared_change(own, alone))
-        alone_errors.append(squared_change(right, alone))
-    usual = float(np.median(alone_errors))
-    return float(np.sqrt(largest / usual)) if usual else 0.0
+        changes.append(squared_change(own, alone))
+        errors.append(squared_change(right, alone))
+    usual = np.maximum(errors, np.median(errors))
+    return float(np.sqrt(np.max(np.array(changes)[usual > 0] / usual[usual > 0], initial=0.0)))
 
 
 def _folded_activations(

@@ -11,7 +11,7 @@ from keras_pe.export import Cause
 from keras_pe.export.parity.diagnosis.calibration.range_faults import find_calibration_faults
 from keras_pe.export.parity.diagnosis.calibration.rounding_costs import measure_rounding, squared_change
 from keras_pe.export.results import Array, Finding
-from tests.export.parity.diagnosis.calibration.integer_graphs import IntegerGraph
+from tests.export.parity.diagnosis.calibration.integer_graphs import COLUMNS, IntegerGraph
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(64, 8)).astype(np.float32)
@@ -32,6 +32,12 @@ def two_layers(low: float, high: float, kernel: Array = KERNEL, dtype: str = "in
 def with_result(graph: IntegerGraph, result: str) -> IntegerGraph:
     graph.result = result
     return graph
+
+
+def moved_input() -> IntegerGraph:
+    graph = IntegerGraph(8)
+    moved = graph.add("Gather", "moved", "x", np.arange(8, dtype=np.int32)[::-1].copy(), axis=1)
+    return with_result(graph, graph.add("MatMul", "last", graph.round_tensor(moved, -4, 4), KERNEL))
 
 
 def large_channel() -> IntegerGraph:
@@ -104,6 +110,7 @@ FAULTS: dict[str, tuple[Callable[[], IntegerGraph], Array, str, str]] = {
     "many shares": (lambda: softmax(1, 600), ROWS, Cause.COARSE_SOFTMAX, "shares"),
     "shares of two layers": (lambda: softmax(1, 600, is_twice=True), ROWS, Cause.COARSE_SOFTMAX, "shares"),
     "divisor": (lambda: divisor(20.0), ROWS, Cause.COARSE_NORMALIZATION, "squares"),
+    "other rows, moved": (moved_input, ROWS * 5, Cause.OTHER_CALIBRATION, "x"),
     "other rows": (lambda: two_layers(-16, 16), ROWS * 5, Cause.OTHER_CALIBRATION, "x"),
 }
 
@@ -163,15 +170,23 @@ def test_a_range_that_replaces_an_activation_is_no_fault(tmp_path: Path) -> None
     assert list(measured.cut.values()) == [(0.0, np.inf)]
 
 
+@pytest.mark.parametrize("is_in_parts", [False, True])
 @pytest.mark.parametrize(("size", "causes"), [(1.0, []), (0.003, [Cause.COARSE_NORMALIZATION])])
 def test_rows_that_a_normalization_enlarges_need_steps_of_their_own_spread(
-    tmp_path: Path, size: float, causes: list[Cause]
+    tmp_path: Path, size: float, causes: list[Cause], is_in_parts: bool
 ) -> None:
     graph, one = IntegerGraph(8), np.ones(8, np.float32)
     rows = ROWS * np.where(np.arange(64) < 8, size, 1).astype(np.float32)[:, None]
     hidden = graph.round_tensor(graph.add("MatMul", "first", "x", KERNEL), -LARGEST, LARGEST)
-    found = faults_of(tmp_path, with_result(graph, graph.add("LayerNormalization", "norm", hidden, one, one)), rows)
-    assert [each.cause for each in found] == causes
+    path = graph.save(tmp_path / "model.onnx", graph.add("LayerNormalization", "norm", hidden, one, one))
+    measured = measure_rounding(path, [{"x": rows}])
+    if is_in_parts:  # as LiteRT has it
+        (cost,) = measured.costs
+        means = tuple(each.mean(-1, keepdims=True) for each in cost.cases)
+        mean = replace(cost.tensor, key="mean", operator="MEAN", given=(cost.tensor.key,), readers=())
+        parts = replace(cost.tensor, readers=(("MEAN", 0), ("SQUARED_DIFFERENCE", 0)))
+        measured = replace(measured, costs=(replace(cost, tensor=parts), replace(cost, tensor=mean, cases=means)))
+    assert [each.cause for each in find_calibration_faults(measured)] == causes
 
 
 def test_a_tensor_matters_by_its_share_or_by_its_own_change(tmp_path: Path) -> None:
@@ -186,8 +201,12 @@ def test_a_row_that_changes_with_the_range_of_its_batch_is_found(tmp_path: Path,
     graph = IntegerGraph(8)
     path = graph.save(tmp_path / "model.onnx", graph.round_each_call(graph.add("MatMul", "first", "x", KERNEL)))
     rows = ROWS[:6] * np.array([size, 1, 1, 1, 1, 1], np.float32)[:, None]
-    found = find_calibration_faults(measure_rounding(path, [{"x": rows}]))
+    measured = measure_rounding(path, [{"x": rows}])
+    found = find_calibration_faults(measured)
     assert [each.cause for each in found] == [Cause.DEPENDENCE_ON_BATCH] * is_fault
+    # Sums of eight products, and of two such sums: some ten roundings of numbers up to the largest.
+    product = rows @ KERNEL @ COLUMNS
+    np.testing.assert_allclose(measured.floats[0]["y"], product, rtol=0, atol=10 * 2.0**-24 * np.abs(product).max())
 
 
 def test_equal_infinities_are_no_change() -> None:
