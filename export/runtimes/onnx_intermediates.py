@@ -16,6 +16,9 @@ from keras_pe.export.runtimes.runtime import NUMBERS, STEPS, Array, Arrays, Lazy
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _NUMBERS = (*_FLOATS, TensorProto.INT8, TensorProto.UINT8)
 _PACKED = (TensorProto.INT4, TensorProto.UINT4)
+_FLOAT_PRODUCTS = frozenset({"DynamicQuantizeMatMul", "MatMulNBits"})
+"""Operators of ONNX Runtime that ONNX does not know. Their results have the type of the scale, their third input."""
+
 _FLAG, _REPLACEMENT, _COMPUTED = "is_replaced", "replacement", "computed"
 
 
@@ -167,7 +170,17 @@ class InspectedModel:
     @cached_property
     def _types(self) -> dict[str, int]:
         """The type of each tensor, by name, as far as ONNX can infer it."""
-        graph = onnx.shape_inference.infer_shapes(self._model).graph
+        graph, model = self._model.graph, self._model
+        kinds = {each.name: each.data_type for each in graph.initializer} | dict.fromkeys(
+            (each.name for each in graph.value_info), 0
+        )
+        products = [node for node in graph.node if node.op_type in _FLOAT_PRODUCTS and kinds.get(node.input[2])]
+        if products:
+            model = onnx.ModelProto()
+            model.CopyFrom(self._model)
+            declared = (_declare_output(node.output[0], kinds[node.input[2]]) for node in products)
+            model.graph.value_info.extend(each for each in declared if each.name not in kinds)
+        graph = onnx.shape_inference.infer_shapes(model).graph
         return {value.name: value.type.tensor_type.elem_type for value in (*graph.value_info, *graph.output)}
 
     @cached_property
