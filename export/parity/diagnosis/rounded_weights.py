@@ -12,6 +12,7 @@ from keras_pe.export.comparison.float_types import EPSILON, is_float
 from keras_pe.export.model.stored_weights import Folding
 from keras_pe.export.parity.diagnosis.relations import Change, all_but, factors
 from keras_pe.export.parity.diagnosis.relations.detection import OF_ROUNDED, find_change
+from keras_pe.export.parity.diagnosis.relations.rounding import OFF
 from keras_pe.export.parity.diagnosis.relations.scaling import describe_rows
 from keras_pe.export.parity.diagnosis.weight_matching import TELLING, forms_of
 from keras_pe.export.parity.diagnosis.weights import (
@@ -30,6 +31,7 @@ _LEAST_HALF = 1.2e-7  # converters to float16 replace smaller values, which have
 _A_STEP = 1.01  # largest error in steps of integers: half a step by rounding, the rest by zero points and clipping
 _IN_LINE = 16  # least number of values that determine the factor of a line
 _DEVIATIONS = 6  # largest error of a line's factor, in standard deviations of rounding
+_INT4 = 16  # the numbers that 4 bits distinguish
 _CUT = 0.02  # largest relative change of a factor by clipping the largest value of each block
 _ENDING = re.compile(r"(_quantized|_DQ)?(_Q\d+(G\d+)?)?$")
 
@@ -79,6 +81,16 @@ class _Fit:
             return find_change(self.weight, self.constant, tolerance, OF_ROUNDED)
         return None if self.step is None else self._factor_of_lines()
 
+    @property
+    def rounding(self) -> Change:
+        """The rounding of the weight to integers."""
+        assert self.step is not None
+        integers = np.rint(self.constant / np.where(self.step > 0, self.step, 1.0))
+        dtype = "int4" if np.ptp(integers) < _INT4 else "int8"
+        text = f"It is stored as {dtype} in multiples of {{count}} scales, {{least:.6g}} to {{most:.6g}}" + OFF
+        facts = {"count": len(np.unique(self.step)), "least": self.step.min(), "most": self.step.max()}
+        return Change(Cause.quantized(dtype), text, {}, facts | {"error": np.abs(self.weight - self.constant).max()})
+
     def _factor_of_lines(self) -> Change | None:
         """Returns the change of indices of an axis whose factor differs from 1 by more than rounding, or None."""
         assert self.step is not None
@@ -118,21 +130,9 @@ def rounded_weights(
         foldings: The normalizations that are folded into the weights of layers, see `recorded_foldings`.
     """
     variables, layer_of = float_variables(model)
-    weights, packs = as_stored(variables, foldings), packed_weights(model)
-    stored = _Constants(LazyArrays.of(constants), *dequantized)
-    named = stored.find_by_name(weights)
-    free = [name for name in stored.names if name not in named.values()]
-    is_folded = any(path.endswith("moving_variance") and path not in named for path in weights)
+    weights, stored = as_stored(variables, foldings), _Constants(LazyArrays.of(constants), *dequantized)
     found, faults = set[str](), list[WeightFault]()
-    for path, weight in weights.items():
-        is_named = path in named
-        forms = [packs[path], weight] if path in packs else [weight]
-        names = [named[path]] if is_named else free
-        fits = [fit for form in forms for name in names for fit in stored.fits(form, name)]
-        fit = max(fits, key=lambda each: each.share, default=None)
-        is_whole = fit is not None and fit.share == 1 and np.ptp(fit.weight) > 0
-        if fit is None or not (is_whole or fit.is_telling or (is_named and (not is_folded or fit.share == 1))):
-            continue  # a converter has folded the weight, or stores it in another form
+    for path, fit, names, is_named in _stored_fits(model, weights, stored):
         found.add(path)
         change = fit.change
         if change is not None and not fit.is_telling:
@@ -140,6 +140,40 @@ def rounded_weights(
         if change is not None:
             faults.append(WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named))
     return counted_weights(variables, found, foldings), faults
+
+
+def integer_weights(
+    model: Any, dequantized: tuple[LazyArrays, LazyArrays], foldings: Sequence[Folding] = ()
+) -> Iterator[WeightFault]:
+    """Yields the weights that an artifact stores as integers, each with its damage or else with its rounding.
+
+    Args:
+        model, dequantized, foldings: As in `rounded_weights`.
+    """
+    variables, layer_of = float_variables(model)
+    stored = _Constants(LazyArrays.of({}), *dequantized)
+    for path, fit, _, is_named in _stored_fits(model, as_stored(variables, foldings), stored) if stored.names else ():
+        change = fit.change or fit.rounding
+        yield WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named)
+
+
+def _stored_fits(
+    model: Any, weights: Mapping[str, Array], stored: "_Constants"
+) -> Iterator[tuple[str, _Fit, Sequence[str], bool]]:
+    """Yields the path of each weight that an artifact stores, its best fit, the constants that were tried, and whether
+    their name is the weight's."""
+    packs, named = packed_weights(model), stored.find_by_name(weights)
+    free = [name for name in stored.names if name not in named.values()]
+    is_folded = any(path.endswith("moving_variance") and path not in named for path in weights)
+    for path, weight in weights.items():
+        is_named = path in named
+        forms = [packs[path], weight] if path in packs else [weight]
+        names = [named[path]] if is_named else free
+        fits = [fit for form in forms for name in names for fit in stored.fits(form, name)]
+        fit = max(fits, key=lambda each: each.share, default=None)
+        is_whole = fit is not None and fit.share == 1 and np.ptp(fit.weight) > 0
+        if fit is not None and (is_whole or fit.is_telling or (is_named and (not is_folded or fit.share == 1))):
+            yield path, fit, names, is_named  # a converter has folded another weight, or stores it in another form
 
 
 def _another_weight(

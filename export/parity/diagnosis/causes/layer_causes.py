@@ -18,6 +18,7 @@ from keras_pe.export.parity.diagnosis.hidden_tensors import OutsideView
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_weights
 from keras_pe.export.parity.diagnosis.recorded_cases import calls_of, content_key, rank, telling_case
 from keras_pe.export.parity.diagnosis.relations import distance
+from keras_pe.export.parity.diagnosis.rounded_weights import integer_weights
 from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
 from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
 from keras_pe.export.parity.diagnosis.sites.output_operations import other_operations
@@ -54,7 +55,10 @@ def compared_weights(probe: Probe) -> Iterator[WeightComparison]:
         calls = calls_of(reference, reference.model, smallest.case.inputs) if normalizations else ()
         foldable = possible_foldings(calls)
         foldings = recorded_foldings(reference.model, probe.runner.metadata())
-        yield compare_weights(reference.model, constants, foldable, foldings)
+        found = compare_weights(reference.model, constants, foldable, foldings)
+        known = found.sound.union(each.weight for each in found.faults)
+        packed = integer_weights(reference.model, probe.runner.dequantize(), foldings)
+        yield replace(found, faults=[*found.faults, *(each for each in packed if each.weight not in known)])
 
 
 def short_constants(probe: Probe) -> tuple[Array, ...]:

@@ -17,7 +17,7 @@ _ON_ONE_SCALE = 8  # least number of values, since fewer may be on a grid by cha
 _STORED_ON_ONE_SCALE = 4  # least number of stored integers, which fit by chance far less often
 _LEAST_DIFFERENT = 4  # least number of different values, since repeated rows have a scale of their own by chance
 _LEVELS = {127: "int8", 128: "int8", 7: "int4", 8: "int4"}  # steps on one side of zero
-_BY, _OFF = ", by up to {error:.1e}.", ", off by up to {error:.1e}."
+_BY, OFF = ", by up to {error:.1e}.", ", off by up to {error:.1e}."
 
 
 def stored_in_integers(expected: Array, stored: Array) -> Change | None:
@@ -31,7 +31,7 @@ def stored_in_integers(expected: Array, stored: Array) -> Change | None:
     if found is None:
         return None
     scale, point, facts = found
-    text = f"It is stored as {stored.dtype.name} in {scale}{point}" + _OFF
+    text = f"It is stored as {stored.dtype.name} in {scale}{point}" + OFF
     return Change(Cause.quantized(stored.dtype.name), text, {}, facts)
 
 
@@ -86,7 +86,7 @@ def rescaled_integers(one: Array, other: Array, _: float) -> Change | None:
         found = _fitted_scale(one, np.rint(other / shaped))
         if found is not None:
             scale, point, facts = found
-            text = f"It has {_scale(shaped, axis)}. Its integers are right with {scale}{point}" + _OFF
+            text = f"It has {_scale(shaped, axis)}. Its integers are right with {scale}{point}" + OFF
             return Change(Cause.QUANTIZED_INT8, text, {}, facts)
     return None
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export import Cause
-from keras_pe.export.parity.diagnosis.rounded_weights import rounded_weights
+from keras_pe.export.parity.diagnosis.rounded_weights import integer_weights, rounded_weights
 from keras_pe.export.runtimes.runtime import LazyArrays
 
 KERNEL, BIAS, TABLE = "hidden/kernel", "hidden/bias", "table/embeddings"
@@ -75,6 +75,18 @@ def _file(model, form, damage=None, named=True):
 def test_a_sound_weight_of_any_format_is_found_and_no_fault(model, form, named):
     held, faults = rounded_weights(model, *_file(model, form, named=named))
     assert (held.compared, faults) == (held.count, [])
+
+
+@pytest.mark.parametrize("form", [form for form in FORMATS if form.startswith("int")])
+def test_a_weight_of_integers_is_quantized_and_a_damaged_one_has_its_damage(model, form):
+    path = KERNEL if form == "int4 in blocks" else BIAS
+    for damage in (None, _plus(0.3, path)):
+        _, dequantized = _file(model, form, damage)
+        found = {each.weight: each.change.cause for each in integer_weights(model, dequantized)}
+        causes = {each: cause.partition(" (")[0] for each, cause in found.items()}
+        own = "offset values" if damage else "quantized"
+        assert causes == dict.fromkeys(found, "quantized") | {path: own}
+        assert found.keys() >= {KERNEL, TABLE}
 
 
 def _times(row, factor, of):
