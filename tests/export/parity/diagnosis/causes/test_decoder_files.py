@@ -70,6 +70,6 @@ def test_a_sound_decoder_has_no_cause(family: str, options: dict[str, Any], tmp_
     report = check_parity(model, artifact, runtimes="onnxruntime[all]", precision=precision)
     assert report.passed, str(report)
     # A file in float16 differs by its dtype and its rounding, which the check accepts.
-    of_float16 = {Cause.OTHER_DTYPE, Cause.ROUNDED_VALUES, Cause.HALF_PRECISION}
+    of_float16 = {Cause.OTHER_DTYPE, Cause.ROUNDED_VALUES}
     accepted = of_float16 if precision else set[Cause]()
     assert {finding.cause for finding in report.findings} <= accepted

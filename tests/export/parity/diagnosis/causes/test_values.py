@@ -7,6 +7,7 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.reference import Expectation, StoredReference
 from keras_pe.export.comparison.run_cases import run_cases
+from keras_pe.export.parity.diagnosis.causes.values import half_precision, other_dtype
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.diagnose import find_causes
 from keras_pe.export.runtimes.runner import InProcessRunner
@@ -36,14 +37,18 @@ class Given(InProcessRunner):
         return self.answer
 
 
-def _findings(expected, actual):
+def _probe(expected, actual):
     case = Case("case", {"x": np.ones((2, 5), np.float32)}, "given")
     expectations = [Expectation(case, expected)]
     runner = Given(actual)
     reference = StoredReference("stored", case, expected)
     run = run_cases(runner, runner.spec, None, reference, expectations)
     assert not run.result.passed
-    return find_causes(Probe(run, runner, reference))
+    return Probe(run, runner, reference)
+
+
+def _findings(expected, actual):
+    return find_causes(_probe(expected, actual))
 
 
 def _causes(expected, actual):
@@ -92,6 +97,11 @@ def test_a_renamed_output_is_recognized_by_a_change_of_all_its_values(actual, ca
         (cause, "y"),
         ("extra output", "a"),
     ]
+
+
+def test_an_output_of_16_bits_has_one_finding():
+    probe = _probe({"y": NOISE}, {"y": NOISE.astype(np.float16)})
+    assert [each.cause for each in (*other_dtype(probe), *half_precision(probe))] == ["other dtype"]
 
 
 def test_a_difference_of_rounding_size_is_not_mistaken_for_a_cause():
