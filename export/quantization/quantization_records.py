@@ -116,6 +116,7 @@ class QuantizationResults:
         trials: All files that were tried, in order.
         layers: The effect of each layer, the most harmful for its bytes first.
         float_bytes: The size of the float file.
+        decides: Whether an output decides. If none does, a row changes only by a NaN, an infinity or a lost answer.
         float_score: The float file on the held-out rows.
         statistics: The chosen file on the held-out rows, with the worst rows.
         float_seconds: The least time of one batch in the float file, in turns with the quantized file; NaN if the
@@ -142,6 +143,7 @@ class QuantizationResults:
     trials: tuple[Trial, ...]
     layers: tuple[LayerEffect, ...]
     float_bytes: int
+    decides: bool
     float_score: Score
     statistics: RuntimeStatistics
     float_seconds: float

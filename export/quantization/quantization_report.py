@@ -93,9 +93,10 @@ def _verdict(found: QuantizationResults) -> str:
     assert score is not None
     if score.failure:
         return f"the quantized file does not run: {score.failure}"
-    changed = f"{score.changed:,} of {score.rows:,} rows changed"
-    bound = f" (with 95 % confidence fewer than {rate(score.bound)} of all similar rows)" if score.bound else ""
-    figures = f"{changed}{bound}, relative error {score.error:.2g}, {found.size:.1%} of the bytes"
+    figures = f"relative error {score.error:.2g}, {found.size:.1%} of the bytes"
+    if found.decides or score.changed:
+        bound = f" (with 95 % confidence fewer than {rate(score.bound)} of all similar rows)" if score.bound else ""
+        figures = f"{score.changed:,} of {score.rows:,} rows changed{bound}, {figures}"
     return figures if found.passed else f"the nearest file: {figures}"
 
 
@@ -130,6 +131,9 @@ def _remarks(found: QuantizationResults) -> Iterator[Statement]:
     if score and found.goal.kind == "decisions" and not found.passed and score.changed <= allowed * score.rows:
         share = f"{score.changed / score.rows:.2%} of the rows, and the goal allows {allowed:.2%}"
         yield Statement("rows", f"The nearest file changed {share}. More rows may prove the goal.")
+    if found.size > 1:
+        text = "The scales and the operators that round take more bytes than the weights lose."
+        yield Statement("larger", f"The quantized file has {found.size:.2f} times the bytes. {text}")
     if _time(found) > _NOISE:
         text = f"The quantized file takes {_time(found):.2f} times as long here. {_COSTS[found.method]}"
         yield Statement("slower", text)
@@ -142,24 +146,29 @@ def _time(found: QuantizationResults) -> float:
 
 def _trial_table(found: QuantizationResults) -> TextTable:
     float_trial = Trial((), found.float_bytes, Score(0, 0, 0.0, 0.0), found.float_score)
-    rows: list[Row] = [("float32", "", "all", *_figures(float_trial))]
+    rows: list[Row] = [("float32", "", "all", *_figures(float_trial, found))]
     for place, trial in enumerate(found.trials, 1):
         is_chosen = trial.layers_in_float == found.chosen.layers_in_float
         mark = Mark(Outcome.of(trial.holds)) if trial.held_out else "not proved"
         name = f"{place}{' (chosen)' if is_chosen else ''}"
-        rows.append((name, mark, f"{len(trial.layers_in_float)} of {len(found.layers)}", *_figures(trial)))
+        rows.append((name, mark, f"{len(trial.layers_in_float)} of {len(found.layers)}", *_figures(trial, found)))
     return TextTable("Files", _TRIALS, tuple(rows))
 
 
-def _figures(trial: Trial) -> tuple[str, ...]:
+def _figures(trial: Trial, found: QuantizationResults) -> tuple[str, ...]:
     seen, held_out = trial.calibration, trial.held_out
-    score = held_out or seen
+
+    def counts(score: Score | None) -> str:
+        is_counted = score is not None and score.rows and (found.decides or score.changed)
+        return f"{score.changed:,} of {score.rows:,}" if score is not None and is_counted else "-"
+
+    has_bound = held_out is not None and held_out.bound is not None and counts(held_out) != "-"
     return (
         shown_bytes(trial.nbytes),
-        f"{seen.changed:,} of {seen.rows:,}" if seen.rows else "-",
-        f"{held_out.changed:,} of {held_out.rows:,}" if held_out else "-",
-        f"{held_out.bound:.2%}" if held_out and held_out.bound is not None else "-",
-        number(score.error),
+        counts(seen),
+        counts(held_out),
+        f"{held_out.bound:.2%}" if held_out is not None and has_bound else "-",
+        number((held_out or seen).error),
     )
 
 

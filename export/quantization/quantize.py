@@ -195,6 +195,7 @@ def quantize(
         trials=search.trials,
         layers=tuple(replace(each, in_float=each.layer in found.layers_in_float) for each in search.order),
         float_bytes=described.nbytes,
+        decides=bench.measurer.decides,
         float_score=float_score,
         statistics=bench.statistics[found.layers_in_float],
         float_seconds=seconds[0],
