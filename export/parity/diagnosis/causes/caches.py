@@ -74,16 +74,6 @@ def _faulty_columns() -> Mapping[tuple[Cause, str], Any]:
 
     from keras_pe.export.model.cache_columns import Columns  # imports Keras
 
-    def at(move: Callable[[Any, Any], Any]) -> Any:
-        """Returns a fault that encodes tokens at other positions, from their own and the number of earlier columns."""
-
-        class _Moved(Columns):
-            @property
-            def own_positions(self) -> Any:
-                return move(super().own_positions, self.start)
-
-        return _Moved
-
     def hiding(hide: Callable[[Any, Any], Any]) -> Any:
         """Returns a fault that hides columns, from their numbers and the number of earlier columns."""
 
@@ -93,15 +83,6 @@ def _faulty_columns() -> Mapping[tuple[Cause, str], Any]:
                 return ops.logical_and(super().visible(window), ops.logical_not(is_hidden)[None, None, :])
 
         return _Hiding
-
-    def within(change: Callable[[int], int | None]) -> Any:
-        """Returns a fault that has another window than the model."""
-
-        class _Window(Columns):
-            def visible(self, window: int | None = None) -> Any:
-                return super().visible(window and change(window))
-
-        return _Window
 
     class _WithPadding(Columns):
         sound: Any = None
@@ -136,15 +117,15 @@ def _faulty_columns() -> Mapping[tuple[Cause, str], Any]:
     window, start = Cause.attribute("window"), Cause.START_INDEX_OFF
     after = "After the first call, each token has the position"
     return {
-        (start, "Each call begins at position 0, although the cache has rows."): at(lambda own, _: own - own[:, :1]),
-        (start, "Each token has the position of the next one."): at(lambda own, _: own + 1),
-        (start, "Each token has the position of the one before."): at(lambda own, _: ops.maximum(own - 1, 0)),
-        (start, f"{after} of the next one."): at(lambda own, past: own + ops.cast(past > 0, "int32")),
-        (start, f"{after} before its own."): at(lambda own, past: own - ops.cast(past > 0, "int32")),
-        (start, "The first call begins at position 1."): at(
+        (start, "Each call begins at position 0, although the cache has rows."): _at(lambda own, _: own - own[:, :1]),
+        (start, "Each token has the position of the next one."): _at(lambda own, _: own + 1),
+        (start, "Each token has the position of the one before."): _at(lambda own, _: ops.maximum(own - 1, 0)),
+        (start, f"{after} of the next one."): _at(lambda own, past: own + ops.cast(past > 0, "int32")),
+        (start, f"{after} before its own."): _at(lambda own, past: own - ops.cast(past > 0, "int32")),
+        (start, "The first call begins at position 1."): _at(
             lambda own, past: own + ops.cast(ops.equal(past, 0), "int32")
         ),
-        (start, "Positions count half of the rows in the cache."): at(lambda own, past: own - past // 2),
+        (start, "Positions count half of the rows in the cache."): _at(lambda own, past: own - past // 2),
         (start, "Padding is counted as positions."): _WithPadding,
         (Cause.DROPPED_MASK, "Tokens attend to padding in the cache."): _Unmasked,
         (Cause.DROPPED_MASK, "Tokens attend to padding up to their own positions."): _UnmaskedPadding,
@@ -156,9 +137,9 @@ def _faulty_columns() -> Mapping[tuple[Cause, str], Any]:
         (Cause.DROPPED_INPUT, "Tokens do not attend to the oldest row of the cache."): hiding(
             lambda columns, past: ops.logical_and(columns == 0, past > 0)
         ),
-        (window, "A token attends to one position more than the window has."): within(lambda size: size + 1),
-        (window, "A token attends to one position less than the window has."): within(lambda size: size - 1),
-        (window, "A token attends to all positions, without the window."): within(lambda _: None),
+        (window, "A token attends to one position more than the window has."): _within(lambda size: size and size + 1),
+        (window, "A token attends to one position less than the window has."): _within(lambda size: size and size - 1),
+        (window, "A token attends to all positions, without the window."): _within(lambda _: None),
     }
 
 
@@ -248,28 +229,16 @@ def _shorter_ranges(cases: Sequence[FailedCase]) -> Mapping[tuple[Cause, str], A
     """
     from keras import ops
 
-    from keras_pe.export.model.cache_columns import Columns  # imports Keras
-
-    def clamp(last: int) -> Any:
-        class _Clamped(Columns):
-            @property
-            def own_positions(self) -> Any:
-                return ops.minimum(super().own_positions, last)
-
-        return _Clamped
-
-    def limit(size: int) -> Any:
-        class _Short(Columns):
-            def visible(self, window: int | None = None) -> Any:
-                return super().visible(min(window or size, size))
-
-        return _Short
-
     first = min((position for case in cases for position in _wrong_positions(case)), default=0)
     sizes = range(first, max(first - _UNSEEN, 0), -1)
-    clamped = {(Cause.CLAMPED_TABLE, f"Positions above {n - 1} are encoded as {n - 1}."): clamp(n - 1) for n in sizes}
-    window = Cause.attribute("window")
-    return clamped | {(window, f"A token attends to {n} positions at most, its own included."): limit(n) for n in sizes}
+    found = dict[tuple[Cause, str], Any]()
+    for n in sizes:
+        clamped = (Cause.CLAMPED_TABLE, f"Positions above {n - 1} are encoded as {n - 1}.")
+        found[clamped] = _at(lambda own, _, last=n - 1: ops.minimum(own, last))
+    for n in sizes:
+        limited = (Cause.attribute("window"), f"A token attends to {n} positions at most, its own included.")
+        found[limited] = _within(lambda size, n=n: min(size or n, n))
+    return found
 
 
 def _wrong_positions(case: FailedCase) -> Array:
@@ -282,6 +251,29 @@ def _wrong_positions(case: FailedCase) -> Array:
     places = case.inputs.get("position_ids", places)
     found: Array = places[(np.abs(expected - actual) > tolerance).any(-1)]
     return found
+
+
+def _at(move: Callable[..., Any]) -> Any:
+    """Returns columns that encode tokens at other positions, from their own and the number of earlier columns."""
+    from keras_pe.export.model.cache_columns import Columns  # imports Keras
+
+    class _Moved(Columns):
+        @property
+        def own_positions(self) -> Any:
+            return move(super().own_positions, self.start)
+
+    return _Moved
+
+
+def _within(change: Callable[..., int | None]) -> Any:
+    """Returns columns that have another window than the model, from its own; None for no window."""
+    from keras_pe.export.model.cache_columns import Columns  # imports Keras
+
+    class _Window(Columns):
+        def visible(self, window: int | None = None) -> Any:
+            return super().visible(change(window))
+
+    return _Window
 
 
 def _numbers(columns: Any) -> Any:
