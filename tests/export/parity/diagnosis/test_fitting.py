@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_pe.export.parity.diagnosis.edit_search import fit_numbers
 from keras_pe.export.parity.diagnosis.edits import output_called
+from keras_pe.export.parity.diagnosis.relations.number_fits import fit_numbers
 from keras_pe.export.results import Cause
 
 X = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
