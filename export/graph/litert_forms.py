@@ -31,7 +31,7 @@ from keras_pe.export.graph.tensorflow_internals import (
 )
 from keras_pe.export.graph.trace import convertible_control_flow
 from keras_pe.export.graph.unfused import Unfused
-from keras_pe.export.model.watch.keras_internals import replaced_operations, replaced_recurrence
+from keras_pe.export.model.watch.keras_internals import replaced_operations
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 
 _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
@@ -64,8 +64,8 @@ def litert_forms(
                 "_depthwise_conv_stride_dilation_decomposition": convolution_with_strides_and_gaps,
             },
             numpy={"signbit": _signbit},
+            recurrence=partial(recurrence, is_unrolled=recurrences == "unrolled", in_blocks=in_blocks),
         ),
-        replaced_recurrence(partial(recurrence, is_unrolled=recurrences == "unrolled", in_blocks=in_blocks)),
         known_recurrences(known, unfused or Unfused(), in_blocks=in_blocks),
         replaced_slices(_slice),
         replaced_softplus(_softplus),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from keras_pe.export.model.watch.temporary_patches import replaced_attributes, replaced_functions
+from keras_pe.export.model.watch.temporary_patches import replaced_attributes, replaced_functions, replaced_on_each
 
 
 def loads_python_code() -> bool:
@@ -90,21 +90,16 @@ def compute_output_spec(function: Callable[..., Any], *arguments: Any) -> Any:
     return backend.compute_output_spec(function, *arguments)
 
 
-@contextlib.contextmanager
-def with_free_batch(variables: Iterable[Any], layers: Iterable[Any]) -> Iterator[None]:
+def with_free_batch(variables: Iterable[Any], layers: Iterable[Any]) -> AbstractContextManager[None]:
     """Lets variables take values of any batch, and recurrent layers any batch beside their states, in this thread.
 
     Args:
         variables: The variables, whose first axis is the batch.
         layers: The layers that assign values to them.
     """
-    with contextlib.ExitStack() as stack:
-        for variable in variables:
-            stack.enter_context(replaced_attributes(variable, {"_shape": (None, *variable.shape[1:])}))
-        for layer in layers:
-            if getattr(layer, "_expected_batch_size", None) is not None:
-                stack.enter_context(replaced_attributes(layer, {"_expected_batch_size": None}))
-        yield
+    shapes = [(each, {"_shape": (None, *each.shape[1:])}) for each in variables]
+    fixed = [each for each in layers if getattr(each, "_expected_batch_size", None) is not None]
+    return replaced_on_each([*shapes, *((each, {"_expected_batch_size": None}) for each in fixed)])
 
 
 def replaced_causal_masks(layers: Iterable[Any], mask: Callable[..., Any]) -> AbstractContextManager[None]:
@@ -120,8 +115,7 @@ def replaced_causal_masks(layers: Iterable[Any], mask: Callable[..., Any]) -> Ab
     return replaced_functions((each, "_compute_causal_mask", mask) for each in layers if isinstance(each, kinds))
 
 
-@contextlib.contextmanager
-def resizing_to_tensors() -> Iterator[None]:
+def resizing_to_tensors() -> AbstractContextManager[None]:
     """Lets `keras.ops.image.resize` take a size of tensors, in this thread.
 
     Keras 3.15 tests whether the size is positive, which fails in a graph. Thus Keras cannot trace an interpolating
@@ -134,8 +128,7 @@ def resizing_to_tensors() -> Iterator[None]:
         is_of_tensors = isinstance(size, list | tuple) and any(keras.ops.is_tensor(length) for length in size)
         return (image._resize if is_of_tensors else usual)(images, size, *args, **kwargs)
 
-    with replaced_functions((module, "resize", resize) for module in (image, keras.ops.image)):
-        yield
+    return replaced_functions((module, "resize", resize) for module in (image, keras.ops.image))
 
 
 _LONG = 64  # steps; for fewer, a graph takes longer to trace than the steps take
@@ -172,7 +165,7 @@ def scope_name(name: str) -> str:
     return plain if plain[0].isalnum() or plain[0] == "." else f".{plain}"
 
 
-def open_scopes() -> contextlib.AbstractContextManager[None]:
+def open_scopes() -> AbstractContextManager[None]:
     """Lets layers of any name be traced by TensorFlow, in this thread. Keras' own paths keep the names."""
     import keras
     from keras.src import backend
@@ -187,18 +180,13 @@ def open_scopes() -> contextlib.AbstractContextManager[None]:
     return replaced_functions((module, "name_scope", open_scope) for module in (backend, keras))
 
 
-@contextlib.contextmanager
-def named_for_scopes(variables: Iterable[Any]) -> Iterator[None]:
+def named_for_scopes(variables: Iterable[Any]) -> AbstractContextManager[None]:
     """Lets TensorFlow write variables, which opens a scope of the name of each: those of layers of any name."""
-    with contextlib.ExitStack() as stack:
-        for variable in variables:
-            handle = getattr(getattr(variable, "value", variable), "_handle_name", None)
-            if isinstance(handle, str):
-                name, _, number = handle.rpartition(":")
-                plain = "/".join(map(scope_name, name.split("/")))
-                names = {"_handle_name": f"{plain}:{number}"}
-                stack.enter_context(replaced_attributes(getattr(variable, "value", variable), names))
-        yield
+    values = [getattr(variable, "value", variable) for variable in variables]
+    handles = [(each, getattr(each, "_handle_name", None)) for each in values]
+    names = [(each, handle.rpartition(":")) for each, handle in handles if isinstance(handle, str)]
+    plain = [(each, "/".join(map(scope_name, name.split("/"))), number) for each, (name, _, number) in names]
+    return replaced_on_each((each, {"_handle_name": f"{name}:{number}"}) for each, name, number in plain)
 
 
 def replaced_operations(
@@ -206,34 +194,29 @@ def replaced_operations(
     nn: Mapping[str, Callable[..., Any]] | None = None,
     numpy: Mapping[str, Callable[..., Any]] | None = None,
     normalizations: Mapping[str, Callable[..., Any]] | None = None,
-) -> contextlib.AbstractContextManager[None]:
-    """Gives `keras.ops` other implementations on the active backend, in this thread.
+    recurrence: Callable[..., Any] | None = None,
+) -> AbstractContextManager[None]:
+    """Gives `keras.ops` and recurrent layers other implementations on the active backend, in this thread.
 
     Args:
         core: Implementations of core operations, by name.
         nn: Implementations of activations, by name.
         numpy: Implementations of operations that NumPy has too, by name.
         normalizations: Implementations of `layer_normalization` and `rms_normalization`, by name.
+        recurrence: The loop of recurrent layers over the steps.
     """
     from keras.src import backend
     from keras.src.ops import nn as normalizations_module
 
     private = {f"_{name}": function for name, function in (normalizations or {}).items()}
     owners = [(backend.core, core), (backend.nn, nn), (backend.numpy, numpy), (normalizations_module, private)]
+    owners += [(backend, {"rnn": recurrence})] if recurrence is not None else []
     return replaced_functions(
         (module, name, function) for module, functions in owners for name, function in (functions or {}).items()
     )
 
 
-def replaced_recurrence(rnn: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
-    """Gives recurrent layers another loop over the steps, in this thread."""
-    from keras.src import backend
-
-    return replaced_functions([(backend, "rnn", rnn)])
-
-
-@contextlib.contextmanager
-def float64_promoted() -> Iterator[None]:
+def float64_promoted() -> AbstractContextManager[None]:
     """Keeps float64 in `keras.ops`, in this thread. On JAX and PyTorch, many operations round float64 to float32.
 
     Keras rounds when it computes the common dtype of two operands, even if JAX is set to 64 bits.
@@ -247,8 +230,7 @@ def float64_promoted() -> Iterator[None]:
             is_kept = dtype == "float64" and threading.get_ident() == thread
             return dtype if is_kept else super().get(dtype, default)
 
-    with replaced_attributes(dtypes, {"BIT64_TO_BIT32_DTYPE": Kept(usual)}):
-        yield
+    return replaced_attributes(dtypes, {"BIT64_TO_BIT32_DTYPE": Kept(usual)})
 
 
 @contextlib.contextmanager
@@ -272,8 +254,7 @@ def named_functions(model: Any) -> Iterator[dict[str, Callable[..., Any]]]:
         yield functions
 
 
-@contextlib.contextmanager
-def sequential_models_built_once() -> Iterator[None]:
+def sequential_models_built_once() -> AbstractContextManager[None]:
     """Builds the graph of a Sequential model once when Keras reads its configuration, in this thread.
 
     Keras builds a new graph after each layer, so its time grows with the square of the depth.
@@ -294,8 +275,7 @@ def sequential_models_built_once() -> Iterator[None]:
             model.build(shape)
         return model
 
-    with replaced_attributes(keras.Sequential, {"from_config": classmethod(from_config)}):
-        yield
+    return replaced_attributes(keras.Sequential, {"from_config": classmethod(from_config)})
 
 
 def repair_tf2onnx() -> None:

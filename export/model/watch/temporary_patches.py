@@ -28,9 +28,16 @@ def replaced_functions(replacements: Iterable[tuple[Any, str, Callable[..., Any]
 
         return call
 
+    with replaced_on_each((owner, {name: chosen(f, getattr(owner, name))}) for owner, name, f in replacements):
+        yield
+
+
+@contextlib.contextmanager
+def replaced_on_each(replacements: Iterable[tuple[Any, Mapping[str, Any]]]) -> Iterator[None]:
+    """Gives each of several owners other attributes, as `replaced_attributes` does."""
     with one_at_a_time, contextlib.ExitStack() as stack:
-        for owner, name, function in replacements:
-            stack.enter_context(replaced_attributes(owner, {name: chosen(function, getattr(owner, name))}))
+        for owner, values in replacements:
+            stack.enter_context(replaced_attributes(owner, values))
         yield
 
 
