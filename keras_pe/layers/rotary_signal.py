@@ -76,7 +76,7 @@ class Rates(NamedTuple):
             shared: Whether the axes share one sequence of rates.
         """
         whole = [self.of(2 * sum(map(len, pairs)), **each).timescales for each in self.alternatives()]
-        if shared:
+        if shared or len(pairs) == 1:
             return [[timescales[some] for timescales in whole] for some in pairs]
         return [
             [self.of(2 * len(some), **self._lists_of(some), **each).timescales for each in self.alternatives()]

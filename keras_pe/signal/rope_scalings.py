@@ -5,7 +5,8 @@ Parameters have the names of Hugging Face's configurations (transformers 5.23.0,
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,18 +69,24 @@ def rope_timescales(rope_type: str, channels: int, rope_theta: float = 1.0e4, **
 
 def check_parameters(rope_type: str, **parameters: Any) -> dict[str, Any]:
     """Returns the passed parameters of a scaling, or raises if one is missing or unknown."""
-    known = list(inspect.signature(scaling_function(rope_type)).parameters.values())[2:]
+    known = scaling_parameters(rope_type)
     given = {name: value for name, value in parameters.items() if value is not None}
     for name, value in given.items():
-        if name not in {each.name for each in known}:
-            takes = f"It takes {', '.join(f'`{each.name}`' for each in known)}." if known else "It has no parameters."
+        if name not in known:
+            takes = f"It takes {', '.join(f'`{each}`' for each in known)}." if known else "It has no parameters."
             raise ArgValueError(name, f"must be a parameter of {rope_type!r}. {takes} Received: {name}={value!r}.")
-    for each in known:
+    for each in known.values():
         if each.name in given:
             _check_value(each, given[each.name])
         elif each.default is inspect.Parameter.empty:
             raise ValueError(f"`{each.name}` must be given for {rope_type!r}. {_REASONS.get(each.name, '')}".strip())
     return given
+
+
+@cache
+def scaling_parameters(rope_type: str) -> Mapping[str, inspect.Parameter]:
+    """Returns the parameters of a `rope_type` by name, or raises ValueError with the nearest name."""
+    return dict([*inspect.signature(scaling_function(rope_type)).parameters.items()][2:])
 
 
 def _check_value(parameter: inspect.Parameter, value: Any) -> None:

@@ -25,7 +25,7 @@ from keras_pe.export.parity.diagnosis.sites.rate_fits import (
 )
 from keras_pe.export.results import Cause
 from keras_pe.export.runtimes.runtime import as_dtype
-from keras_pe.signal.rope_scalings import ROPE_TYPES, RopeScaling, scaling_function
+from keras_pe.signal.rope_scalings import ROPE_TYPES, RopeScaling, scaling_parameters
 
 _USUAL: Mapping[str, Sequence[float]] = {  # entries of a scaling that the model's scaling does not have
     "factor": (2.0, 4.0, 8.0),
@@ -95,8 +95,8 @@ def _with_scaling(own: Config, scaling: Config, others: str = "", bases: tuple[f
     """
     names = [name for name in dict.fromkeys([*own, *scaling]) if scaling.get(name) != own.get(name)]
     is_own_rule = scaling["rope_type"] == own["rope_type"]
-    defaults = {name: each.default for name, each in _entries(own["rope_type"]).items()} if is_own_rule else {}
-    before = {name: own.get(name, defaults.get(name)) for name in names}
+    known = scaling_parameters(own["rope_type"]) if is_own_rule else {}
+    before = {name: own.get(name, known[name].default if name in known else None) for name in names}
     model = {f"scaling.{name}": None if each is inspect.Parameter.empty else each for name, each in before.items()}
     artifact = {f"scaling.{name}": scaling.get(name) for name in names}
     model_base, base = ({"base": each} for each in bases) if bases else ({}, {})
@@ -104,14 +104,10 @@ def _with_scaling(own: Config, scaling: Config, others: str = "", bases: tuple[f
     return other_values({**model, **model_base}, {**artifact, **base}, {"scaling": scaling, **base}, cause, others)
 
 
-def _entries(rope_type: str) -> dict[str, inspect.Parameter]:
-    return dict(list(inspect.signature(scaling_function(rope_type)).parameters.items())[2:])
-
-
 def _numbers(scaling: Config) -> dict[str, float | None]:
     """Returns the numbers of a scaling, including defaults; None for a required number that is missing."""
     found = {}
-    for name, each in _entries(scaling["rope_type"]).items():
+    for name, each in scaling_parameters(scaling["rope_type"]).items():
         if each.annotation in (float, float | None):
             default = None if each.default is inspect.Parameter.empty else each.default
             found[name] = scaling.get(name, default)
@@ -122,7 +118,7 @@ def _numbers(scaling: Config) -> dict[str, float | None]:
 
 def _same_rule(own: Config) -> Iterator[dict[str, Any]]:
     """Yields a scaling with each boolean inverted, and with its lists exchanged."""
-    for name, each in _entries(own["rope_type"]).items():
+    for name, each in scaling_parameters(own["rope_type"]).items():
         if each.annotation is bool:
             yield {**own, name: not own.get(name, each.default)}
     if {"short_factor", "long_factor"} <= set(own):
@@ -134,7 +130,7 @@ def _same_rule(own: Config) -> Iterator[dict[str, Any]]:
 def _other_rules(own: Config) -> Iterator[dict[str, Any]]:
     """Yields other rules, with entries of the model's scaling and usual ones."""
     for other in ROPE_TYPES:
-        entries = _entries(other)
+        entries = scaling_parameters(other)
         # The effect of "dynamic" on the rates is only another base.
         if other in (own["rope_type"], "dynamic") or any(
             each.annotation == Sequence[float] for each in entries.values()
