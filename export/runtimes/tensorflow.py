@@ -4,7 +4,7 @@ import importlib
 import itertools
 import os
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 # Spares the import of Keras, a third of TensorFlow's: what runs here has no layers.
@@ -17,6 +17,7 @@ from keras_pe.export.runtimes.runner import in_order
 from keras_pe.export.runtimes.runtime import Array, Arrays, plain, tensor_info
 
 _CONDITIONS = ("If", "StatelessIf")
+_MOST_PRUNED = 8
 
 
 class TensorFlowRuntime:
@@ -38,27 +39,36 @@ class TensorFlowRuntime:
         specs = self._serve.structured_input_signature[1]
         self.inputs = tuple(tensor_info(name, specs[name].shape, specs[name].dtype.name) for name in in_order(specs))
         self.version = f"tensorflow {tf.__version__}"
+        self._pruned = lru_cache(maxsize=_MOST_PRUNED)(self._prune)  # other inputs often have the same replacements
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         outputs = self._serve(**self._tensors(inputs))
         return {name: plain(outputs[name].numpy()) for name in in_order(outputs)}
 
     def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
-        graph = self._frozen.graph
-        # TensorFlow flattens a dict in the order of its sorted names.
-        returned = dict(zip(sorted(self._serve.structured_outputs), self._frozen.outputs, strict=True))
-        outputs = {name: tensor.name for name, tensor in returned.items()}
-        tensors = [t for op in graph.get_operations() for t in op.outputs if _readable(op, t)]
-        # A tensor that only a gradient reads has no value while another output of its operation is replaced.
-        tensors = [t for t in tensors if len(t.op.outputs) == 1 or t.consumers() or t.name in outputs.values()]
+        outputs = self._inner_outputs
         replaced = {outputs.get(name, name): array for name, array in replaced.items()}
         replaced |= self._siblings(inputs, replaced)
-        feeds = [t.name for t in self._frozen.inputs] + list(replaced)
-        fetched = self._frozen.prune(feeds, [t.name for t in tensors])
+        names, read_tensors = self._pruned(tuple(replaced))
         given = [self._tensors(inputs)[name] for name in self._frozen_names]
-        values = fetched(*given, *map(tf.constant, replaced.values()))
-        read = {tensor.name: value.numpy() for tensor, value in zip(tensors, values, strict=True)}
+        values = read_tensors(*given, *map(tf.constant, replaced.values()))
+        read = {name: value.numpy() for name, value in zip(names, values, strict=True)}
         return read | {name: read[tensor] for name, tensor in outputs.items() if tensor in read}
+
+    @cached_property
+    def _inner_outputs(self) -> dict[str, str]:
+        """The tensors of the outputs, by the names of the outputs."""
+        # TensorFlow flattens a dict in the order of its sorted names.
+        returned = zip(sorted(self._serve.structured_outputs), self._frozen.outputs, strict=True)
+        return {name: tensor.name for name, tensor in returned}
+
+    def _prune(self, replaced: tuple[str, ...]) -> tuple[list[str], Any]:
+        """Returns the names of all tensors, and a function that returns the tensors, some of which are replaced."""
+        tensors = [t for op in self._frozen.graph.get_operations() for t in op.outputs if _readable(op, t)]
+        # A tensor that only a gradient reads has no value while another output of its operation is replaced.
+        outputs = self._inner_outputs.values()
+        names = [t.name for t in tensors if len(t.op.outputs) == 1 or t.consumers() or t.name in outputs]
+        return names, self._frozen.prune([*(t.name for t in self._frozen.inputs), *replaced], names)
 
     def _siblings(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
         """Returns the computed values of the other outputs of operations with a replaced output.
