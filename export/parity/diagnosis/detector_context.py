@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.comparison.inputs.sweep import draw_case
@@ -43,6 +43,7 @@ class Probe:
         budget: The remaining time.
         refusals: Failed attempts with their errors, for the report of an unknown cause.
         not_reached: Attempts without time.
+        results: The results of `once`, each with the arguments, which keeps their identities.
     """
 
     run: Run
@@ -57,6 +58,7 @@ class Probe:
     budget: Budget = field(default_factory=Budget)
     refusals: list[str] = field(default_factory=list)
     not_reached: list[str] = field(default_factory=list)
+    results: dict[tuple[Any, ...], tuple[Any, Any]] = field(default_factory=dict)
 
     def attempt(self, what: str, search: Callable[["Probe"], Iterable[Found]]) -> list[Found]:
         """Returns the findings of a search until its end, the end of the time, or an error, which is recorded."""
@@ -71,6 +73,14 @@ class Probe:
             self.not_reached.append(what)
         except Exception as error:  # layers and runtimes raise errors of any type; the comparisons must survive them
             self.note(what, error)
+        return found
+
+    def once(self, compute: Callable[..., Found], *arguments: Any) -> Found:
+        """Returns the result of a function, which is called once in a diagnosis with the same objects."""
+        key = (compute, *map(id, arguments))
+        if key not in self.results:
+            self.results[key] = arguments, compute(*arguments)
+        found: Found = self.results[key][1]
         return found
 
     def note(self, what: str, error: Exception) -> None:

@@ -23,7 +23,7 @@ from keras_pe.export.parity.diagnosis.causes.quantized_file import (
 from keras_pe.export.parity.diagnosis.causes.unknown import is_explained, unknown_findings
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.faulty_layers import LayerTrace, trace_faults
-from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
+from keras_pe.export.parity.diagnosis.recorded_cases import calls_of, first_case
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
 from keras_pe.export.progress import Budget
 from keras_pe.export.results import Cause, Comparison, Finding, LayerRecording, LayerResult, RuntimeResult
@@ -154,7 +154,7 @@ def _record_layer(trace: LayerTrace, findings: Sequence[Finding], probe: Probe) 
         case, inputs = expectation.case.inputs, fault.call.inputs
         yield LayerRecording(fault.layer, case, inputs, expected, fault.tolerance, tensor, actual)
     elif layer is not None:
-        calls = RecordedCase(probe, reference, expectation).calls
+        calls = calls_of(probe, reference.model, expectation.case.inputs)
         call = next(call for call in calls if call.layer_path == layer)
         yield LayerRecording(layer, expectation.case.inputs, call.inputs, call.outputs[0])
 

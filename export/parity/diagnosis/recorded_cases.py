@@ -18,6 +18,7 @@ from keras_pe.export.model.watch.recording import LayerCall, record_calls, repla
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.tensor_search import Tensors
 from keras_pe.export.results import Array, CaseStatus, Problem, RunStatus
+from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CASES = 8
@@ -135,10 +136,18 @@ class RecordedOutput:
         return replace(self, call=call, index=index, loose_inputs=loose)
 
 
-def calls_of(reference: KerasReference, model: Any, inputs: Mapping[str, Array]) -> list[LayerCall]:
-    """Returns a model's calls of its layers in one case."""
+def calls_of(probe: Probe, model: Any, inputs: Mapping[str, Array]) -> list[LayerCall]:
+    """Returns a model's calls of its layers in one case, which are recorded once in a diagnosis."""
+    return probe.once(_calls_of, probe.reference, model, inputs)
+
+
+def _calls_of(reference: KerasReference, model: Any, inputs: Mapping[str, Array]) -> list[LayerCall]:
     with state_left_alone():
         return record_calls(model, lambda: reference.predict(model, inputs))
+
+
+def _tensors_of(runner: Runner, inputs: Mapping[str, Array]) -> Tensors:
+    return Tensors({**inputs, **runner.intermediates(inputs, {})})
 
 
 def _tolerance(output: Array, truth: LayerCall | None, index: int) -> float:
@@ -171,7 +180,7 @@ class RecordedCase:
     def calls(self) -> list[LayerCall]:
         """The calls of the layers."""
         self.probe.budget.check()
-        return calls_of(self.reference, self.keras_model, self.inputs)
+        return calls_of(self.probe, self.keras_model, self.inputs)
 
     @cached_property
     def outputs(self) -> list[RecordedOutput]:
@@ -222,6 +231,8 @@ class RecordedCase:
     def run_inside(self, replaced: Mapping[str, Array]) -> Tensors:
         """Returns the artifact's tensors, with some replaced."""
         self.probe.budget.check()
+        if not replaced:
+            return self.probe.once(_tensors_of, self.probe.runner, self.inputs)
         return Tensors({**self.inputs, **self.probe.runner.intermediates(self.inputs, replaced)})
 
     def outputs_after(self, output: RecordedOutput, array: Array) -> Arrays:
@@ -235,7 +246,7 @@ class RecordedCase:
         if self.reference.float64_model is None:
             return [None] * len(self.calls)
         with float64_allowed(np.random.default_rng(0)):
-            wide = calls_of(self.reference, self.reference.float64_model, self.inputs)
+            wide = calls_of(self.probe, self.reference.float64_model, self.inputs)
         if [type(call.layer) for call in self.calls] == [type(call.layer) for call in wide]:
             return list(wide)
         by_path = {call.path: call for call in wide}

@@ -40,7 +40,7 @@ def compiled_otherwise(probe: Probe) -> Iterator[Finding]:
             probe.note("the compiled model", error)
             continue
         if _agree(actual, outputs) and not _agree(expectation.outputs or {}, outputs):
-            where = _first_that_differs(probe.reference, expectation, layers)
+            where = _first_that_differs(probe, expectation, layers)
             description = "" if where is None else f" The difference begins in layer {where[0]!r}: {where[1]}."
             how = f"is compiled for all sizes, but not at {expectation.case.name}" if is_free else _AS_PREDICT
             text = f"Keras returns the artifact's numbers if the model {how}.{description}"
@@ -85,10 +85,10 @@ def _compile(reference: Any, inputs: Mapping[str, Array], *, is_free: bool) -> t
 
 
 def _first_that_differs(
-    reference: Any, expectation: Expectation, compiled: Mapping[str, list[Array]]
+    probe: Probe, expectation: Expectation, compiled: Mapping[str, list[Array]]
 ) -> tuple[str, str] | None:
     """Returns the path of the first layer with another output, and a description of the difference."""
-    for call in calls_of(reference, reference.model, expectation.case.inputs):
+    for call in calls_of(probe, probe.reference.model, expectation.case.inputs):
         for one, other in zip(call.outputs, compiled.get(call.path, ()), strict=False):
             if one.dtype != other.dtype:
                 return call.path, f"it returns {one.dtype} eagerly, and {other.dtype} if it is compiled"

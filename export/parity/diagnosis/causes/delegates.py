@@ -193,7 +193,7 @@ class _Layers:
     """The layers of operators: by the names of tensors, otherwise by the values of tensors and of layers' outputs."""
 
     def __init__(self, probe: Probe, inputs: Mapping[str, Array], tensors: Arrays) -> None:
-        self._reference, self._inputs, self._tensors = probe.reference, inputs, tensors
+        self._probe, self._inputs, self._tensors = probe, inputs, tensors
         model = probe.reference.model
         self._scopes = {} if model is None else layer_scopes(path for path, _ in layer_paths(model))
 
@@ -203,9 +203,9 @@ class _Layers:
 
     def _by_values(self, tensor: str) -> str | None:
         """Returns the layer that outputs the tensor, or else the next tensor of a layer."""
-        if not isinstance(self._reference, KerasReference):
+        if not isinstance(self._probe.reference, KerasReference):
             return None
-        calls = calls_of(self._reference, self._reference.model, self._inputs)
+        calls = calls_of(self._probe, self._probe.reference.model, self._inputs)
         after = itertools.dropwhile(lambda name: name != tensor, self._tensors)
         for array in (self._tensors[name] for name in after):
             for call in calls:

@@ -52,7 +52,7 @@ def compared_weights(probe: Probe) -> Iterator[WeightComparison]:
     if constants:
         smallest = min((each for each in probe.run.expectations if each.outputs), key=rank)
         normalizations = any(hasattr(each, "moving_variance") for each in all_layers(reference.model))
-        calls = calls_of(reference, reference.model, smallest.case.inputs) if normalizations else ()
+        calls = calls_of(probe, reference.model, smallest.case.inputs) if normalizations else ()
         foldable = possible_foldings(calls)
         foldings = recorded_foldings(reference.model, probe.runner.metadata())
         found = compare_weights(reference.model, constants, foldable, foldings)

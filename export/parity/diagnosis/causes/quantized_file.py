@@ -96,7 +96,7 @@ def rounded_file(probe: Probe) -> Iterator[RoundedFile]:
         return
     expectations = [expectation for expectation, _ in rows]
     inputs = [probe.runner.names.to_artifact(each.case.inputs) for each in expectations]
-    calls = calls_of(reference, reference.model, expectations[0].case.inputs)
+    calls = calls_of(probe, reference.model, expectations[0].case.inputs)
     outputs = [array for call in calls for array in call.outputs]
     path, layers = Path(probe.run.result.artifact), [name for name, _ in layer_paths(reference.model)]
     positions = _position_layers(reference)

@@ -1,14 +1,16 @@
 """An explanation holds in every case, with enough values: coincidences of one case name no cause."""
 
+from collections import Counter
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 from keras import layers as L  # noqa: N812
+from keras import ops
 
 from keras_pe.export import check_parity, export_onnx
-from tests.export.parity.diagnosis.planted import findings, one_layer
+from tests.export.parity.diagnosis.planted import Inputs, Planted, findings, one_layer
 
 
 def test_a_length_that_is_baked_in_is_no_factor_of_one_case_but_the_share_of_two_lengths() -> None:
@@ -87,3 +89,23 @@ def test_fewer_values_than_tell_anything_explain_nothing() -> None:
 
     (finding,) = findings(model, one_value_off)
     assert finding.cause == "unknown"
+
+
+class Tripled(keras.layers.Layer):
+    """A layer of a user's own."""
+
+    def call(self, x):
+        return ops.square(x) * 3.0
+
+
+def test_the_model_and_the_artifact_are_asked_once_for_the_inner_values_of_a_case() -> None:
+    asked = Counter[bytes]()
+
+    class Counting(Planted):
+        def intermediates(self, inputs: Inputs, replaced: Inputs) -> dict[str, np.ndarray]:
+            asked[inputs["x"].tobytes()] += not replaced
+            return super().intermediates(inputs, replaced)
+
+    (found,) = findings(one_layer(Tripled(name="y"), (4,)), lambda inputs: 2 * np.square(inputs["x"]), Counting)
+    assert found.operation == "ops.square(x) * 3.0"
+    assert set(asked.values()) == {1}
