@@ -13,6 +13,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.tolerance import MAX_FACTOR, STRICT, noise_floor
 from keras_pe.export.model.rebuild import float64_allowed
+from keras_pe.export.model.watch.keras_internals import loops_as_graphs
 from keras_pe.export.model.watch.layer_paths import is_inside
 from keras_pe.export.model.watch.recording import LayerCall, record_calls, replaced_output, state_left_alone
 from keras_pe.export.parity.diagnosis.detector_context import Probe
@@ -142,7 +143,7 @@ def calls_of(probe: Probe, model: Any, inputs: Mapping[str, Array]) -> list[Laye
 
 
 def _calls_of(reference: KerasReference, model: Any, inputs: Mapping[str, Array]) -> list[LayerCall]:
-    with state_left_alone():
+    with state_left_alone(), loops_as_graphs():
         return record_calls(model, lambda: reference.predict(model, inputs))
 
 
@@ -238,7 +239,8 @@ class RecordedCase:
     def outputs_after(self, output: RecordedOutput, array: Array) -> Arrays:
         """Returns Keras' outputs if a layer's output is another array."""
         self.probe.budget.check()
-        with state_left_alone(), replaced_output(self.keras_model, output.call.path, output.index, array):
+        replaced = replaced_output(self.keras_model, output.call.path, output.index, array)
+        with state_left_alone(), loops_as_graphs(), replaced:
             return self.reference.predict(self.keras_model, self.inputs)
 
     def _truths(self) -> list[LayerCall | None]:
