@@ -78,15 +78,15 @@ def convolution(
     data_format: str | None = None,
     dilation_rate: int | Sequence[int] = 1,
 ) -> Any:
-    """Replaces `keras.ops.conv` for integers, and for volumes with dilations or groups, which LiteRT lacks."""
+    """Replaces `keras.ops.conv` for integers, and for volumes: LiteRT's operator has channels last and no dilations."""
     import tensorflow as tf
 
-    kernel = tf.convert_to_tensor(kernel)
+    images, kernel = _with_channels_last(inputs, data_format), tf.convert_to_tensor(kernel)
     steps, gaps = (repeat_for_axes(each, len(kernel.shape) - 2) for each in (strides, dilation_rate))
-    images = _with_channels_last(inputs, data_format)
-    has_operator = max(gaps) == 1 and kernel.shape[-2] == images.shape[-1]
-    if images.dtype.is_integer or len(gaps) < 3 or has_operator or padding not in ("same", "valid"):
+    if images.dtype.is_integer or len(gaps) < 3:
         return integer_convolution(usual, inputs, kernel, strides, padding, data_format, dilation_rate)
+    if max(gaps) == 1 and kernel.shape[-2] == images.shape[-1]:
+        return _in_format(usual(images, kernel, strides, padding, "channels_last", dilation_rate), data_format)
     return _in_format(_convolve(images, kernel, steps, gaps, padding.upper()), data_format)
 
 
@@ -100,10 +100,11 @@ def transposed_convolution(
     data_format: str | None = None,
     dilation_rate: int | Sequence[int] = 1,
 ) -> Any:
-    """Replaces a transposed convolution with dilations by a convolution of the reversed images.
+    """Replaces a transposed convolution by one with channels last, and with dilations by a convolution.
 
-    LiteRT's transposed operators lack dilations. Without strides, the result is the reversed result of a convolution.
-    The images are reversed instead of the kernel, so that the file contains the kernel of the model.
+    LiteRT's transposed operators lack the other format and dilations. Without strides, the result is the reversed
+    result of a convolution. The images are reversed instead of the kernel, so that the file contains the kernel of the
+    model.
     """
     import tensorflow as tf
 
@@ -111,7 +112,8 @@ def transposed_convolution(
     axes = [*range(1, len(kernel.shape) - 1)]
     steps, gaps = (repeat_for_axes(each, len(axes)) for each in (strides, dilation_rate))
     if max(gaps) == 1 or max(steps) > 1 or output_padding is not None:
-        return usual(inputs, kernel, strides, padding, output_padding, data_format, dilation_rate)
+        result = usual(images, kernel, strides, padding, output_padding, "channels_last", dilation_rate)
+        return _in_format(result, data_format)
     images = tf.reverse(images, axes)
     if padding == "valid":
         reaches = [gap * (size - 1) for gap, size in zip(gaps, kernel.shape, strict=False)]
@@ -170,10 +172,11 @@ def _max_pool(
     """Computes the maximum of a window by comparing its pixels one by one: LiteRT has no pool of integers."""
     import tensorflow as tf
 
-    result = None
-    for _place, pixels in windows(input, ksize[1:3], strides[1:3], [1, 1], padding, input.dtype.min):
+    input, result = tf.convert_to_tensor(input), None
+    wide = tf.cast(input, "int32") if input.dtype.is_integer and input.dtype.size < 4 else input
+    for _place, pixels in windows(wide, ksize[1:3], strides[1:3], [1, 1], padding, input.dtype.min):
         result = pixels if result is None else tf.maximum(result, pixels)
-    return result
+    return tf.cast(result, input.dtype)
 
 
 def _patches(_: Callable[..., Any], images: Any, ksizes: Any, strides: Any, rates: Any, padding: Any, **__: Any) -> Any:

@@ -16,6 +16,7 @@ def test_pools_and_patches_are_those_of_tensorflow(padding: str) -> None:
         counts = tf.cast(images * 100, "int32")
         return [
             tf.nn.max_pool2d(counts, (2, 3), (3, 1), padding),
+            tf.nn.max_pool2d(tf.cast(counts, "int8"), (2, 3), (3, 1), padding),
             tf.image.extract_patches(images, [1, 3, 2, 1], [1, 2, 1, 1], [1, 2, 1, 1], padding),
             tf.nn.max_pool3d(volumes, (2, 3, 2), (2, 1, 3), padding),
             tf.nn.avg_pool3d(volumes, (2, 3, 2), (2, 1, 3), padding),
