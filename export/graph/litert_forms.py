@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.graph.litert_complex import complex_form
+from keras_pe.export.graph.litert_functions import function_form
 from keras_pe.export.graph.litert_loops import InTensors, map_rows, recurrence
 from keras_pe.export.graph.litert_recurrences import known_recurrences
 from keras_pe.export.graph.litert_resizing import resize_form
@@ -82,7 +83,8 @@ def _form(kind: str, given: Mapping[str, Any], has_fourier: bool) -> Callable[..
         return _is_infinite
     if kind in ("Equal", "NotEqual") and any(_infinity(given[name]) for name in ("x", "y")):
         return _equals_infinity if kind == "Equal" else _differs_from_infinity
-    return complex_form(kind, given, has_fourier) or resize_form(kind, given) or window_form(kind, given)
+    found = complex_form(kind, given, has_fourier) or resize_form(kind, given) or window_form(kind, given)
+    return found or function_form(kind, given)
 
 
 def _is_infinite(usual: Callable[..., Any], x: Any, **attributes: Any) -> Any:
@@ -118,7 +120,8 @@ def _infinity(value: Any) -> float:
     if tf.is_tensor(value) and not hasattr(value, "numpy") and value.op.type == "Neg":
         return -_infinity(value.op.inputs[0])
     number = tf.get_static_value(value) if tf.is_tensor(value) else value
-    return float(number) if number is not None and np.ndim(number) == 0 and np.isinf(number) else 0.0
+    is_float = isinstance(number, float | np.floating) or (isinstance(number, np.ndarray) and number.dtype.kind == "f")
+    return float(number) if is_float and np.ndim(number) == 0 and np.isinf(number) else 0.0
 
 
 def _signbit(_: Callable[..., Any], x: Any) -> Any:
