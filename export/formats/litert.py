@@ -45,8 +45,18 @@ _WAYS_AROUND = {
     "Cholesky|Eig|.*Determinant|Matrix(Inverse|.*Solve)|Qr|SelfAdjointEig.*|Svd": (
         "Precompute a decomposition where it is of weights, or leave it to the caller."
     ),
-    "AsString|.*HashBucket.*|.*HashTable.*|LookupTable.*|Ragged.*|StaticRegex.*|String.*": (
+    "AsString|.*HashBucket.*|.*HashTable.*|LookupTable.*|Ragged.*|SparseCross.*|StaticRegex.*|String.*": (
         "Look texts and keys up before the model, which then takes the indices."
+    ),
+    "Erf": "LiteRT has the error function in GELU alone: use keras.ops.gelu with `approximate=False`, or a tanh.",
+    "Bessel.*|Digamma|Erfinv|I?Gamma.*|Lgamma|NextAfter|Polygamma|Zeta": "Use functions with an elementary form.",
+    "Cumprod": "Fix the length of the axis of keras.ops.cumprod in `input_signature`.",
+    "InTopK.*": "Return the scores, and leave metrics to the caller.",
+    "LeftShift": "Shift by a constant.",
+    "Tan": "Divide keras.ops.sin by keras.ops.cos, if their roundings do near a pole, where a tangent is large.",
+    "Abs|Add(V2)?|BatchMatMulV2|Ceil|Cos|Div|Exp|Floor(Div|Mod)?|Invert|Log|MatMul|Max(imum)?|Mean|Min(imum)?|Mul|Neg|"
+    "Pow|Prod|RealDiv|Round|Rsqrt|Sin|Sqrt|Square|Sub|Sum|Tanh": (
+        "LiteRT computes it in other types: cast its inputs to float32, or integers to int32."
     ),
     ".*": "Write it with other operations of keras.ops, or use `export_onnx` or `export_saved_model`.",
 }

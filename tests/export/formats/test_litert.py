@@ -103,8 +103,9 @@ REFUSED = [
     (Function(lambda x: tf.scan(ops.add, x), name="sums"), r"layer 'sums'.*with keras.ops.scan"),
     (
         Function(ops.erfinv, name="inverse"),
-        r"operator 'Erfinv' of layer 'inverse' .* has no LiteRT form. Write it with other .* `export_onnx`",
+        r"operator 'Erfinv' of layer 'inverse' .* has no LiteRT form. Use functions with an elementary form",
     ),
+    (Function(lambda x: ops.median(x, -1), name="middle"), "cast its inputs to float32"),
     (Function(lambda x: ops.view_as_complex(x[..., :2]), name="complex"), "the real and the imaginary part"),
     (Function(lambda x: ops.fft((ops.transpose(x, (0, 2, 1)),) * 2), name="fourier"), "length of a Fourier transform"),
     (Function(lambda x: x + keras.random.normal(ops.shape(x)), name="noise"), r"layer 'noise'.* draws random numbers"),
