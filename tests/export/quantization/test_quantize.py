@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -77,6 +78,13 @@ def test_a_report_is_valid_json_and_has_a_row_for_each_file_and_layer(source: Pa
     report.save(tmp_path / "report.html")
     assert "wide" in (tmp_path / "report.html").read_text()
     assert "wide" in str(report)
+    assert "larger" not in {each.label for each in document.remarks}
+    assert "larger" in {each.label for each in replace(report, float_bytes=1).document().remarks}
+    same = tuple(
+        replace(each, calibration=replace(each.calibration, changed=0), held_out=None) for each in report.trials
+    )
+    undecided = replace(report, decides=False, trials=same).document().overview
+    assert {row[4:7] for row in undecided.rows} == {("-", "-", "-")}
 
 
 @pytest.mark.slow
