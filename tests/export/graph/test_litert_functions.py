@@ -47,3 +47,9 @@ def test_counts_diagonals_and_places_are_those_of_tensorflow() -> None:
     assert operator_types(traced).isdisjoint((*lacking, "LeftShift", "Invert"))
     inputs = [random.integers(-3, 4, shape).astype("float32") for shape in ((5, 3), (2, 4, 5))]
     assert_traced_agrees(traced, compute, [*inputs, random.integers(0, 5, (4, 6)).astype("int32")])
+
+
+def test_texts_are_compared() -> None:
+    """A form compares numbers with infinity, which no text equals."""
+    traced = trace_forms(lambda x: tf.equal(x, "inf"), [tf.TensorSpec((None,), "string")])
+    assert traced(tf.constant(["inf", "b"])).numpy().tolist() == [True, False]
