@@ -293,13 +293,13 @@ def test_a_result_of_a_killed_worker_is_made_again(files: Files, pool: ProcessPo
 
     data = save_data(tmp_path, x=draw(ROWS))
     try:
-        report = check_dataset(files.model, files.onnx, data, workers=own, progress=kill_once)
+        report = check_dataset(files.onnx, files.onnx, data, workers=own, progress=kill_once)
         assert killed
         assert killed != own.pids
     finally:
         own.shutdown()
     assert (report.rows, report.results[0].statistics.rows) == (ROWS, ROWS)
-    sound = check_dataset(files.model, files.onnx, data, workers=pool)
+    sound = check_dataset(files.onnx, files.onnx, data, workers=pool)
     assert report.results[0].statistics.to_bytes() == sound.results[0].statistics.to_bytes()
 
 
