@@ -27,6 +27,7 @@ from keras_pe.export.parity.data.source import (
     DataSource,
     Rows,
     count_rows,
+    rows_within,
     to_column,
 )
 from keras_pe.export.results import Array
@@ -116,6 +117,7 @@ def _read_mapped(
 ) -> Iterator[Rows]:
     start, rows = locator
     mapped = {name: members[name].map() for name in columns}  # for this part only, since mapped pages count as memory
+    most = rows_within(most, sum(array.nbytes // len(array) for array in mapped.values()))
     for first in range(start, start + rows, most):
         last = min(first + most, start + rows)
         yield {name: np.array(array[first:last]) for name, array in mapped.items()}
@@ -168,13 +170,15 @@ def _open_compressed(path: Path, entries: Mapping[str, zipfile.ZipInfo]) -> Data
             if missing > 0:
                 raise DataError(f"{path} must be whole. Received: {column!r}, which ends {missing:,} bytes too early.")
     rows = count_rows(str(path), shapes)
-    return DataSource(str(path), tuple(entries), partial(_unpack, path, entries), rows=rows)
+    return DataSource(str(path), tuple(entries), partial(_unpack, path, entries, rows), rows=rows)
 
 
 def _unpack(
-    path: Path, entries: Mapping[str, zipfile.ZipInfo], locator: Any, most: int, columns: Sequence[str]
+    path: Path, entries: Mapping[str, zipfile.ZipInfo], rows: int, locator: Any, most: int, columns: Sequence[str]
 ) -> Iterator[Rows]:
     """Yields the rows of all columns in pieces of at most `most` rows."""
+    total = sum(entries[name].file_size for name in columns)
+    most = rows_within(most, total // rows)
     with ExitStack() as stack:
         file = stack.enter_context(zipfile.ZipFile(path))
         streams = {name: stack.enter_context(file.open(entries[name])) for name in columns}

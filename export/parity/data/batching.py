@@ -21,8 +21,11 @@ from keras_pe.export.parity.data.columns import (
     side_by_side,
 )
 from keras_pe.export.parity.data.shards import count
-from keras_pe.export.parity.data.source import Column, DataError, Rows
+from keras_pe.export.parity.data.source import Column, DataError, Rows, byte_count, rows_within
 from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype
+
+_WINDOW = 8  # batches that are read at once
+_BATCH_BYTES = 2**24
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ class Batching:
         columns: The column of an input, for inputs whose column has another name; or several columns, each a value of
             the input's last axis. By default, an input takes the column with its name, or the columns that are numbered
             after it (`x_0`, `x_1`). The only input takes all columns if their number equals its size.
-        batch_size: Rows fed together. A static batch of the model overrides it.
+        batch_size: The most rows that are fed together. Rows of more than 16 MiB together are fed in smaller batches. A
+            static batch of the model overrides both.
         length_buckets: Sizes that dynamic dimensions are padded to. A row is padded to the next larger size. By
             default, rows of equal length are fed together, without padding.
         pad_values: The value that pads an input, by its name; the default is 0, False or an empty text. A row that is
@@ -95,9 +99,10 @@ class Feed:
 
     Attributes:
         inputs: The inputs of the model.
-        rule: The rule of batches, with the column of every input and the model's own batch if static.
+        rule: The rule of batches, with the column of every input.
         layouts: The layout of an input by its name, if the artifacts' layout differs from the model's.
         labels: The columns of labels.
+        row_bytes: The bytes of a large row, which limit the rows of a batch; 0 if they are unknown.
 
     Raises:
         ValueError: If the type of an input cannot hold its padding value.
@@ -107,6 +112,7 @@ class Feed:
     rule: Batching
     layouts: Mapping[str, str] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
+    row_bytes: int = 0
 
     def __post_init__(self) -> None:
         """Checks the padding values."""
@@ -141,14 +147,28 @@ class Feed:
         if unknown := sorted(set(rule.pad_values) - {spec.name for spec in inputs}):
             names = ", ".join(spec.name for spec in inputs)
             raise ArgValueError("pad_values", f"must be of inputs: {names}. Received: {', '.join(unknown)}.")
-        rule = replace(rule, columns=matched, batch_size=fixed_size(inputs) or rule.batch_size)
-        return cls(inputs, rule, layouts or {}, tuple(labels))
+        return cls(inputs, replace(rule, columns=matched), layouts or {}, tuple(labels))
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read from the data."""
         given = ((each,) if isinstance(each, str) else each for each in self.rule.columns.values())
         return tuple(dict.fromkeys((*(column for columns in given for column in columns), *self.labels)))
+
+    @property
+    def batch_size(self) -> int:
+        """The most rows of a batch."""
+        return fixed_size(self.inputs) or rows_within(self.rule.batch_size, self.row_bytes, _BATCH_BYTES)
+
+    @property
+    def window(self) -> int:
+        """The number of rows that are read at once, so that rows of equal length can be grouped."""
+        return max(self.batch_size, rows_within(_WINDOW * self.batch_size, self.row_bytes))
+
+    def with_row_bytes(self, start: int, rows: Rows) -> "Feed":
+        """Returns the feed with the bytes of a row in the largest batch of some rows."""
+        sizes = (sum(map(byte_count, each.inputs.values())) // len(each.rows) for each in self.batches(start, rows))
+        return replace(self, row_bytes=max([self.row_bytes, *sizes]))
 
     def batches(self, start: int, rows: Rows) -> Iterator[Batch]:
         """Yields the batches of consecutive rows. The first row has the number `start`.
@@ -161,8 +181,8 @@ class Feed:
         numbers = np.arange(start, start + count)
         for members in self._groups(columns, count):
             arrays = {spec.name: self._stack(spec, columns[spec.name], members) for spec in self.inputs}
-            for first in range(0, len(members), self.rule.batch_size):
-                part = slice(first, first + self.rule.batch_size)
+            for first in range(0, len(members), self.batch_size):
+                part = slice(first, first + self.batch_size)
                 labels = {name: labels_of(rows[name], members[part]) for name in self.labels}
                 inputs = {name: array[part] for name, array in arrays.items()}
                 yield Batch(numbers[members[part]], inputs, labels=labels)

@@ -10,11 +10,19 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.errors import first_line
-from keras_pe.export.parity.data.source import SHARD_ROWS, Column, DataError, DataSource, Rows, to_rows
+from keras_pe.export.parity.data.source import (
+    SHARD_ROWS,
+    Column,
+    DataError,
+    DataSource,
+    Rows,
+    byte_count,
+    rows_within,
+    to_rows,
+)
 
 _READ_ROWS = 1024
 _SHARD_BYTES = 2**26
-_LEAST_ROWS = 1024  # least rows of a shard, however large they are: one batch of the default size
 
 
 @dataclass(frozen=True)
@@ -156,10 +164,7 @@ def _gather(pieces: Iterable[Rows]) -> Iterator[Rows]:
 
 def _shard_rows(piece: Rows, rows: int) -> int:
     """Returns the number of rows of a shard, from the size of these rows."""
-    columns = [[column] if isinstance(column, np.ndarray) else column for column in piece.values()]
-    nbytes = sum(array.nbytes for column in columns for array in column)
-    fitting = _SHARD_BYTES * rows // max(nbytes, 1)
-    return min(SHARD_ROWS, max(_LEAST_ROWS, fitting))
+    return rows_within(SHARD_ROWS, sum(map(byte_count, piece.values())) // rows, _SHARD_BYTES)
 
 
 def _join_rows(pieces: list[Rows]) -> Rows:

@@ -18,6 +18,10 @@ SHARD_ROWS = 8192
 """Rows of a shard, if the file does not determine it."""
 
 
+_PIECE_BYTES = 2**27
+"""Bytes of the rows that are read at once, if one row has less."""
+
+
 class DataError(ValueError):
     """The data set cannot be read, or does not fit the model. The message states the way out."""
 
@@ -71,6 +75,18 @@ class DataSource:
             object.__setattr__(self, "rows", sum(part.rows for part in self.parts))
         if self.rows == 0:
             raise DataError(f"{self.name} must have at least one row. Received: none.")
+
+
+def rows_within(most: int, row_bytes: int, budget: int = _PIECE_BYTES) -> int:
+    """Returns the number of rows to handle at once: at most `most`, at least 1, and no more than `budget` bytes."""
+    return max(1, min(most, budget // max(1, row_bytes)))
+
+
+def byte_count(column: Column) -> int:
+    """Returns the bytes of a column. A text counts as its length."""
+    if isinstance(column, list):
+        return sum(map(byte_count, column))
+    return sum(map(len, column.flat)) if column.dtype.kind == "O" else column.nbytes
 
 
 def to_rows(batch: Any, names: Sequence[str], source: str, first_row: int) -> Rows:

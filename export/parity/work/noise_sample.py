@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from keras_pe.export.errors import RuntimeFailedError, first_line
 from keras_pe.export.model.sizes.dimensions import sizes_in_words
 from keras_pe.export.parity.coverage import compare_weights
 from keras_pe.export.parity.data.batching import Feed
-from keras_pe.export.parity.data.shards import Shard, count
+from keras_pe.export.parity.data.shards import Shard, count, read_rows
 from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.work.shard import shard_batches
 from keras_pe.export.parity.work.target_runner import TargetRunner
@@ -30,6 +31,7 @@ from keras_pe.export.runtimes.runtime import Arrays
 
 SAMPLE_ROWS = 64
 """Number of sampled rows of each sampled shard."""
+_MEASURED_ROWS = 16  # rows of each sampled shard whose size limits the rows of a batch
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,9 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
         feed = Feed.match(
             session.inputs, job.batching, job.source.columns, job.source.name, reference.layouts, job.label_columns
         )
+        for shard in shards:
+            for rows in islice(read_rows(job.source, feed.columns, shard, _MEASURED_ROWS), 1):
+                feed = feed.with_row_bytes(shard.start, rows)
         sample = [each for shard in shards for each in _sample(session, job.source, feed, shard)]
         noises = [] if precision is None else session.noise([each.inputs for each in sample], precision)
         rules, has_floor = _rules(job, sample, noises)

@@ -10,7 +10,7 @@ import numpy as np
 from keras_pe.export.errors import first_line
 from keras_pe.export.parity.data.batching import Batch, Feed
 from keras_pe.export.parity.data.shards import Shard, count, read_rows
-from keras_pe.export.parity.data.source import DataError, DataSource
+from keras_pe.export.parity.data.source import DataError, DataSource, byte_count
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from keras_pe.export.parity.work.batch_measurement import RowMeasurer
 from keras_pe.export.parity.work.target_runner import Answer
@@ -20,7 +20,6 @@ from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _Answered = tuple[Batch, dict[str, Arrays], dict[str, list[Answer]]]
 
-_WINDOW = 8  # batches that are read at once, so that rows of equal length can be grouped
 _TOGETHER = 4  # batches in one request, since each request waits for a busy machine
 _TOGETHER_BYTES = 2**24  # a request of several batches ends at this size
 
@@ -78,7 +77,7 @@ def run_rows(job: Job, calibration: Calibration, shard: Shard) -> tuple[Array, A
 def shard_batches(source: DataSource, feed: Feed, shard: Shard) -> Iterator[Batch]:
     """Yields the batches of a shard, always in the same division."""
     start, number = shard.start, 0
-    for rows in read_rows(source, feed.columns, shard, _WINDOW * feed.rule.batch_size):
+    for rows in read_rows(source, feed.columns, shard, feed.window):
         for batch in feed.batches(start, rows):
             yield replace(batch, number=number)
             number += 1
@@ -115,7 +114,7 @@ def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
     size = 0
     for batch in batches:
         group.append(batch)
-        size += sum(array.nbytes for array in batch.inputs.values())
+        size += sum(map(byte_count, batch.inputs.values()))
         if len(group) == _TOGETHER or size >= _TOGETHER_BYTES:
             yield group
             group, size = [], 0

@@ -93,13 +93,12 @@ def test_an_error_of_a_pipeline_is_reported() -> None:
 
 
 def test_large_rows_come_in_smaller_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "_LEAST_ROWS", 3)
     monkeypatch.setattr(plan, "_SHARD_BYTES", 5 * X[0].nbytes)
     shards = list(shards_of(open_source(tf.data.Dataset.from_tensor_slices({"x": X}).batch(4))))
     assert [shard.rows for shard in shards] == [5] * 5
-    monkeypatch.setattr(plan, "_SHARD_BYTES", 1)  # smaller than a batch they do not become
+    monkeypatch.setattr(plan, "_SHARD_BYTES", X[0].nbytes // 2)  # a shard has one row at least
     shards = list(shards_of(open_source(tf.data.Dataset.from_tensor_slices({"x": X}).batch(4))))
-    assert [shard.rows for shard in shards] == [3] * 8 + [1]
+    assert [shard.rows for shard in shards] == [1] * 25
     np.testing.assert_array_equal(np.concatenate([shard.content["x"] for shard in shards]), X)
 
 

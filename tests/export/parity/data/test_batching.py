@@ -1,5 +1,7 @@
 """Rows become batches: types that lose nothing, axes, lengths side by side, and no row twice or left out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -54,6 +56,23 @@ def test_without_buckets_no_row_is_padded_and_equal_lengths_stand_together() -> 
         ([1, 3], (2, 2)),
         ([0, 2, 4], (3, 3)),
     ]
+
+
+def test_large_rows_are_read_and_fed_in_small_numbers() -> None:
+    large = {"image": [np.zeros((2, 3), "float32")] * 9}
+    feed = batching(IMAGE, batch_size=8)
+    assert [len(batch.rows) for batch in feed.with_row_bytes(0, large).batches(0, large)] == [8, 1]
+    assert feed.with_row_bytes(0, large).window == 64
+    wide = replace(feed, row_bytes=3 * 2**22)
+    assert [len(batch.rows) for batch in wide.batches(0, large)] == [1] * 9
+    assert wide.window == 8
+    fixed = replace(wide, inputs=(replace(IMAGE, shape=(4, 2, 3)),))
+    assert [len(batch.rows) for batch in fixed.batches(0, large)] == [4, 4, 1]
+
+
+def test_the_bytes_of_a_text_are_its_length() -> None:
+    feed = batching(TensorInfo("text", ("batch",), "string"))
+    assert feed.with_row_bytes(0, {"text": np.array(["a" * 1000, "b" * 3000], object)}).row_bytes == 2000
 
 
 def test_inputs_of_one_row_stay_together() -> None:
