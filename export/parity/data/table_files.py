@@ -1,4 +1,4 @@
-"""Opens tables in Parquet, Arrow and CSV files with `pyarrow.dataset`."""
+"""Opens tables in Parquet, Arrow and CSV files with `pyarrow`."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,6 +12,7 @@ from keras_pe.export.parity.data.source import SHARD_ROWS, DataError, DataPart, 
 
 _DELIMITERS = ",;\t|"
 _PIECE_ROWS = 2**20  # A larger row group or file is divided, so that several processes run it and report progress.
+_BUFFER_BYTES = 2**20  # Without a buffer, pyarrow reads all bytes of a column in a row group at once.
 _MAX_PIECES = 64  # A piece decodes the rows before it, so more pieces would decode more rows than they run.
 
 
@@ -90,8 +91,7 @@ def _columns(name: str, files: Sequence[Path]) -> tuple[str, ...]:
 
 def _read_part(locator: Any, most: int, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     path, groups, start, count = locator
-    fragment = _fragment(Path(path))
-    batches = _batches(fragment if groups is None else fragment.subset(row_group_ids=groups), most, columns)
+    batches = _read_groups(path, groups, most, columns) if groups else _batches(_fragment(Path(path)), most, columns)
     row = 0
     for batch in batches:
         first, last = max(start - row, 0), min(start + count - row, len(batch))
@@ -100,6 +100,14 @@ def _read_part(locator: Any, most: int, columns: Sequence[str]) -> Iterator[dict
             yield from _rows(batch.slice(first, last - first), most)
         if row >= start + count:
             return
+
+
+def _read_groups(path: str, groups: list[int], most: int, columns: Sequence[str]) -> Iterator[Any]:
+    """Yields row groups in batches. `pyarrow.dataset` would decode each row group whole."""
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(path, page_checksum_verification=True, buffer_size=_BUFFER_BYTES) as file:
+        yield from file.iter_batches(most, groups, [*columns], use_threads=False)
 
 
 def _read_files(
@@ -129,9 +137,7 @@ def _fragment(file: Path, kinds: dict[str, Any] | None = None) -> Any:
     import pyarrow.dataset as ds
 
     if file.suffix == ".parquet":
-        # A file may have a checksum of each page.
-        options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-        format = ds.ParquetFileFormat(default_fragment_scan_options=options)
+        format = ds.ParquetFileFormat()
     elif file.suffix in (".arrow", ".feather"):
         format = ds.IpcFileFormat()
     else:

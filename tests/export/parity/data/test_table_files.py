@@ -174,3 +174,14 @@ def test_a_column_that_no_model_takes_is_told(tmp_path: Path, column: pa.Array, 
     pq.write_table(pa.table({"x": column}), tmp_path / "data.parquet")
     with pytest.raises(DataError, match=sentence):
         read(tmp_path / "data.parquet", "x")
+
+
+def test_a_row_group_is_decoded_in_pieces(tmp_path: Path) -> None:
+    rows = pa.FixedSizeListArray.from_arrays(np.zeros(64 * 2**16, "float32"), 2**16)
+    pq.write_table(pa.table({"x": rows}), tmp_path / "x.parquet", use_dictionary=False, data_page_size=2**16)
+    source = open_source(tmp_path / "x.parquet")
+    (shard,) = shards_of(source)
+    before = pa.total_allocated_bytes()
+    piece = next(read_rows(source, ("x",), shard, 4))
+    assert len(piece["x"]) == 4
+    assert pa.total_allocated_bytes() - before < rows.nbytes / 4
