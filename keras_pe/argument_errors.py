@@ -33,3 +33,12 @@ def check_path(argument: str, given: object) -> None:
     """Raises TypeError unless the value of an argument is a path."""
     if not isinstance(given, str | os.PathLike):
         raise ArgTypeError(argument, f"must be a path. Received: {argument}={given!r:.80}")
+
+
+def is_utf8(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a text in UTF-8, as TensorFlow, pyarrow and most runtimes require."""
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

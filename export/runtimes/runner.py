@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.argument_errors import is_utf8
 from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.processes.temporary_folder import Closing
 from keras_pe.export.runtimes.runtime import NUMBERS, STEPS, Array, Arrays, LazyArrays, RuntimeSpec
 from keras_pe.export.runtimes.runtime_session import RuntimeSession
@@ -92,6 +94,8 @@ class Runner(Closing):
         self.spec = spec or self.spec
         self.seconds = 0.0
         self.names = Names()
+        if path is not None and not is_utf8(path):
+            raise RuntimeRefusedError(f"the path of an artifact must be in UTF-8, which {path} is not: rename it")
         about, _ = self._ask("load", self.spec.factory, self._opening(path), dict(self.spec.options))
         self.inputs, self.version, self.providers, self.capabilities = about
 

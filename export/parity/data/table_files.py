@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from keras_pe.argument_errors import is_utf8
 from keras_pe.export.dependencies import require
 from keras_pe.export.parity.data.shards import file_identity
 from keras_pe.export.parity.data.source import SHARD_ROWS, DataError, DataPart, DataSource
@@ -136,6 +137,8 @@ def _fragment(file: Path, kinds: dict[str, Any] | None = None) -> Any:
     """Returns a file as a `pyarrow.dataset` fragment. `kinds` has the types of a CSV file's columns."""
     import pyarrow.dataset as ds
 
+    if not is_utf8(file):
+        raise DataError(f"The path of a table must be in UTF-8. Received: {file}. Rename the file or its folder.")
     if file.suffix == ".parquet":
         format = ds.ParquetFileFormat()
     elif file.suffix in (".arrow", ".feather"):

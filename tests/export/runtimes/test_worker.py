@@ -91,6 +91,8 @@ def test_a_refusal_is_an_answer_and_the_next_question_is_answered(worker):
 def test_an_unloadable_artifact_is_a_refusal(worker):
     with pytest.raises(RuntimeRefusedError, match="FileNotFoundError"):
         worker.load("missing")
+    with pytest.raises(RuntimeRefusedError, match="UTF-8"):
+        worker.load(os.fsdecode(b"latin-\xfc"))
 
 
 def test_a_crash_is_reported_with_the_signal_and_the_last_words(worker):

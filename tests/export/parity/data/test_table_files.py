@@ -1,5 +1,6 @@
 """Row groups of Parquet and Arrow are shards, lists of a fixed size are axes, and damaged files are reported."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -185,3 +186,11 @@ def test_a_row_group_is_decoded_in_pieces(tmp_path: Path) -> None:
     piece = next(read_rows(source, ("x",), shard, 4))
     assert len(piece["x"]) == 4
     assert pa.total_allocated_bytes() - before < rows.nbytes / 4
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_a_path_that_is_not_utf8_is_refused_with_a_way_out(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / os.fsdecode(b"latin-\xfc" + suffix.encode())
+    path.write_text("x\n1\n")
+    with pytest.raises(DataError, match="Rename"):
+        open_source(path)
