@@ -4,13 +4,14 @@ import os
 from fnmatch import fnmatch
 from pathlib import Path
 
-from keras_pe.argument_errors import ArgValueError, check_path
+from keras_pe.argument_errors import ArgValueError, check_path, is_utf8
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.read_artifact import SIDECAR
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES
 
 # Files that TensorFlow and this package write into the folder of a SavedModel.
 _PARTS = ("*.pb", "variables/variables.*", "assets/*", SIDECAR.as_posix())
+_PATTERN = "*?[\\"  # TensorFlow writes a SavedModel to such a path, and then looks for the files that match it.
 
 
 def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
@@ -22,13 +23,21 @@ def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
 
     Raises:
         ValueError: If the path has the suffix of another format. An unknown suffix, as in `encoder-1.5`, belongs to the
-            name.
+            name. Also if the path is not in UTF-8, or if TensorFlow would read it as a pattern.
         FileExistsError: If a link or something else stands there, or a SavedModel's folder holds files of other origin.
         NotADirectoryError: If a part of the path is a file.
         TypeError: If it is not a path.
     """
     check_path("filepath", filepath)
     path = Path(filepath).absolute()
+    if not is_utf8(path):
+        raise ArgValueError("filepath", f"must be in UTF-8. Received: {str(path)!r}. Choose another name or folder.")
+    if format is not Format.ONNX and not set(_PATTERN).isdisjoint(str(path)):
+        raise ArgValueError(
+            "filepath",
+            f"must have none of the characters {' '.join(_PATTERN)}, since TensorFlow reads such a path as a pattern. "
+            f"Received: {str(path)!r}. Choose another name or folder.",
+        )
     if named := _named_format(path, format):
         right = f"a name that ends in {format.suffix}" if format.suffix else "the name of a folder"
         raise ArgValueError(

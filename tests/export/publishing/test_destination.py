@@ -91,6 +91,20 @@ def test_a_name_that_says_no_format_is_taken(tmp_path: Path, name: str, format: 
     assert check_destination(tmp_path / name, format) == tmp_path / name
 
 
+@pytest.mark.parametrize("name", ["run[1]/model", "a*", "b?", "c\\d"])
+def test_a_path_that_tensorflow_reads_as_a_pattern_is_refused(tmp_path: Path, name: str) -> None:
+    assert check_destination(tmp_path / name, Format.ONNX) == tmp_path / name
+    for format in (Format.SAVED_MODEL, Format.LITERT):
+        with pytest.raises(ValueError, match="pattern"):
+            check_destination(tmp_path / name, format)
+
+
+@pytest.mark.parametrize("format", list(Format))
+def test_a_path_that_is_not_utf8_is_refused(tmp_path: Path, format: Format) -> None:
+    with pytest.raises(ValueError, match="UTF-8"):
+        check_destination(tmp_path / os.fsdecode(b"latin-\xfc"), format)
+
+
 @pytest.mark.parametrize("format", list(Format))
 @pytest.mark.parametrize("leads_to", ["nowhere", "a file", "a folder"])
 def test_a_link_is_refused_and_stays(tmp_path: Path, format: Format, leads_to: str) -> None:
