@@ -174,7 +174,7 @@ def quantize(
         given = (described, method, copied, calibration_share)
         bench = stack.enter_context(opened_workbench(job, calibration, source, *given, home, checkpoint, tell))
         check_rows(goal, bench, source.name)
-        search, found = _search(goal, bench, trials, tell)
+        search, found = _search(goal, bench, described.path, trials, tell)
         best = bench.write(found.layers_in_float)
         assert found.held_out is not None
         seconds = (math.nan, math.nan) if found.held_out.failure else bench.seconds(best)
@@ -209,14 +209,14 @@ def quantize(
     )
 
 
-def _search(goal: Goal, bench: Workbench, trials: int, tell: Tell) -> tuple[Search, Trial]:
+def _search(goal: Goal, bench: Workbench, artifact: Path, trials: int, tell: Tell) -> tuple[Search, Trial]:
     """Returns the search, and its best trial."""
     bench.calibrate(tell)
     order = rank(bench.effects(tell))
     if not order and bench.quantizer.leave_in_float is not None:
         raise ArgValueError(
             "artifact",
-            f"must have a layer that the method {bench.method!r} quantizes. Received: {bench.source.name}, which has "
+            f"must have a layer that the method {bench.method!r} quantizes. Received: {artifact}, which has "
             "none. Choose another `method`.",
         )
 

@@ -62,10 +62,13 @@ def opened_workbench(
     calibrated = calibration.targets[target.key]
     if calibrated.error:
         raise ArgValueError("artifact", f"must load and fit the model. Received: {artifact.path}: {calibrated.error}")
-    folder = home / "files"
-    folder.mkdir()
-    for each in artifact_files(artifact.path):  # a quantizer writes beside the file that it reads
-        (folder / each.name).write_bytes(each.read_bytes())
+    file, *weights = artifact_files(artifact.path)
+    folder = home / "files"  # a quantizer writes beside the file that it reads, also under longer names
+    copy = folder / f"float{artifact.format.suffix}"
+    copies = {file: copy} | {each: folder / each.relative_to(file.parent) for each in weights}
+    for one, other in copies.items():
+        other.parent.mkdir(parents=True, exist_ok=True)
+        other.write_bytes(one.read_bytes())
     with session_of(job) as session, closing(Worker(target.spec, _DAY)) as worker:
         measurer = FileMeasurer(session, job, calibrated, session.targets[target.key].worker, source.name)
         measurer.load(target.path)
@@ -85,7 +88,7 @@ def opened_workbench(
         yield Workbench(
             format=artifact.format,
             method=method,
-            source=folder / artifact.path.name,
+            source=copy,
             model=keras_model,
             kept=kept,
             float_bytes=artifact.nbytes,
