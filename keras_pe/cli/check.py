@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_pe.cli.check_data import check_data_usage, data_options, run_check_data
-from keras_pe.cli.exit_codes import Command, CouldNotBeTriedError, tried
+from keras_pe.cli.exit_codes import Command, CouldNotBeTriedError, describe, tried
 from keras_pe.cli.options import (
     BORDER_FIELDS,
     InputPath,
@@ -247,7 +247,7 @@ def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bu
         except ValueError as error:  # the artifact is not at fault
             click.echo(f"No bundle was written: {error}", err=True)
         except OSError as error:
-            lost.append(str(error))
+            lost.append(describe(error))
         else:
             click.echo(f"Replay the failure with: {replay_command(replayable, bundle)}", err=True)
     if lost:

@@ -1,7 +1,9 @@
 """The exit codes of commands: the verdict, 2 with a reason for a failed attempt, 128 and more after a signal."""
 
 import contextlib
+import errno
 import re
+import tempfile
 import traceback
 from collections.abc import Iterator
 from typing import Any
@@ -45,15 +47,22 @@ def tried(*others: type[Exception], what: str = "") -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        message = in_options(_describe(error))
+        message = in_options(describe(error))
         raise CouldNotBeTriedError(f"{what}: {message}" if what else message) from error
 
 
-def _describe(error: Exception) -> str:
-    """Returns the message of an error. An error of the system becomes its path and the reason."""
-    if isinstance(error, OSError) and error.strerror:
-        return ": ".join(str(each) for each in (error.filename, error.strerror) if each is not None)
-    return str(error)
+def describe(error: Exception) -> str:
+    """Returns the message of an error. An error of the system becomes its path and the reason.
+
+    A file that a command writes names its destination in an error, so a full disk without it is the temporary folder's.
+    """
+    if not (isinstance(error, OSError) and error.strerror):
+        return str(error)
+    message = ": ".join(str(each) for each in (error.filename, error.strerror) if each is not None)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        folder = tempfile.gettempdir()
+        return f"{message}. The temporary folder is {folder}; TMPDIR names another one."
+    return message
 
 
 def in_options(message: str) -> str:

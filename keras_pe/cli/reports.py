@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from keras_pe.cli.exit_codes import CouldNotBeTriedError, tried
+from keras_pe.cli.exit_codes import CouldNotBeTriedError, describe, tried
 from keras_pe.cli.options import Verbosity
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def save_reports(report: "Report", paths: Iterable[Path]) -> list[str]:
         try:
             report.save(path)
         except OSError as error:  # if this disk is full, the next file may still fit on another
-            lost.append(str(error))
+            lost.append(describe(error))
     return lost
 
 

@@ -1,8 +1,10 @@
 """The exit code of a command is its own: its verdict, 2 for what could not be tried, 130 after Ctrl-C."""
 
 import contextlib
+import errno
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import click
@@ -25,6 +27,13 @@ def command(function):
 @command
 def sentence() -> int:
     raise CouldNotBeTriedError("the file is a folder")
+
+
+@command
+def full() -> int:
+    with tried():
+        raise OSError(errno.ENOSPC, "No space left on device")
+    return 0
 
 
 @command
@@ -162,6 +171,13 @@ def test_memory_that_ran_out_is_a_sentence() -> None:
     assert done.exit_code == 2
     assert "memory ran out" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_full_temporary_folder_is_named_with_the_variable_that_moves_it() -> None:
+    done = CliRunner().invoke(group, ["full"])
+    assert done.exit_code == 2
+    assert tempfile.gettempdir() in done.stderr
+    assert "TMPDIR" in done.stderr
 
 
 @group.command(cls=Command)
