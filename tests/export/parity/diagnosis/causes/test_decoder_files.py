@@ -23,7 +23,7 @@ def large_values(family: str) -> Any:
     return model
 
 
-@pytest.mark.slow_rows(2)
+@pytest.mark.slow_rows(1)  # test_caches has the same causes in this process
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_file_of_a_decoder_has_its_cause(fault: str, tmp_path: Path) -> None:
