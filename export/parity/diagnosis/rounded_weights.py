@@ -145,7 +145,7 @@ def rounded_weights(
 def integer_weights(
     model: Any, dequantized: tuple[LazyArrays, LazyArrays], foldings: Sequence[Folding] = ()
 ) -> Iterator[WeightFault]:
-    """Yields the weights that an artifact stores as integers, each with its damage or else with its rounding.
+    """Yields the kernels and tables that an artifact stores as integers, each with its damage or else its rounding.
 
     Args:
         model, dequantized, foldings: As in `rounded_weights`.
@@ -153,8 +153,9 @@ def integer_weights(
     variables, layer_of = float_variables(model)
     stored = _Constants(LazyArrays.of({}), *dequantized)
     for path, fit, _, is_named in _stored_fits(model, as_stored(variables, foldings), stored) if stored.names else ():
-        change = fit.change or fit.rounding
-        yield WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named)
+        if fit.weight.ndim > 1:  # the few integers of a bias in int32 fit the scales of other formats, too
+            change = fit.change or fit.rounding
+            yield WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named)
 
 
 def _stored_fits(
