@@ -68,6 +68,8 @@ def _portable(error: BaseException) -> Exception:
     """Returns an error that can be sent and that does not end the caller: itself, or one with the same message."""
     if not isinstance(error, Exception):
         return ForeignExitError.of(error)
+    # The package tblib pickles causes as well, and the class of a cause may be local to a function.
+    error.__cause__ = error.__context__ = None
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

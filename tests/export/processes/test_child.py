@@ -30,6 +30,13 @@ child.ask("compute")
 """
 
 
+class WithCauseError(Exception):
+    """An error whose cause is pickled with it, as tblib does."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.args, {"__cause__": self.__cause__}
+
+
 class Held:
     """The object in the child."""
 
@@ -56,6 +63,12 @@ class Held:
     def close_all(self) -> None:
         os.closerange(0, 100)
         time.sleep(600)
+
+    def raises_from_local_class(self) -> None:
+        class LocalError(Exception):
+            pass
+
+        raise WithCauseError("refused") from LocalError()
 
     def raises(self) -> None:
         raise KeyError(lambda: None)  # cannot be sent
@@ -170,6 +183,8 @@ def test_an_error_that_cannot_be_sent_arrives_in_words_and_the_child_goes_on() -
     with Child(f"{__name__}:Held") as child:
         with pytest.raises(RuntimeError, match="KeyError: <function"):
             child.ask("raises")
+        with pytest.raises(WithCauseError, match="refused"):  # its cause, of a local class, stays in the child
+            child.ask("raises_from_local_class")
         assert child.ask("count", 2) == 2
 
 
