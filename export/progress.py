@@ -18,6 +18,8 @@ TIMEOUT = 120.0
 """The default limit, in seconds, for a runtime to load or to answer once."""
 DIAGNOSIS_SECONDS = 60.0
 """The default limit, in seconds, for the search for a cause."""
+_LINE_SECONDS = 60.0
+"""The time between two lines of progress in a file or pipe."""
 
 
 @contextmanager
@@ -49,7 +51,7 @@ def telling_stages(progress: Callable[[str], None] | bool | None) -> Iterator[Ca
 
 @contextmanager
 def _bar(unit: str) -> Iterator[Tell]:
-    """Shows a bar in a notebook, or on the standard error if it is a terminal."""
+    """Shows a bar in a notebook, or on the standard error if it is a terminal. Otherwise prints a line a minute."""
     from rich.console import Console
     from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -57,7 +59,17 @@ def _bar(unit: str) -> Iterator[Tell]:
 
     console = Console(stderr=True)
     if not (console.is_terminal or console.is_jupyter):  # in a file or pipe, the bar would leave an empty line
-        yield lambda done, total, what: None
+        printed = perf_counter()
+
+        def tell(done: int, total: int | None, what: str) -> None:
+            nonlocal printed
+            if perf_counter() >= printed + _LINE_SECONDS:
+                total_text = "" if total is None else f" of {total:,}"
+                counted = f": {done:,}{total_text} {unit}".rstrip() if done or total else ""
+                console.print(f"{what or 'running'}{counted}", markup=False, highlight=False, soft_wrap=True)
+                printed = perf_counter()
+
+        yield tell
         return
 
     class Done(ProgressColumn):

@@ -31,6 +31,15 @@ def test_a_bar_leaves_nothing_in_a_log(capsys: pytest.CaptureFixture[str], monke
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_log_gets_a_line_now_and_then(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "0")
+    monkeypatch.setattr("keras_pe.export.progress._LINE_SECONDS", 0.0)
+    with telling(True, "rows") as tell, telling_stages(True) as tell_stage:
+        tell(1024, 8192, "onnxruntime[all]")
+        tell_stage("trace")
+    assert capsys.readouterr() == ("", "onnxruntime[all]: 1,024 of 8,192 rows\ntrace\n")
+
+
 def test_a_bar_says_what_runs_as_it_stands_and_keeps_to_the_standard_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
