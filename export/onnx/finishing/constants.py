@@ -107,7 +107,7 @@ def remove_no_ops(graph: ir.Graph, sizes: KnownSizes) -> None:
 def _same_value(node: Node, sizes: KnownSizes) -> Any | None:
     """Returns the value that equals the result of a node, if the node has no effect or undoes the node before it."""
     first = node.inputs[0] if node.inputs else None
-    if first is None or node.op_type == "Identity":
+    if first is None or node.op_type == "Identity" or (node.op_type == "Concat" and len(node.inputs) == 1):
         return first
     if node.op_type == "Cast":
         return first if first.dtype == attribute(node, "to") else None

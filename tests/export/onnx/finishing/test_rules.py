@@ -127,6 +127,7 @@ CHANGES: dict[str, tuple[Any, str, list[str] | dict[str, int]]] = {
     "casts that lose nothing": (remove_no_ops, EFFECT % "one = Cast<to=11>(x)  z = Cast<to=1>(one)", ["Relu"]),
     "casts that lose digits": (
         remove_no_ops, EFFECT % "one = Cast<to=7>(x)  z = Cast<to=1>(one)", ["Cast", "Cast", "Relu"]),
+    "one part joined": (remove_no_ops, EFFECT % "z = Concat<axis=0>(x)", ["Relu"]),
     "a product with one": (remove_no_ops, EFFECT % "z = Mul(x, unit)", ["Relu"]),
     "one by another": (remove_no_ops, EFFECT % "z = Div(unit, x)", ["Div", "Relu"]),
     "an axis reversed twice": (remove_no_ops, EFFECT % """back = Slice(x, end, far, last, minus)
