@@ -122,8 +122,8 @@ def _run_rounds(even: Any, odd: Any, keys: Any) -> tuple[Any, Any]:
         upper = (high + low // _HALF) // _HALF
         lower = (low + high % _HALF * _HALF) % _WORD
         key = (keys + number * _KEY_STEPS) % _WORD
-        even = ops.bitwise_xor(ops.bitwise_xor(ops.take(upper, [1, 0], axis=0), odd), key)
-        odd = ops.take(lower, [1, 0], axis=0)
+        even = ops.bitwise_xor(ops.bitwise_xor(upper[::-1], odd), key)
+        odd = lower[::-1]
     return even, odd
 
 
