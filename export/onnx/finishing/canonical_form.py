@@ -110,7 +110,7 @@ def _digest(content: bytes) -> bytes:
 
 
 # TensorFlow's prefixes of names in the body of a function, and the suffixes that tf2onnx and TensorFlow add to names.
-_COUNTERS = re.compile(r"^\w+_(true|false|body|cond)_\d+_|__\d+|:\d+$")
+_COUNTERS = re.compile(r"^\w+_(true|false|body|cond)_\d+_|__\d+(?=[^/]*$)|:\d+$")
 
 
 def place_in_layers(graph: ir.Graph, path_of: Callable[[str], str], outer: str = "") -> None:

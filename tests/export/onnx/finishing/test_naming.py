@@ -14,7 +14,7 @@ class Block(L.Layer):
     """Adds its own result to that of an inner layer, which is named after its operator."""
 
     def __init__(self) -> None:
-        super().__init__(name="block")
+        super().__init__(name="block_")
         self.inner = L.Dense(4, activation="softmax", name="add")
 
     def call(self, x: object) -> object:
@@ -26,27 +26,27 @@ def test_tensors_of_a_file_are_named_after_their_layer(tmp_path: Path) -> None:
     shared = L.Dense(4, name="shared", use_bias=False)
     x = shared(shared(inputs)) + inputs
     x = L.Permute((2, 1), name="turn")(L.LSTM(4, return_sequences=True, name="recurrent")(Block()(x)))
-    model = keras.Model(inputs, L.Dense(2, name="head")(x), name="model")
-    model.get_layer("head").bias.assign([1.0, 2.0])
+    model = keras.Model(inputs, L.Dense(2, name="head__2")(x), name="model")
+    model.get_layer("head__2").bias.assign([1.0, 2.0])
     graph = onnx.load(export_onnx(model, tmp_path / "model.onnx").path).graph
     names = {node.name for node in graph.node}
     assert {
         "shared/MatMul",
         "shared/MatMul_1",
         "Add",  # between layers
-        "block/add/MatMul",
-        "block/add/Softmax",
-        "block/ReduceSum",
-        "block/Add",
+        "block_/add/MatMul",
+        "block_/add/Softmax",
+        "block_/ReduceSum",
+        "block_/Add",
         "recurrent/LSTM",
         "turn/Transpose",
-        "head/MatMul",
-        "head/Add",
+        "head__2/MatMul",
+        "head__2/Add",
     } <= names
-    assert {name.partition("/")[0] for name in names} == {"shared", "Add", "block", "recurrent", "turn", "head"}
-    assert {node.output[0] for node in graph.node} - names == {"head"}  # the output keeps its own
+    assert {name.partition("/")[0] for name in names} == {"shared", "Add", "block_", "recurrent", "turn", "head__2"}
+    assert {node.output[0] for node in graph.node} - names == {"head__2"}  # the output keeps its own
     constants = {tensor.name for tensor in graph.initializer}
-    assert {"shared/kernel", "recurrent/LSTM/W", "recurrent/LSTM/R", "block/ReduceSum/axes"} <= constants
+    assert {"shared/kernel", "recurrent/LSTM/W", "recurrent/LSTM/R", "block_/ReduceSum/axes"} <= constants
 
 
 def test_constants_of_an_operation_stay_constants(tmp_path: Path) -> None:
