@@ -5,6 +5,7 @@ reaches the caller.
 """
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from onnx_ir import DataType
 from keras_pe.export.onnx.finishing.operator_kinds import ALONG_AXES, BROADCASTING, BY_CHANNEL, ELEMENTWISE, REDUCTIONS
 
 Size = int | str | tuple[Any, ...]
-"""A number, the name of a dimension, `("least", size, number)`, `("product", *sizes)`, or a tensor and its axis."""
+"""A number, a name, `("least", size, number)`, `("most", *sizes)`, `("product", *sizes)`, or a tensor and its axis."""
 Sizes = tuple[Size, ...]
 _Found = Sequence[Any]  # sizes, with None for an unknown one
 
@@ -87,8 +88,6 @@ def _integers(sizes: Sequence[Size]) -> list[int]:
 
 
 def _sum(left: Size, right: Size) -> Size | None:
-    if isinstance(left, int) and isinstance(right, int):
-        return left + right
     return right if left == 0 else left if right == 0 else None
 
 
@@ -98,17 +97,19 @@ def _product(left: Size, right: Size) -> Size | None:
     return 0 if 0 in (left, right) else right if left == 1 else left if right == 1 else None
 
 
+def _most(left: Size, right: Size) -> Size:
+    return left if left == right else ("most", *sorted((left, right), key=repr))
+
+
 def _equality(left: Size, right: Size) -> Size | None:
-    if isinstance(left, int) and isinstance(right, int):
-        return int(left == right)
-    numbers = [each for each in (left, right) if isinstance(each, int)]
-    return 0 if numbers and numbers[0] < 0 else None  # no size is negative
+    return 0 if any(isinstance(each, int) and each < 0 for each in (left, right)) else None  # no size is negative
 
 
-def _elementwise(operation: Callable[[Size, Size], Size | None], node: Inputs) -> Sizes:
-    left, right = node.vector(0), node.vector(1)
+def _elementwise(of_numbers: Callable[..., int], of_sizes: Callable[..., Size | None], node: Inputs) -> Sizes:
+    left, right = (node.vector(0), node.vector(1)) if node.count == 2 else _unknown()
     pairs = islice(zip(cycle(left), cycle(right), strict=False), max(len(left), len(right)))
-    return tuple(_unknown() if (each := operation(*pair)) is None else each for pair in pairs)
+    found = (int(of_numbers(*each)) if {*map(type, each)} == {int} else of_sizes(*each) for each in pairs)
+    return tuple(_unknown() if each is None else each for each in found)
 
 
 def _cast_vector(node: Inputs) -> Sizes:
@@ -127,13 +128,14 @@ def _slice_vector(node: Inputs) -> Sizes:
 
 
 VECTOR_RULES: dict[str, _Rule] = {
-    "Add": partial(_elementwise, _sum),
+    "Add": partial(_elementwise, operator.add, _sum),
     "Cast": _cast_vector,
     "Concat": lambda node: [*chain(*(node.vector(index) for index in range(node.count)))],
-    "Equal": partial(_elementwise, _equality),
+    "Equal": partial(_elementwise, operator.eq, _equality),
     "Gather": _gather_vector,
+    "Max": partial(_elementwise, max, _most),
     **dict.fromkeys(("Identity", "Squeeze", "Unsqueeze"), Inputs.vector),
-    "Mul": partial(_elementwise, _product),
+    "Mul": partial(_elementwise, operator.mul, _product),
     "Shape": lambda node: node.shape()[slice(node.attributes.get("start"), node.attributes.get("end"))],
     "Slice": _slice_vector,
 }
@@ -268,8 +270,7 @@ def _unsqueeze(node: Inputs) -> _Found:
 
 def _image(node: Inputs, channels: Size | None) -> _Found:
     """Returns the sizes of an image of unknown height and width."""
-    batch, *others = node.shape()
-    return [batch, channels, *[None] * (len(others) - 1)]
+    return [node.shape()[0], channels, *[None] * (len(node.shape()) - 2)]
 
 
 SHAPE_RULES: dict[str, _Rule] = {

@@ -119,6 +119,7 @@ FOLLOWED = """(float[?,?,8] x, float[?,?,8] y, float[9,8] table, float[5,1,3] ke
     other = Add(x, y)  split = Reshape(sum, heads)  turned = Transpose<perm = [0, 2, 1, 3]>(split)
     joined = Reshape(sum, row)  first, second = Split<axis = 3, num_outputs = 2>(split)
     scores = Einsum<equation = "abc,adc->abd">(x, y)  zeros = ConstantOfShape(shape)  found = NonZero(x)
+    theirs = Shape(y)  most = Max(shape, theirs)  larger = ConstantOfShape(most)
     padded = Pad(x, sides)  convolved = Conv(padded, kernel)  pooled = MaxPool<kernel_shape = [2]>(convolved)
     places = Reshape(found, minus)  filled = Expand(one, places)  flat = Reshape(filled, minus) }"""
 # The length is never -1; a name stands for a size that nothing else computes.
@@ -131,6 +132,7 @@ SHAPES: dict[str, tuple[Any, ...]] = {
     "second": ("batch", "length", 2, 2),
     "scores": ("batch", "length", "other"),
     "zeros": ("batch", "length", 8),
+    "larger": ("batch", ("most", "length", "other"), 8),
     "found": (3, ("found", 1)),
     "flat": (("flat", 0),),  # the tensor may have any number of axes
 }
