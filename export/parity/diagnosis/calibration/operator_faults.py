@@ -11,8 +11,9 @@ _RELATIVE, _OFTEN = 0.25, 0.01  # relative error of a divisor, and the share of 
 _RADIANS = 0.1  # largest step of an angle
 _DIVIDES = frozenset({("Sqrt", 0), ("Reciprocal", 0), ("Div", 1), ("Log", 0)})
 _NORMALIZES = frozenset({("LayerNormalization", 0), ("RMSNormalization", 0)})
-_VARIANCE = frozenset({("MEAN", 0), ("SQUARED_DIFFERENCE", 0)})  # a normalization that LiteRT computes in parts
 """The operators, each with the place of the tensor among its inputs."""
+
+_IN_PARTS = ("SQUARED_DIFFERENCE", "SQUARE")  # the first operators of a normalization that LiteRT computes in parts
 
 
 def coarse_positions(cost: RoundingCost, context: Context) -> Finding | None:
@@ -64,9 +65,13 @@ def _normalized_axes(cost: RoundingCost, context: Context) -> tuple[int, ...]:
     """Returns the axes over which a normalization takes the spread of a tensor; none without a normalization."""
     if _NORMALIZES.intersection(cost.tensor.readers):
         return (-1,)
-    own = cost.cases[0].shape
-    for each in context.measurement.costs if set(cost.tensor.readers) >= _VARIANCE else ():
-        mean = each.cases[0].shape
-        if each.tensor.operator == "MEAN" and each.tensor.given[:1] == (cost.tensor.key,) and len(mean) == len(own):
+    operators = {operator for operator, _ in cost.tensor.readers}
+    if "MUL" not in operators or operators.isdisjoint(_IN_PARTS):
+        return ()
+    costs, own, key = context.measurement.costs, cost.cases[0].shape, cost.tensor.key
+    averaged = {each.tensor.key for each in costs if each.tensor.operator == "SQUARE" and key in each.tensor.given}
+    for each in costs:
+        mean, given = each.cases[0].shape, each.tensor.given
+        if each.tensor.operator == "MEAN" and given[0] in {key, *averaged} and len(mean) == len(own):
             return tuple(axis for axis, size in enumerate(own) if mean[axis] < size)
     return ()

@@ -170,22 +170,24 @@ def test_a_range_that_replaces_an_activation_is_no_fault(tmp_path: Path) -> None
     assert list(measured.cut.values()) == [(0.0, np.inf)]
 
 
-@pytest.mark.parametrize("is_in_parts", [False, True])
+@pytest.mark.parametrize("operator", ["", "SQUARED_DIFFERENCE", "SQUARE"])
 @pytest.mark.parametrize(("size", "causes"), [(1.0, []), (0.003, [Cause.COARSE_NORMALIZATION])])
 def test_rows_that_a_normalization_enlarges_need_steps_of_their_own_spread(
-    tmp_path: Path, size: float, causes: list[Cause], is_in_parts: bool
+    tmp_path: Path, size: float, causes: list[Cause], operator: str
 ) -> None:
     graph, one = IntegerGraph(8), np.ones(8, np.float32)
     rows = ROWS * np.where(np.arange(64) < 8, size, 1).astype(np.float32)[:, None]
     hidden = graph.round_tensor(graph.add("MatMul", "first", "x", KERNEL), -LARGEST, LARGEST)
     path = graph.save(tmp_path / "model.onnx", graph.add("LayerNormalization", "norm", hidden, one, one))
     measured = measure_rounding(path, [{"x": rows}])
-    if is_in_parts:  # as LiteRT has it
+    if operator:  # as LiteRT has it
         (cost,) = measured.costs
-        means = tuple(each.mean(-1, keepdims=True) for each in cost.cases)
-        mean = replace(cost.tensor, key="mean", operator="MEAN", given=(cost.tensor.key,), readers=())
-        parts = replace(cost.tensor, readers=(("MEAN", 0), ("SQUARED_DIFFERENCE", 0)))
-        measured = replace(measured, costs=(replace(cost, tensor=parts), replace(cost, tensor=mean, cases=means)))
+        key, means = cost.tensor.key, tuple(each.mean(-1, keepdims=True) for each in cost.cases)
+        whole = replace(cost.tensor, readers=(("MUL", 0), (operator, 0)))
+        part = replace(cost.tensor, key=operator, operator=operator, given=(key,), readers=())
+        mean = replace(part, key="mean", operator="MEAN", given=(operator if operator == "SQUARE" else key,))
+        costs = (replace(cost, tensor=part), replace(cost, tensor=mean, cases=means))
+        measured = replace(measured, costs=(replace(cost, tensor=whole), *costs))
     assert [each.cause for each in find_calibration_faults(measured)] == causes
 
 
