@@ -45,7 +45,8 @@ _LOAD_PRESET = (
     "Load it with from_preset of keras_hub or with keras.saving.load_model, and save it with model.save('model.keras')."
 )
 _FROM_JSON = (
-    "Make the model with keras.models.model_from_json, load its weights, and save it with model.save('model.keras')."
+    "If it is a configuration, make the model with keras.models.model_from_json, load its weights, and save it with "
+    "model.save('model.keras')."
 )
 _SUFFIXES = {
     ".index": ("a TensorFlow checkpoint, which holds weights and no model", _LOAD_CHECKPOINT),

@@ -188,7 +188,7 @@ def _from_arrow(column: Any, what: str, row_of: Callable[[int], int]) -> Column:
     if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         array: Array = column.to_numpy(zero_copy_only=False)
         return array
-    raise DataError(f"{what} must hold numbers, texts or lists of them. Received: {kind}.")
+    raise DataError(f"{what} must hold numbers, texts or lists of them. Received: {kind}. Cast the column.")
 
 
 def _dense(column: Column, what: str) -> Array:

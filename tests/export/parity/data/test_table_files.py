@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +196,10 @@ def test_a_path_that_is_not_utf8_is_refused_with_a_way_out(tmp_path: Path, suffi
     path.write_text("x\n1\n")
     with pytest.raises(DataError, match="Rename"):
         open_source(path)
+
+
+@pytest.mark.parametrize("value", [date(2020, 1, 1), datetime(2020, 1, 1), Decimal("1.25"), {"a": 1}])
+def test_a_column_of_another_type_is_refused_with_a_way_out(tmp_path: Path, value: object) -> None:
+    pq.write_table(pa.table({"x": [value]}), tmp_path / "x.parquet")
+    with pytest.raises(DataError, match="Cast the column"):
+        read(tmp_path / "x.parquet", "x")
