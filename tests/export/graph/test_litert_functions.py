@@ -28,13 +28,13 @@ def test_counts_diagonals_and_places_are_those_of_tensorflow() -> None:
 
     def compute(x: Any, matrices: Any, ids: Any) -> list[Any]:
         return [
-            *(tf.linalg.diag_part(matrices, k=k) for k in (0, 2, -1)),
+            *(tf.linalg.diag_part(matrices, k=k) for k in (2, -1)),
             tf.math.bincount(ids, minlength=4, maxlength=4, axis=-1),
             tf.math.bincount(ids, minlength=4, maxlength=4, axis=-1, binary_output=True),
             tf.math.bincount(ids, tf.cast(ids, "float32"), minlength=4, maxlength=4, axis=-1),
             *(tf.searchsorted([-1.0, 0.0, 2.0], x[:, 0], side) for side in ("left", "right")),
             tf.linalg.cross(x, x[:, ::-1]),
-            *(tf.math.cumprod(x, -1, a, b) for a in (False, True) for b in (False, True)),
+            *(tf.math.cumprod(x, -1, exclusive, not exclusive) for exclusive in (False, True)),
             tf.bitwise.left_shift(ids, 3),
             tf.bitwise.invert(ids),
             tf.cast(ids * 60, "uint8") // 7,

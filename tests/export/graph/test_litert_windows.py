@@ -32,8 +32,7 @@ def test_pools_and_patches_are_those_of_tensorflow(padding: str) -> None:
             assert_traced_agrees(traced, pool_windows, inputs, atol=lambda x: 4e-7 if x.ndim == 5 else 0)
 
 
-@pytest.mark.parametrize("padding", ["same", "valid"])
-@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(("rank", "padding"), [(1, "same"), (2, "valid"), (3, "same")])
 def test_convolutions_with_dilations_are_those_of_kernels_with_zeros(rank: int, padding: str) -> None:
     """The numbers are small integers, so that every sum is exact."""
     sizes, gaps = (3, 2, 4)[:rank], (3, 4, 2)[:rank]
