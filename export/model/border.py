@@ -19,6 +19,7 @@ from keras_pe.export.model.border_steps import (
 from keras_pe.export.model.signature.caller_arguments import by_name
 from keras_pe.export.model.signature.declared_inputs import (
     declared_inputs,
+    name_inputs,
     output_names,
     spec_dtype,
     spec_shape,
@@ -259,7 +260,7 @@ def _arguments(model: Any, input_signature: Any, examples: Sequence[Mapping[str,
         specs = {spec.name: spec for spec in signature.inputs}
         return map_leaves(signature.arguments, specs.__getitem__), list(specs)
     arguments, names = own.arguments(input_signature)
-    return arguments, unique(map(sanitize, names))
+    return arguments, name_inputs(names)
 
 
 def _symbol(name: str, spec: Any) -> Any:

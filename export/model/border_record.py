@@ -15,7 +15,7 @@ from keras_pe.export.artifacts.json_records import read_record
 from keras_pe.export.errors import first_line
 from keras_pe.export.model.border import Border, own_signature
 from keras_pe.export.model.saved_file import load_model
-from keras_pe.export.model.signature.declared_inputs import declared_inputs, output_names
+from keras_pe.export.model.signature.declared_inputs import declared_inputs, name_inputs, output_names
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
 from keras_pe.export.model.watch.layer_paths import matched_paths
 from keras_pe.export.model.watch.nested_arguments import sanitize, unique
@@ -70,7 +70,7 @@ class BorderRecord:
             return self
         border, returned = self.border, unique(map(sanitize, output_names(model, model.output)))
         taken = {border.inputs.get(name, name): name for name in inputs}
-        inner = _renumber_names(unique(map(sanitize, declared_inputs(model).names)), taken)
+        inner = _renumber_names(name_inputs(declared_inputs(model).names), taken)
         given = {**border.inputs, **{taken[old]: new for old, new in inner.items()}}
         chosen = (
             border.outputs

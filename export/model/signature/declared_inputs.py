@@ -1,7 +1,7 @@
 """The names, dtypes and structure of inputs and outputs that a model or an input signature declares."""
 
 import inspect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.model.watch.keras_internals import built_shapes, functional_of
 from keras_pe.export.model.watch.nested_arguments import (
     LeafPath,
+    UniqueNames,
     align,
     leaves,
     path_name,
@@ -150,6 +151,13 @@ def _with_nones(structure: Any) -> list[Any]:
         parts = structure.values() if isinstance(structure, Mapping) else structure
         return [leaf for part in parts for leaf in _with_nones(part)]
     return [structure]
+
+
+def name_inputs(names: Iterable[str]) -> list[str]:
+    """Returns the names of inputs in an artifact. TensorFlow ignores case: `x` and `X` become `x` and `X_1`."""
+    free = UniqueNames()
+    pairs = [(name, free.give(name.lower())) for name in map(sanitize, names)]
+    return [name + given[len(name) :] for name, given in pairs]
 
 
 def input_names(model: Any, input_signature: Any) -> list[str]:

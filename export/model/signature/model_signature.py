@@ -12,6 +12,7 @@ from keras_pe.export.model.signature.caller_arguments import by_name, checked_ex
 from keras_pe.export.model.signature.declared_inputs import (
     Inputs,
     declared_inputs,
+    name_inputs,
     output_names,
     remarks_on_arguments,
     spec_dtype,
@@ -151,7 +152,7 @@ def _signature(
     given = checked_sizes(asked.sizes if fixed is None else fixed.without_fixed(asked.sizes))
     arguments, names = own.arguments(input_signature)
     specs = [spec for _, spec in leaves(arguments)]
-    plain = unique(map(sanitize, names))
+    plain = name_inputs(names)
     shapes = [spec_shape(spec, name) for spec, name in zip(specs, names, strict=True)]
     if fixed is not None:
         shapes = [fixed.shape_of(name, shape) for name, shape in zip(plain, shapes, strict=True)]

@@ -1,5 +1,6 @@
 """Each name is given once, however many ask for it."""
 
+from keras_pe.export.model.signature.declared_inputs import name_inputs
 from keras_pe.export.model.watch.nested_arguments import UniqueNames, sanitize, unique
 
 
@@ -23,3 +24,8 @@ def test_a_name_that_is_asked_for_often_is_not_counted_up_again() -> None:
 
 def test_characters_that_a_format_refuses_become_underscores() -> None:
     assert [sanitize(name) for name in ("a b:0", "2nd", "_x")] == ["a_b_0", "arg_2nd", "arg__x"]
+
+
+def test_names_of_inputs_differ_in_more_than_their_case() -> None:
+    """TensorFlow refuses a signature with the inputs `x` and `X`."""
+    assert name_inputs(["X_1", "x", "X", "a b", "A_b"]) == ["X_1", "x", "X_2", "a_b", "A_b_1"]
