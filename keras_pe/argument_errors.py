@@ -42,3 +42,8 @@ def is_utf8(path: str | os.PathLike[str]) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def is_pattern(path: str | os.PathLike[str]) -> bool:
+    """Whether TensorFlow reads the path of a SavedModel as a pattern of names, and does not find its variables."""
+    return not set("*?[\\").isdisjoint(os.fspath(path))

@@ -4,14 +4,13 @@ import os
 from fnmatch import fnmatch
 from pathlib import Path
 
-from keras_pe.argument_errors import ArgValueError, check_path, is_utf8
+from keras_pe.argument_errors import ArgValueError, check_path, is_pattern, is_utf8
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.read_artifact import SIDECAR
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES
 
 # Files that TensorFlow and this package write into the folder of a SavedModel.
 _PARTS = ("*.pb", "variables/variables.*", "assets/*", SIDECAR.as_posix())
-_PATTERN = "*?[\\"  # TensorFlow writes a SavedModel to such a path, and then looks for the files that match it.
 
 
 def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
@@ -32,10 +31,10 @@ def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
     path = Path(filepath).absolute()
     if not is_utf8(path):
         raise ArgValueError("filepath", f"must be in UTF-8. Received: {str(path)!r}. Choose another name or folder.")
-    if format is not Format.ONNX and not set(_PATTERN).isdisjoint(str(path)):
+    if format is not Format.ONNX and is_pattern(path):
         raise ArgValueError(
             "filepath",
-            f"must have none of the characters {' '.join(_PATTERN)}, since TensorFlow reads such a path as a pattern. "
+            r"must have none of the characters * ? [ \, since TensorFlow reads such a path as a pattern. "
             f"Received: {str(path)!r}. Choose another name or folder.",
         )
     if named := _named_format(path, format):

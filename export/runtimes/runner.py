@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.argument_errors import is_utf8
-from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.argument_errors import is_pattern, is_utf8
+from keras_pe.export.artifacts.artifact import Format, TensorInfo
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.processes.temporary_folder import Closing
 from keras_pe.export.runtimes.runtime import NUMBERS, STEPS, Array, Arrays, LazyArrays, RuntimeSpec
@@ -96,6 +96,8 @@ class Runner(Closing):
         self.names = Names()
         if path is not None and not is_utf8(path):
             raise RuntimeRefusedError(f"the path of an artifact must be in UTF-8, which {path} is not: rename it")
+        if path is not None and self.spec.format == Format.SAVED_MODEL and is_pattern(path):
+            raise RuntimeRefusedError(f"TensorFlow reads the path {path} as a pattern: rename what has * ? [ or \\")
         about, _ = self._ask("load", self.spec.factory, self._opening(path), dict(self.spec.options))
         self.inputs, self.version, self.providers, self.capabilities = about
 

@@ -6,11 +6,12 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import Format, TensorInfo
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
@@ -93,6 +94,8 @@ def test_an_unloadable_artifact_is_a_refusal(worker):
         worker.load("missing")
     with pytest.raises(RuntimeRefusedError, match="UTF-8"):
         worker.load(os.fsdecode(b"latin-\xfc"))
+    with pytest.raises(RuntimeRefusedError, match="pattern"):
+        worker.load("run[1]", replace(worker.spec, format=Format.SAVED_MODEL))
 
 
 def test_a_crash_is_reported_with_the_signal_and_the_last_words(worker):
