@@ -15,7 +15,7 @@ from keras_pe.export.errors import (
     describe,
 )
 from keras_pe.export.processes.foreign_code import foreign_code
-from keras_pe.export.runtimes.runtime import Array, as_dtype
+from keras_pe.export.runtimes.runtime import Array, as_dtype, as_texts
 
 _MOST_AT_ONCE = 2**24  # bytes of a weight that are sent together
 _OPTIONAL = ("intermediates", "weights", "conditions", "float_dtypes", "metadata")
@@ -126,7 +126,7 @@ def _by_name(values: Any, form: Callable[[Any], Any]) -> dict[str, Any]:
 
 
 def _check_array(value: Any) -> Array:
-    """Returns an array in this machine's order of bytes.
+    """Returns an array in this machine's order of bytes, or texts as Python's: some runtimes return bytes.
 
     Raises:
         InvalidAnswerError: If it is not an array of numbers or texts, nor of what NumPy makes one.
@@ -139,7 +139,7 @@ def _check_array(value: Any) -> Array:
     is_text = is_text and all(isinstance(each, str | bytes) for each in array.flat)
     if not (is_text or array.dtype.kind in "biufc" or _is_extended_float(array.dtype)):
         raise InvalidAnswerError(f"a runtime must return arrays of numbers or texts. Received: {_shown(value)}")
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
+    return as_texts(array) if is_text else array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _is_extended_float(dtype: np.dtype[Any]) -> bool:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from keras_pe.export.graph.tensorflow_internals import with_constants
 from keras_pe.export.runtimes.runner import in_order
-from keras_pe.export.runtimes.runtime import Array, Arrays, plain, tensor_info
+from keras_pe.export.runtimes.runtime import Array, Arrays, tensor_info
 
 _CONDITIONS = ("If", "StatelessIf")
 _MOST_PRUNED = 8
@@ -43,7 +43,7 @@ class TensorFlowRuntime:
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         outputs = self._serve(**self._tensors(inputs))
-        return {name: plain(outputs[name].numpy()) for name in in_order(outputs)}
+        return {name: outputs[name].numpy() for name in in_order(outputs)}
 
     def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
         outputs = self._inner_outputs

@@ -226,6 +226,14 @@ def test_a_switch_takes_the_branch_of_its_index(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_texts_are_those_of_keras(tmp_path: Path) -> None:
+    words = layers.StringLookup(vocabulary=["a", "é"], invert=True)
+    number = keras.Input((3,), dtype="int32")
+    model = keras.Model(number, words(number))
+    assert check_parity(model, export_litert(model, tmp_path / "m.tflite"), runtimes="litert").passed
+
+
+@pytest.mark.slow
 def test_a_slice_up_to_place_0_has_nothing(tmp_path: Path) -> None:
     def rotate_empty_pairs(x: Any) -> Any:
         first, later = x[..., :0], x[..., 0:]
