@@ -1,4 +1,4 @@
-"""The terminal's text: the verdict first, every runtime, every remark, and names shown as they are."""
+"""The terminal's text: the verdict first, every runtime, every remark, and names with control characters as codes."""
 
 import dataclasses
 import io
@@ -6,6 +6,7 @@ import io
 import pytest
 from rich.console import Console
 
+from keras_pe.display import printable
 from keras_pe.export.parity.presentation.sentences import group_results
 from keras_pe.export.parity.reports.text import render_terminal
 from tests.export.parity.presentation.samples import ALL, ARTIFACT, FAILING, HOSTILE
@@ -36,7 +37,7 @@ def test_the_cause_comes_first_then_the_proof_then_the_numbers():
 @pytest.mark.parametrize("width", [40, 60, 100, 200])
 def test_no_name_is_broken_at_any_width(width):
     text = shown("failing", width)
-    for name in (*HOSTILE.split(), ARTIFACT.rpartition("/")[2], "onnxruntime[basic]"):
+    for name in (*printable(HOSTILE).split(), ARTIFACT.rpartition("/")[2], "onnxruntime[basic]"):
         assert name in text
     too_long = [line for line in text.splitlines() if len(line) > width and "   " not in line.strip()]
     assert all(max(map(len, line.split())) > width / 3 for line in too_long), "only a table or a long name goes beyond"
