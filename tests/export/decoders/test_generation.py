@@ -30,7 +30,7 @@ _EXHAUSTIVE = pytest.mark.exhaustive
 _RNG = np.random.default_rng(0)
 
 
-@pytest.mark.slow_rows(6)
+@pytest.mark.slow_rows(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_200_greedy_tokens_are_those_of_the_uncached_model(family: str, tmp_path: Path) -> None:

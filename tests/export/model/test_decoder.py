@@ -24,7 +24,7 @@ _CHUNKS = (5, 3, 1, 7, 8, 1, 1, 14)
 _RNG = np.random.default_rng(0)
 
 
-@pytest.mark.slow_rows(9)
+@pytest.mark.slow_rows(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_chunks_and_padded_rows_have_the_logits_of_whole_calls(family: str) -> None:
