@@ -66,7 +66,7 @@ def convolution_with_strides_and_gaps(
     )
     for pointwise in kernels[1:]:
         images = tf.nn.conv2d(images, pointwise, 1, "VALID")
-    return _in_format(tf.squeeze(images, [1]) if lone else images, data_format)
+    return _restore_format(tf.squeeze(images, [1]) if lone else images, data_format)
 
 
 def convolution(
@@ -81,13 +81,14 @@ def convolution(
     """Replaces `keras.ops.conv` for integers, and for volumes: LiteRT's operator has channels last and no dilations."""
     import tensorflow as tf
 
-    images, kernel = _with_channels_last(inputs, data_format), tf.convert_to_tensor(kernel)
+    kernel = tf.convert_to_tensor(kernel)
     steps, gaps = (repeat_for_axes(each, len(kernel.shape) - 2) for each in (strides, dilation_rate))
-    if images.dtype.is_integer or len(gaps) < 3:
+    if len(gaps) < 3 or tf.convert_to_tensor(inputs).dtype.is_integer:
         return integer_convolution(usual, inputs, kernel, strides, padding, data_format, dilation_rate)
+    images = _with_channels_last(inputs, data_format)
     if max(gaps) == 1 and kernel.shape[-2] == images.shape[-1]:
-        return _in_format(usual(images, kernel, strides, padding, "channels_last", dilation_rate), data_format)
-    return _in_format(_convolve(images, kernel, steps, gaps, padding.upper()), data_format)
+        return _restore_format(usual(images, kernel, strides, padding, "channels_last", dilation_rate), data_format)
+    return _restore_format(_convolve(images, kernel, steps, gaps, padding.upper()), data_format)
 
 
 def transposed_convolution(
@@ -113,13 +114,13 @@ def transposed_convolution(
     steps, gaps = (repeat_for_axes(each, len(axes)) for each in (strides, dilation_rate))
     if max(gaps) == 1 or max(steps) > 1 or output_padding is not None:
         result = usual(images, kernel, strides, padding, output_padding, "channels_last", dilation_rate)
-        return _in_format(result, data_format)
+        return _restore_format(result, data_format)
     images = tf.reverse(images, axes)
     if padding == "valid":
         reaches = [gap * (size - 1) for gap, size in zip(gaps, kernel.shape, strict=False)]
         images = tf.pad(images, [[0, 0], *([reach, reach] for reach in reaches), [0, 0]])
     result = _convolve(images, tf.linalg.matrix_transpose(kernel), steps, gaps, padding.upper())
-    return _in_format(tf.reverse(result, axes), data_format)
+    return _restore_format(tf.reverse(result, axes), data_format)
 
 
 def _convolve(images: Any, kernel: Any, strides: list[int], gaps: list[int], padding: str) -> Any:
@@ -146,7 +147,7 @@ def _with_channels_last(images: Any, data_format: str | None) -> Any:
     return images if _is_last(data_format) else tf.transpose(images, [0, *range(2, len(images.shape)), 1])
 
 
-def _in_format(images: Any, data_format: str | None) -> Any:
+def _restore_format(images: Any, data_format: str | None) -> Any:
     """Returns images with channels last in the format of Keras' function."""
     import tensorflow as tf
 
