@@ -54,13 +54,14 @@ def tried(*others: type[Exception], what: str = "") -> Iterator[None]:
 def describe(error: Exception) -> str:
     """Returns the message of an error. An error of the system becomes its path and the reason.
 
-    A file that a command writes names its destination in an error, so a full disk without it is the temporary folder's.
+    A full disk is the temporary folder's if the error has no path: the error of a file that a command writes has one.
     """
     if not (isinstance(error, OSError) and error.strerror):
         return str(error)
     message = ": ".join(str(each) for each in (error.filename, error.strerror) if each is not None)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        folder = tempfile.gettempdir()
+    folder = tempfile.gettempdir()
+    is_temporary = error.filename is None or str(error.filename).startswith(folder)
+    if is_temporary and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"{message}. The temporary folder is {folder}; TMPDIR names another one."
     return message
 
