@@ -12,7 +12,7 @@ from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.model.watch.symbolic_trace import as_traceable
 from keras_pe.export.model.watch.temporary_patches import one_at_a_time
-from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype, plain
+from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype
 
 
 class _CompiledKeras:
@@ -57,7 +57,7 @@ class KerasRuntime(_CompiledKeras):
         outputs, changed = self._call(tensors, self._state)
         for index, value in changed.items():
             self._state[int(index)] = value
-        return {name: plain(tensor.numpy()) for name, tensor in outputs.items()}
+        return {name: tensor.numpy() for name, tensor in outputs.items()}
 
 
 class JittedKeras(_CompiledKeras):
@@ -77,4 +77,4 @@ class JittedKeras(_CompiledKeras):
         tensors = {spec.name: keras.ops.convert_to_tensor(inputs[spec.name], spec.dtype) for spec in self.inputs}
         with one_at_a_time:
             outputs, self._state = self._call(tensors, self._state)
-        return {name: plain(keras.ops.convert_to_numpy(tensor)) for name, tensor in outputs.items()}
+        return {name: keras.ops.convert_to_numpy(tensor) for name, tensor in outputs.items()}
