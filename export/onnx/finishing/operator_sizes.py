@@ -5,12 +5,12 @@ reaches the caller.
 """
 
 import math
-import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, cycle, islice, zip_longest
+from operator import add, eq, mul
 from typing import Any, NoReturn
 
 from onnx_ir import DataType
@@ -128,14 +128,14 @@ def _slice_vector(node: Inputs) -> Sizes:
 
 
 VECTOR_RULES: dict[str, _Rule] = {
-    "Add": partial(_elementwise, operator.add, _sum),
+    "Add": partial(_elementwise, add, _sum),
     "Cast": _cast_vector,
     "Concat": lambda node: [*chain(*(node.vector(index) for index in range(node.count)))],
-    "Equal": partial(_elementwise, operator.eq, _equality),
+    "Equal": partial(_elementwise, eq, _equality),
     "Gather": _gather_vector,
     "Max": partial(_elementwise, max, _most),
     **dict.fromkeys(("Identity", "Squeeze", "Unsqueeze"), Inputs.vector),
-    "Mul": partial(_elementwise, operator.mul, _product),
+    "Mul": partial(_elementwise, mul, _product),
     "Shape": lambda node: node.shape()[slice(node.attributes.get("start"), node.attributes.get("end"))],
     "Slice": _slice_vector,
 }
