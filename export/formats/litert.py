@@ -53,7 +53,7 @@ _WAYS_AROUND = {
     "Cumprod": "Fix the length of the axis of keras.ops.cumprod in `input_signature`.",
     "InTopK.*": "Return the scores, and leave metrics to the caller.",
     "LeftShift": "Shift by a constant.",
-    "Tan": "Divide keras.ops.sin by keras.ops.cos, if their roundings do near a pole, where a tangent is large.",
+    "Tan": "Divide keras.ops.sin by keras.ops.cos. Near a pole, the rounding of the cosine changes the quotient.",
     "Abs|Add(V2)?|BatchMatMulV2|Ceil|Cos|Div|Exp|Floor(Div|Mod)?|Invert|Log|MatMul|Max(imum)?|Mean|Min(imum)?|Mul|Neg|"
     "Pow|Prod|RealDiv|Round|Rsqrt|Sin|Sqrt|Square|Sub|Sum|Tanh": (
         "LiteRT computes it in other types: cast its inputs to float32, or integers to int32."
