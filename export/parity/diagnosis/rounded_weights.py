@@ -161,8 +161,10 @@ def integer_weights(
 def _stored_fits(
     model: Any, weights: Mapping[str, Array], stored: "_Constants"
 ) -> Iterator[tuple[str, _Fit, Sequence[str], bool]]:
-    """Yields the path of each weight that an artifact stores, its best fit, the constants that were tried, and whether
-    their name is the weight's."""
+    """Yields the weights that an artifact stores.
+
+    Each comes with its path, its best fit, the names of the tried constants, and whether a constant has its name.
+    """
     packs, named = packed_weights(model), stored.find_by_name(weights)
     free = [name for name in stored.names if name not in named.values()]
     is_folded = any(path.endswith("moving_variance") and path not in named for path in weights)

@@ -85,7 +85,7 @@ def half_precision(probe: Probe) -> Iterator[Finding]:
 
 
 def _grid(array: Array) -> str | None:
-    """Returns the 16-bit float that represents every value of float32 in an array, unless this may be chance."""
+    """Returns the 16-bit float that represents every value of a float32 array, unless this may be chance."""
     if array.dtype != np.float32 or array.size < 16:
         return None
     telling = array[np.isfinite(array) & (array != np.rint(array))]  # every grid contains small integers
