@@ -171,15 +171,14 @@ class InspectedModel:
     def _types(self) -> dict[str, int]:
         """The type of each tensor, by name, as far as ONNX can infer it."""
         graph, model = self._model.graph, self._model
-        kinds = {each.name: each.data_type for each in graph.initializer} | dict.fromkeys(
-            (each.name for each in graph.value_info), 0
-        )
-        products = [node for node in graph.node if node.op_type in _FLOAT_PRODUCTS and kinds.get(node.input[2])]
+        kinds = {each.name: each.data_type for each in graph.initializer}
+        declared = {each.name for each in graph.value_info}
+        products = [node for node in graph.node if node.op_type in _FLOAT_PRODUCTS and node.input[2] in kinds]
+        products = [node for node in products if node.output[0] not in declared]
         if products:
             model = onnx.ModelProto()
             model.CopyFrom(self._model)
-            declared = (_declare_output(node.output[0], kinds[node.input[2]]) for node in products)
-            model.graph.value_info.extend(each for each in declared if each.name not in kinds)
+            model.graph.value_info.extend(_declare_output(node.output[0], kinds[node.input[2]]) for node in products)
         graph = onnx.shape_inference.infer_shapes(model).graph
         return {value.name: value.type.tensor_type.elem_type for value in (*graph.value_info, *graph.output)}
 
