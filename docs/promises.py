@@ -1,4 +1,4 @@
-"""Counts the lines in docs/promises.md, which lists the promise of each file of the four largest parts and its tests.
+"""Counts the lines in docs/promises.md, which lists the promise of each file of the five largest parts and its tests.
 
 Usage: python docs/promises.py
 """
@@ -9,14 +9,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "promises.md"
-CODE = ROOT / "export"
-FOLDERS = ("onnx", "graph", "model", "parity/diagnosis", *(f"parity/{each}" for each in ("data", "dataset", "work")))
-FOLDERS += ("parity/statistics",)
+PARITY = (f"export/parity/{each}" for each in ("diagnosis", "data", "dataset", "work", "statistics"))
+FOLDERS = ("export/onnx", "export/graph", "export/model", *PARITY, "benchmarks")
 
 
-def files(patterns: Iterable[str]) -> dict[Path, int]:
-    """Returns the lines of the files below `export` that match patterns without a suffix, by path."""
-    matched = (path for pattern in patterns for path in CODE.glob(f"{pattern}.py"))
+def files(patterns: Iterable[str], folder: str = ".") -> dict[Path, int]:
+    """Returns the lines of the files in a folder that match patterns without a suffix, by path."""
+    matched = (path for pattern in patterns for path in (ROOT / folder).glob(f"{pattern}.py"))
     return {path: len(path.read_text().splitlines()) for path in matched if path.stem != "__init__"}
 
 
@@ -27,13 +26,15 @@ def page() -> str:
         ValueError: If a file is in no row or in two rows, or if a test is missing.
     """
     lines, listed, totals = [], set[Path](), dict[str, list[int]]()
-    part = ""
+    part, folders = "", list[str]()
     for line in PAGE.read_text().splitlines():
         part = line.removeprefix("## ") if line.startswith("## ") else part
+        if line.startswith("| files in"):
+            folders = re.findall("`(.+?)`", line)
         if line.startswith("| `"):
             names, promise, tests, _ = (cell.strip() for cell in line.strip("|").split("|"))
-            found = files(re.findall("`(.+?)`", names))
-            missing = [test for test in re.findall("`(.+?)`", tests) if not [*(ROOT / "tests/export").glob(f"{test}*")]]
+            found = files(re.findall("`(.+?)`", names), folders[0])
+            missing = [test for test in re.findall("`(.+?)`", tests) if not [*(ROOT / folders[1]).glob(f"{test}*")]]
             if missing or not found or listed & found.keys():
                 raise ValueError(
                     f"The row of {names} has no file, a file of another row, or a missing test: {missing}."
