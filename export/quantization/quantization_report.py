@@ -197,5 +197,5 @@ def _pictures(found: QuantizationResults) -> Iterator[Picture]:
         places = tuple(map(float, range(len(largest))))
         shares = tuple(100 * each.share for each in largest)
         text = "The share of each layer in the squared error, quantized alone and together with the other layers."
-        x, y = PictureAxis("share of the error, in percent", "linear"), PictureAxis("layer", "names", names)
+        x, y = PictureAxis("share of the error, in percent", "share"), PictureAxis("layer", "names", names)
         yield Picture("Layers by their share of the error", text, x, y, (Points("layer", shares, places, "bar"),))

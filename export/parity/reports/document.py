@@ -85,12 +85,13 @@ class PictureAxis:
 
     Attributes:
         label: Label of the axis, with its unit.
-        scale: "log" for sizes, "count" for numbers of things on a logarithmic axis, "names" for things in a row.
+        scale: "linear" for positions, "share" for percentages from 0 on, "names" for things in a row. "log" is for
+            sizes, and "count" for numbers of things; both axes are logarithmic.
         names: Values of the scale "names".
     """
 
     label: str
-    scale: Literal["linear", "log", "count", "names"]
+    scale: Literal["linear", "share", "log", "count", "names"]
     names: tuple[str, ...] = ()
 
 

@@ -90,8 +90,9 @@ def _set_scale(axis: Any, given: PictureAxis, set_limits: Any, values: list[floa
     if given.scale == "names":
         axis.set_ticks(range(len(given.names)), [_short(name) for name in given.names])
         set_limits(len(given.names) - 0.4, -0.6)
-    elif given.scale == "linear":
-        set_limits(min(values), max(values))
+    elif given.scale in ("linear", "share"):
+        ends = [*values, 0.0, 1.0] if given.scale == "share" else values
+        set_limits(min(ends), max(ends))
         axis.set_major_locator(MaxNLocator(ticks, integer=True))
     else:
         counts = given.scale == "count"

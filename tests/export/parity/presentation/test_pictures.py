@@ -6,6 +6,7 @@ import re
 import pytest
 
 from keras_pe.export.parity.presentation.figures import by_layer, by_position, by_size, layers
+from keras_pe.export.parity.reports.document import Picture, PictureAxis, Points
 from keras_pe.export.parity.reports.drawing import draw
 from keras_pe.export.results import LayerResult
 from tests.export.parity.presentation.samples import FAILING, HOSTILE, PASSING
@@ -30,6 +31,14 @@ def test_layers_stand_in_the_models_order_by_name():
     shown = texts(draw(by_layer(FAILING.results[0])))
     assert shown.index("tokens") < shown.index("dense") < shown.index("lost")
     assert "originates here" in shown
+
+
+@pytest.mark.parametrize("shares", [(31.0, 29.0), (0.0, 0.0)])
+def test_shares_begin_at_zero(shares):
+    layers = PictureAxis("layer", "names", ("first", "second"))
+    drawn = Points("layer", shares, (0.0, 1.0), "bar")
+    shown = texts(draw(Picture("Shares", "", PictureAxis("percent", "share"), layers, (drawn,))))
+    assert shown.splitlines()[0] == "0"
 
 
 def test_a_screen_reader_is_told_what_a_picture_shows():
