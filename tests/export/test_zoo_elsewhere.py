@@ -55,8 +55,9 @@ def test_a_model_of_the_zoo_in_webassembly_and_on_webgpu(name: str, tmp_path: Pa
     entry = ZOO[name]
     model = entry.make()
     artifact = export_onnx(model, tmp_path / "model.onnx", input_signature=entry.signature)
-    runtimes = [WASM, WEBGPU]
-    report = check_parity(model, artifact, runtimes=runtimes, input_signature=entry.signature, timeout=300)
+    inputs = [entry.inputs(artifact.inputs, *size) for size in entry.sizes]
+    options = {"input_signature": entry.signature, "timeout": 300, "diagnosis_seconds": 0}
+    report = check_parity(model, artifact, runtimes=[WASM, WEBGPU], inputs=inputs, **options)
     wasm, webgpu = report.results
     assert wasm.passed, str(report)
     assert webgpu.passed is (name in PASSING), str(report)
