@@ -166,11 +166,21 @@ def _attention(node: Inputs) -> _Found:
     return [*queries[:2], node.attributes["q_num_heads"] * (width // node.attributes["kv_num_heads"])]
 
 
-def _concat(node: Inputs) -> _Found:
-    result, axis = _broadcast(node.shapes()), node.attributes["axis"]
-    sizes = [shape[axis] for shape in node.shapes()]
-    result[axis] = sum(sizes) if all(isinstance(size, int) for size in sizes) else None
+def _replace(shape: _Found, axis: int, size: Size | None) -> _Found:
+    result = [*shape]
+    result[axis] = size
     return result
+
+
+def _concat(node: Inputs) -> _Found:
+    axis = node.attributes["axis"]
+    sizes = [shape[axis] for shape in node.shapes()]
+    return _replace(_broadcast(node.shapes()), axis, sum(sizes) if {*map(type, sizes)} == {int} else None)
+
+
+def _dft(node: Inputs) -> _Found:
+    [axis] = _integers(node.vector(2)) if node.count > 2 else [node.attributes["axis"]]
+    return _replace((*node.shape()[:-1], 2), axis, (node.known_vectors[1] or [None])[0])  # the last axis has pairs
 
 
 def _einsum(node: Inputs) -> _Found:
@@ -201,8 +211,8 @@ def _pad(node: Inputs) -> _Found:
     return [size if {*pads[axis :: len(shape)]} == {0} else None for axis, size in enumerate(shape)]
 
 
-def _reduction(node: Inputs) -> _Found:
-    shape, keeps = node.shape(), node.attributes.get("keepdims", 1)
+def _drop_axes(node: Inputs, keeps: int) -> _Found:
+    shape = node.shape()
     axes = {axis % len(shape) for axis in node.axes()}
     return [1 if axis in axes else size for axis, size in enumerate(shape) if keeps or axis not in axes]
 
@@ -247,21 +257,6 @@ def _cut(start: Size, end: Size, size: Size) -> Size | None:
     return ("least", end, size) if isinstance(size, int) and not isinstance(end, int) else None
 
 
-def _split(node: Inputs) -> _Found:
-    axis = node.attributes.get("axis", 0) % len(node.shape())
-    return [None if place == axis else size for place, size in enumerate(node.shape())]
-
-
-def _squeeze(node: Inputs) -> _Found:
-    dropped = {axis % len(node.shape()) for axis in node.axes()}
-    return [size for axis, size in enumerate(node.shape()) if axis not in dropped]
-
-
-def _transpose(node: Inputs) -> _Found:
-    order = node.attributes.get("perm") or reversed(range(len(node.shape())))
-    return [node.shape()[axis] for axis in order]
-
-
 def _unsqueeze(node: Inputs) -> _Found:
     rank = len(node.shape()) + len(node.axes())
     added, rest = {axis % rank for axis in node.axes()}, iter(node.shape())
@@ -277,12 +272,13 @@ SHAPE_RULES: dict[str, _Rule] = {
     "Attention": _attention,
     **dict.fromkeys((*ELEMENTWISE, *ALONG_AXES, "TensorScatter"), Inputs.shape),
     **dict.fromkeys(BROADCASTING, lambda node: _broadcast(node.shapes())),
-    **dict.fromkeys(REDUCTIONS, _reduction),
+    **dict.fromkeys(REDUCTIONS, lambda node: _drop_axes(node, node.attributes.get("keepdims", 1))),
     **dict.fromkeys(BY_CHANNEL, lambda node: _image(node, node.shape()[1])),
     "Concat": _concat,
     "Conv": lambda node: _image(node, node.shape(1)[0]),
     "ConvTranspose": lambda node: _image(node, _product(node.shape(1)[1], node.attributes.get("group", 1))),
     "ConstantOfShape": Inputs.vector,
+    "DFT": _dft,
     "Einsum": _einsum,
     "Expand": lambda node: _broadcast([node.shape(), node.vector(1)]),
     "Gather": _gather,
@@ -291,10 +287,10 @@ SHAPE_RULES: dict[str, _Rule] = {
     "Range": lambda node: node.vector(1) if (node.vector(0), node.vector(2)) == ((0,), (1,)) else _unknown(),
     "Reshape": _reshape,
     "Slice": _slice,
-    "Split": _split,
-    "Squeeze": _squeeze,
+    "Split": lambda node: _replace(node.shape(), node.attributes.get("axis", 0), None),
+    "Squeeze": lambda node: _drop_axes(node, 0),
     "Tile": lambda node: [_product(*pair) for pair in zip(node.shape(), node.vector(1), strict=True)],
-    "Transpose": _transpose,
+    "Transpose": lambda node: [node.shape()[i] for i in node.attributes.get("perm") or range(len(node.shape()))[::-1]],
     "Unsqueeze": _unsqueeze,
 }
 """The sizes of the result of a node, by operator; None for an unknown size. All results of a Split have these sizes."""

@@ -89,7 +89,10 @@ class _Transform:
         return self.ctx.emit("DFT", x, _scalar(self.ctx, size), axis=self.rank, inverse=int(is_inverse))
 
     def _first_sums(self, sums: str) -> str:
-        return _slice_first(self.ctx, sums, self.count, self.rank)
+        if isinstance(self.count, int):
+            return _slice_first(self.ctx, sums, self.count, self.rank)
+        # A Gather, unlike a Slice, tells the size of its result: there are at least so many sums.
+        return self.ctx.emit("Gather", sums, self.ctx.emit("Range", 0, self.count, 1), axis=self.rank)
 
     def _chirp(self, x: str) -> str:
         """Writes Bluestein's algorithm: 2jk is j**2 + k**2 - (k - j)**2, so the sums are a convolution with a chirp.

@@ -152,7 +152,7 @@ def _shape_of(node: str) -> Any:
     """Returns the known shape of a node that reads images `x`, a kernel, and vectors `v` of integers."""
     graph = ir.from_onnx_text(
         f"""<ir_version: 10, opset_import: ["" : 18]> graph (float[batch,6,height,width] x, int64[2] v,
-        float[6,5,3,3] kernel) => (float y) <int64[0] none = {{}}> {{ y = {node} }}"""
+        float[6,5,3,3] kernel) => (float y) <int64[0] none = {{}}, int64 eight = {{8}}> {{ y = {node} }}"""
     ).graph
     graph.outputs[0].shape = None
     return KnownSizes(graph).shape(graph.outputs[0])
@@ -178,6 +178,8 @@ UNKNOWN += """ / Slice(x, v, v) / Tile(x, v) / Expand(x, v) / Pad(x, v) / Einsum
 @pytest.mark.parametrize(("node", "shape"), [
     ("Transpose(x)", ("width", "height", 6, "batch")),
     ("ConvTranspose<group = 2>(x, kernel)", ("batch", 10, ("y", 2), ("y", 3))),
+    ("DFT<axis = 1>(x, v)", ("batch", ("y", 1), "height", 2)),
+    ("DFT<axis = 1>(x, eight)", ("batch", 8, "height", 2)),
     *((node, None) for node in [*UNKNOWN.split(" / "), "NonZero(x)"]),
 ])  # fmt: skip
 def test_a_size_that_the_graph_does_not_hold_is_unknown(node: str, shape: Any) -> None:
