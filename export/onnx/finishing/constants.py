@@ -22,7 +22,6 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     read_instead,
     remove,
     replace,
-    set_inputs,
 )
 from keras_pe.export.onnx.finishing.operator_kinds import BROADCASTING
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
@@ -163,15 +162,20 @@ def _reversed_axes(cut: Node) -> list[int] | None:
 
 
 def _merge_casts(cast: Node) -> None:
-    """Skips a Cast before a Cast if it loses no digits."""
-    before = producer(cast.inputs[0], "Cast")
-    source = None if before is None else before.inputs[0]
+    """Skips a Cast before a Cast if it loses no digits. Between them, operators may move the numbers."""
+    moves, before = list[Node](), producer(cast.inputs[0], "Cast", *_MOVING)
+    while before is not None and before.op_type != "Cast" and count_uses(before.outputs[0]) == 1:
+        moves.append(before)
+        before = producer(before.inputs[0], "Cast", *_MOVING)
+    source = None if before is None or before.op_type != "Cast" else before.inputs[0]
     if before is None or source is None or not source.dtype:
         return
     first, then = (ir.DataType(each).numpy() for each in (source.dtype, attribute(before, "to")))
     is_rounded = first.itemsize == 8 and first.kind != then.kind  # float64 rounds large integers of 64 bits
     if np.can_cast(first, then, "safe") and not is_rounded:
-        set_inputs(cast, [source])
+        read_instead(moves[-1] if moves else cast, before.outputs[0], source)
+        for node in moves:
+            node.outputs[0].type = source.type
 
 
 def _broadcast_numbers(graph: ir.Graph, node: Node, sizes: KnownSizes) -> None:

@@ -125,6 +125,8 @@ CHANGES: dict[str, tuple[Any, str, list[str] | dict[str, int]]] = {
     "a bound that is not a number": (clip, BOUNDS % "l = Max(x, x)  y = Min(l, low)", ["Max", "Min"]),
     "a cast to its type": (remove_no_ops, EFFECT % "z = Cast<to=1>(x)", ["Relu"]),
     "casts that lose nothing": (remove_no_ops, EFFECT % "one = Cast<to=11>(x)  z = Cast<to=1>(one)", ["Relu"]),
+    "casts around a Transpose": (remove_no_ops, EFFECT % """one = Cast<to=11>(x)  t = Transpose<perm=[1,0]>(one)
+        z = Cast<to=1>(t)""", ["Transpose", "Relu"]),
     "casts that lose digits": (
         remove_no_ops, EFFECT % "one = Cast<to=7>(x)  z = Cast<to=1>(one)", ["Cast", "Cast", "Relu"]),
     "one part joined": (remove_no_ops, EFFECT % "z = Concat<axis=0>(x)", ["Relu"]),
