@@ -18,6 +18,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     attribute,
     can_replace,
     copy,
+    count_uses,
     nodes,
     only_reader,
     order_of,
@@ -154,28 +155,59 @@ def merge_reshapes(graph: ir.Graph, sizes: KnownSizes) -> None:
         graph: The graph, in topological order.
         sizes: The sizes of its values.
     """
-    for node in tuple(graph):
+    for each in tuple(graph):
+        node = _merge_transposes(each, sizes) if order_of(each) else each
         before = producer(node.inputs[0]) if node.inputs else None
-        if before is not None and order_of(node) and order_of(before):
-            order = [order_of(before)[axis] for axis in order_of(node)]
-            set_inputs(node, before.inputs)
-            node.attributes["perm"] = ir.AttrInt64s("perm", order)
-            if order == sorted(order) and can_replace(node.outputs[0], before.inputs[0]):
-                stand_for(before.outputs[0], before.inputs[0])  # the order of axes differs
-                replace(node.outputs[0], before.inputs[0])
-        elif before is not None and before.op_type in _RESHAPING and _is_reshaping(node, sizes):
-            source, result = before.inputs[0], node.outputs[0]
-            for operator, narrow, wide in (("Unsqueeze", source, result), ("Squeeze", result, source)):
-                if (axes := _axes_of_one(sizes.shape(narrow), sizes.shape(wide))) is not None:
-                    rewrite(node, operator, [source, sizes_constant(graph, axes)])
-                    break
-        elif node.op_type == "Reshape" and not node.attributes and (shape := _write_shape(node, sizes)) is not None:
-            _read_before(node, shape, sizes)
+        if not node.outputs or not count_uses(node.outputs[0]):
+            continue
+        if node.op_type == "Reshape":
+            if not node.attributes and (shape := _write_shape(node, sizes)) is not None:
+                _read_before(node, shape, sizes)
+        elif before is not None and _only_reshapes(before, sizes) and _only_reshapes(node, sizes):
+            _reshape_once(node, before.inputs[0], sizes)
 
 
-def _is_reshaping(node: Node, sizes: KnownSizes) -> bool:
-    """Whether a node only adds, drops or moves axes of size 1."""
-    return node.op_type in ("Squeeze", "Unsqueeze") or moves_no_data(node, sizes.shape(node.inputs[0]))
+def _merge_transposes(node: Node, sizes: KnownSizes) -> Node:
+    """Merges a Transpose with one before it, or removes both if they undo each other around an Unsqueeze.
+
+    Returns:
+        The last node.
+    """
+    before, order = producer(node.inputs[0]), order_of(node)
+    if before is not None and order_of(before):
+        order = [order_of(before)[axis] for axis in order]
+        set_inputs(node, before.inputs)
+        node.attributes["perm"] = ir.AttrInt64s("perm", order)
+        if order == sorted(order) and can_replace(node.outputs[0], before.inputs[0]):
+            stand_for(before.outputs[0], before.inputs[0])  # the order of axes differs
+            replace(node.outputs[0], before.inputs[0])
+    elif before is not None and before.op_type == "Unsqueeze" and (moved := order_of(producer(before.inputs[0]))):
+        added, rest = sizes.axes(before), iter(moved)
+        axes = [None if axis in added else next(rest) for axis in range(len(order))]
+        kept = [axes[axis] for axis in order if axis not in added]
+        if added and kept == sorted(moved):
+            source = before.inputs[0].producer().inputs[0]
+            for value in (before.inputs[0], before.outputs[0]):
+                stand_for(value, source)
+            places = [place for place, axis in enumerate(order) if axis in added]
+            return rewrite(node, "Unsqueeze", [source, sizes_constant(node.graph, places)]).producer()
+    return node
+
+
+def _only_reshapes(node: Node, sizes: KnownSizes) -> bool:
+    """Whether a node changes nothing but the shape."""
+    return node.op_type in _RESHAPING or moves_no_data(node, sizes.shape(node.inputs[0] if node.inputs else None))
+
+
+def _reshape_once(node: Node, source: ir.Value, sizes: KnownSizes) -> None:
+    """Writes a node that returns a value in another shape as one Unsqueeze, Squeeze or Reshape, if possible."""
+    before, after = sizes.shape(source), sizes.shape(node.outputs[0])
+    for operator, narrow, wide in (("Unsqueeze", before, after), ("Squeeze", after, before)):
+        if (axes := _axes_of_one(narrow, wide)) is not None:
+            rewrite(node, operator, [source, sizes_constant(node.graph, axes)])
+            return
+    if before is not None and after is not None and (shape := _constant_shape(before, after)) is not None:
+        rewrite(node, "Reshape", [source, sizes_constant(node.graph, shape)])
 
 
 def _write_shape(node: Node, sizes: KnownSizes) -> Sizes | None:
@@ -186,13 +218,18 @@ def _write_shape(node: Node, sizes: KnownSizes) -> Sizes | None:
     before, after, requested = sizes.shape(node.inputs[0]), sizes.shape(node.outputs[0]), sizes.vector(node.inputs[1])
     if before is None or after is None or 0 in (*before, *after):
         return None
-    for sizes_after in (after, requested or ()):
-        shape = [0 if before[axis : axis + 1] == (size,) else size for axis, size in enumerate(sizes_after)]
-        if len(shape) == len(after) and 0 not in sizes_after and all(isinstance(size, int) for size in shape):
-            shape = [size if isinstance(size, int) else 0 for size in sizes_after]
+    for wanted in (after, requested or ()):
+        if len(wanted) == len(after) and (shape := _constant_shape(before, wanted)) is not None:
             set_inputs(node, [node.inputs[0], sizes_constant(node.graph, shape)])
             return tuple(shape)
     return requested
+
+
+def _constant_shape(before: Sizes, wanted: Sizes) -> list[int] | None:
+    """Returns the shape of a Reshape with a 0 for each copied size; None if a size is unknown or zero."""
+    shape = [size if isinstance(size, int) else 0 for size in wanted]
+    copied = [before[axis : axis + 1] for axis, size in enumerate(shape) if size == 0]
+    return shape if copied == [(size,) for size in wanted if not isinstance(size, int)] else None
 
 
 def _axes_of_one(narrow: Sizes | None, wide: Sizes | None) -> list[int] | None:

@@ -164,6 +164,19 @@ CHANGES: dict[str, tuple[Any, str, list[str] | dict[str, int]]] = {
     "a single head is an axis that is added": (merge_reshapes, """
         (float[batch,length,8] x) => (float[batch,1,length,8] y) <int64[4] heads = {0, 0, 1, 8}>
         { r = Reshape(x, heads)  y = Transpose<perm=[0,2,1,3]>(r) }""", ["Unsqueeze"]),
+    "one row is split into heads": (merge_reshapes, """
+        (float[batch,1,8] x) => (float[batch,2,1,4] y) <int64[4] heads = {0, 0, 2, 4}>
+        { r = Reshape(x, heads)  y = Transpose<perm=[0,2,1,3]>(r) }""", ["Reshape"]),
+    "an axis of one moves before it is dropped": (merge_reshapes, """
+        (float[batch,3,1,length] x) => (float[batch,3,length] y) <int64[1] axis = {1}>
+        { t = Transpose<perm=[0,2,1,3]>(x)  y = Squeeze(t, axis) }""", ["Squeeze"]),
+    "turned back around an axis that is added": (merge_reshapes, """
+        (float[batch,3,length] x) => (float[batch,3,1,length] y) <int64[1] axis = {1}>
+        { t = Transpose<perm=[0,2,1]>(x)  w = Unsqueeze(t, axis)  y = Transpose<perm=[0,3,1,2]>(w) }""", ["Unsqueeze"]),
+    "turned otherwise": (merge_reshapes, """
+        (float[batch,3,length] x) => (float[3,batch,1,length] y) <int64[1] axis = {1}>
+        { t = Transpose<perm=[0,2,1]>(x)  w = Unsqueeze(t, axis)  y = Transpose<perm=[3,0,1,2]>(w) }""",
+        ["Transpose", "Unsqueeze", "Transpose"]),
     "equal operators, constants and nodes that nothing reads": (lambda graph, _: merge_equal(graph), """
         (float[batch,3] x) => (float[batch,3] y) <float one = {1.5}, float same = {1.5}>
         { lost = Exp(x)  a = Add(x, one)  b = Add(x, same)  c = Neg(b)  y = Mul(a, c) }""", ["Add", "Neg", "Mul"]),
