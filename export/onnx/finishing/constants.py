@@ -116,6 +116,10 @@ def _same_value(node: Node, sizes: KnownSizes) -> Any | None:
             return first
         is_undone = bool(axes) and before is not None and axes == _reversed_axes(before)
         return before.inputs[0] if is_undone and before else None
+    if node.op_type == "Resize":
+        size = node.inputs[3] if len(node.inputs) == 4 and node.inputs[1] is None else None  # the second input crops
+        wanted = sizes.vector(size)
+        return first if wanted is not None and wanted == sizes.shape(first) else None
     if node.op_type not in ("Div", "Mul"):
         return None
     for tensor, factor in (node.inputs, *([node.inputs[::-1]] if node.op_type == "Mul" else [])):

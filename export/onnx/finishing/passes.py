@@ -65,6 +65,11 @@ def _fold_constants(each: Graph) -> None:
         each.infer()
 
 
+def _write_shapes(each: Graph) -> None:
+    write_shapes(each.graph, each.sizes)
+    each.infer()  # ONNX infers the sizes after a convolution if it knows those before
+
+
 def _fold_normalizations(each: Graph) -> None:
     each.foldings.update(fold_normalizations(each.graph, each.layers))
 
@@ -97,7 +102,7 @@ PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
     # The bias of a projection is added to the product, before the Reshape that splits the result into heads.
     operator_rewrites.add_bias_before_split,
     # Shapes are constants if possible: the next two passes then find equal sizes and needless Reshapes.
-    lambda each: write_shapes(each.graph, each.sizes),
+    _write_shapes,
     # One Shape reads the sizes that several tensors share.
     lambda each: share_sizes(each.graph, each.sizes),
     # No Reshape stands between a row-wise operator and the tensor of any rank that it could read.

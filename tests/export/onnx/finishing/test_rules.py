@@ -9,7 +9,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from keras_pe.export.onnx.finishing.attention import attend
-from keras_pe.export.onnx.finishing.canonical_form import merge_equal, order_needed
+from keras_pe.export.onnx.finishing.canonical_form import merge_equal, order_needed, place_in_layers
 from keras_pe.export.onnx.finishing.constants import compute_constants, remove_no_ops
 from keras_pe.export.onnx.finishing.einsum_rewrites import mask_rows_of_product, multiply_matrices, swap_factors
 from keras_pe.export.onnx.finishing.graph_edits import WEIGHT, drop_unneeded
@@ -23,6 +23,7 @@ from keras_pe.export.onnx.finishing.operator_rewrites import (
     root_mean_square,
     transpose_before_scaling,
 )
+from keras_pe.export.onnx.finishing.passes import Graph, run_passes
 from keras_pe.export.onnx.finishing.reshapes import merge_reshapes, remove_needless_reshapes
 from keras_pe.export.onnx.finishing.rules import Rule
 from keras_pe.export.onnx.finishing.shared_cache import attend_in_place
@@ -129,6 +130,10 @@ CHANGES: dict[str, tuple[Any, str, list[str] | dict[str, int]]] = {
         z = Cast<to=1>(t)""", ["Transpose", "Relu"]),
     "casts that lose digits": (
         remove_no_ops, EFFECT % "one = Cast<to=7>(x)  z = Cast<to=1>(one)", ["Cast", "Cast", "Relu"]),
+    "an image resized to its size": (remove_no_ops, """(float[batch,2,6,4] x) => (float[batch,2,6,4] y)
+        <int64[1] first = {0}, int64[1] two = {2}, int64[2] size = {6, 4}> { shape = Shape(x)
+        kept = Slice(shape, first, two)  all = Concat<axis=0>(kept, size)  z = Resize<mode="linear">(x, , , all)
+        y = Relu(z) }""", ["Relu"]),
     "one part joined": (remove_no_ops, EFFECT % "z = Concat<axis=0>(x)", ["Relu"]),
     "a product with one": (remove_no_ops, EFFECT % "z = Mul(x, unit)", ["Relu"]),
     "one by another": (remove_no_ops, EFFECT % "z = Div(unit, x)", ["Div", "Relu"]),
@@ -333,6 +338,17 @@ def test_a_pattern_that_stays_has_a_reason(rule: Rule, text: str, opset: int, re
     reasons = [outcome.reason for outcome in rule.apply(model.graph, KnownSizes(model.graph))]
     assert operators(model).count(rule.operator) == before
     assert [bool(each) and reason in each for each in reasons] == [True] * (reason is not None)
+
+
+def test_the_batch_is_known_after_a_convolution_of_reshaped_rows() -> None:
+    model = read_graph("""(float[batch,64,4] x, float[4,4,2,2] w, float[1] c) => (float[n] y, float[m] z)
+        <int64[1] first = {0}, int64[1] second = {1}, int64[3] image = {8, 8, 4}, int64[3] rows = {-1, 16, 4}>
+        { s = Shape(x)  b = Slice(s, first, second)  whole = Concat<axis=0>(b, image)  r = Reshape(x, whole)
+          i = Transpose<perm=[0,3,1,2]>(r)  o = Conv<strides=[2,2]>(i, w)  l = Transpose<perm=[0,2,3,1]>(o)
+          t = Reshape(l, rows)  u = Shape(t)  d = Slice(u, first, second)  y = Expand(c, b)  z = Expand(c, d) }""")
+    place_in_layers(model.graph, str)
+    run_passes(Graph(model, {}))
+    assert operators(model) == ["Shape", "Expand", "Expand"]
 
 
 @pytest.mark.parametrize(("shape", "axes"), [("batch,3,1", 3), ("batch,1,3", 0), ("1", 0)])
