@@ -9,7 +9,7 @@ from keras_pe.export import check_parity, export_onnx
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.model.foreign_decoder import foreign_decoder_record
 from tests.export.decoders.faulty_decoders import EditedGraph, ignore_mask
-from tests.export.decoders.small_decoders import language_model, own_decoder
+from tests.export.decoders.small_decoders import own_decoder
 
 TOKENS = (TensorInfo("input_ids", ("b", "s"), "int64"), TensorInfo("attention_mask", ("b", "t"), "int64"))
 POSITIONS = TensorInfo("position_ids", ("b", "s"), "int64")
@@ -41,7 +41,7 @@ def test_positions_are_inputs_of_the_reference() -> None:
 
 @pytest.mark.slow
 def test_a_file_that_ignores_its_mask_differs_in_sequences_with_padding(tmp_path: Path) -> None:
-    model = language_model("GPT2")
+    model = own_decoder()
     export_onnx(model, tmp_path / "own.onnx", state="cache")
     foreign = onnx.load(tmp_path / "own.onnx")
     del foreign.metadata_props[:]
