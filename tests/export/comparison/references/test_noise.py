@@ -88,7 +88,7 @@ def test_a_model_that_cannot_be_rebuilt_is_nudged_in_place(factor, passes, tmp_p
     kernel, bias = model.get_weights()
     file = export_onnx(model, tmp_path / "model.onnx")
     model.set_weights([kernel * factor, bias])
-    report = check_parity(model, file, runtimes=["onnxruntime[all]"])
+    report = check_parity(model, file, runtimes=["onnxruntime[all]"], diagnosis_seconds=0)
     assert report.passed is passes, report
     assert "no float64 rebuild" in report.reference
     rounding = 300 * 1024 * 2.0**-23  # a sum of 1024 terms of about 1, magnified
@@ -130,9 +130,10 @@ def test_a_file_that_differs_at_a_border_alone_fails(wrap, function, other, tmp_
     """Keras cannot rebuild the layer, since its configuration lacks the function."""
     x = keras.Input((4,), name="x")
     model, wrong = (keras.Model(x, wrap(each, name="y")(x)) for each in (function, other))
-    result = check_parity(model, export_onnx(wrong, tmp_path / "wrong.onnx"), runtimes="onnxruntime").results[0]
+    options = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 0}
+    result = check_parity(model, export_onnx(wrong, tmp_path / "wrong.onnx"), **options).results[0]
     assert [case.name for case in result.cases if case.status != "passed"] == ["on borders"]
-    assert check_parity(model, export_onnx(model, tmp_path / "own.onnx"), runtimes="onnxruntime").passed
+    assert check_parity(model, export_onnx(model, tmp_path / "own.onnx"), **options).passed
 
 
 def test_integers_round_the_small_weights_of_attention_over_a_long_sequence_alike():
@@ -202,4 +203,4 @@ def test_a_sound_file_of_two_hundred_layers_passes_and_one_with_a_damaged_layer_
     assert check_parity(model, file, runtimes=["onnxruntime[all]"]).passed
     kernel = model.layers[100].kernel
     kernel.assign(kernel * 1.001)
-    assert not check_parity(model, file, runtimes=["onnxruntime[all]"]).passed
+    assert not check_parity(model, file, runtimes=["onnxruntime[all]"], diagnosis_seconds=0).passed
