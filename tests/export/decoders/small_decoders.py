@@ -46,9 +46,9 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 
-WITH_ENCODER: dict[str, tuple[str, dict[str, Any]]] = {
-    "T5": ("T5", {**_COMMON, "num_heads": 4, "tie_embedding_weights": False}),
-    "Bart": ("Bart", {**_COMMON, "num_heads": 4, "max_sequence_length": 256}),
+WITH_ENCODER: dict[str, tuple[str, dict[str, Any]]] = {  # a layer in each of two parts
+    "T5": ("T5", {**_COMMON, "num_layers": 1, "num_heads": 4, "tie_embedding_weights": False}),
+    "Bart": ("Bart", {**_COMMON, "num_layers": 1, "num_heads": 4, "max_sequence_length": 256}),
 }
 
 

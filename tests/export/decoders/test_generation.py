@@ -65,7 +65,8 @@ def test_a_decoder_attends_to_the_text_of_its_encoder(family: str, cache: Any, t
     for text, new in zip(texts, rows, strict=True):
         whole = whole_logits(model, [[*start, *new]], text[None])[0]
         np.testing.assert_array_equal(new, whole.argmax(-1)[1:-1])
-    assert family == "T5" or check_parity(model, artifact).passed  # slow: one family is enough
+    if family == "Bart":  # one family is enough
+        assert check_parity(model, artifact, runtimes="onnxruntime[all]").passed
     assert len(generate(artifact, texts, count=1, start=2)) == len(texts)
     with pytest.raises(ValueError, check=about("start")):
         generate(artifact, texts, count=1)
