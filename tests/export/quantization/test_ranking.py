@@ -64,7 +64,7 @@ MODELS: Mapping[str, Callable[[], Any]] = {
     "wide attention": lambda: attention(48),
     "wide and narrow": lambda: dense((8, 64, 8, 64, 8, 64), "swish"),
 }
-SAMPLE = ("bottleneck", "wide attention")
+SAMPLE = ("bottleneck",)
 
 
 def nodes_by_layer(path: Path) -> dict[str, list[str]]:
