@@ -79,7 +79,7 @@ def test_keras_quantizes_a_litert_file_in_8_bits_alone(tmp_path: Path) -> None:
     need_package("ai_edge_quantizer")
     model, target = write_model(tmp_path), tmp_path / "int8.tflite"
     source = export_litert(model, tmp_path / "model.tflite")
-    report = quantize(model, source, target, {"words": WORDS}, size=0.9, trials=3, method="keras-int8")
+    report = quantize(model, source, target, {"words": WORDS}, size=0.9, trials=1, method="keras-int8")
     assert report.passed
     assert {each.layer for each in report.layers} == {"table", "wide", "class"}
     with pytest.raises(ValueError, check=about("method")):
@@ -118,7 +118,7 @@ def test_the_file_of_a_rebuilt_model_has_the_names_of_the_float_file(tmp_path: P
     source = export_onnx(first, tmp_path / "model.onnx")
     rebuilt = build()
     rebuilt.set_weights(first.get_weights())
-    report = quantize(rebuilt, source, target, {"x": ROWS[:500]}, size=0.9, trials=3, method="keras-int8")
+    report = quantize(rebuilt, source, target, {"x": ROWS[:500]}, size=0.9, trials=1, method="keras-int8")
     assert {each.layer for each in report.layers} == {each.name for each in rebuilt.layers[1:]}
     assert all(each.effect > 0 for each in report.layers)
     assert read_artifact(target).outputs[0].name == source.outputs[0].name
