@@ -1,9 +1,9 @@
 """Compares the weights of an artifact that differs on purpose. Each may differ by rounding to its storage format."""
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,7 @@ from keras_pe.export.parity.diagnosis.relations.detection import OF_ROUNDED, fin
 from keras_pe.export.parity.diagnosis.relations.rounding import OFF
 from keras_pe.export.parity.diagnosis.relations.scaling import describe_rows
 from keras_pe.export.parity.diagnosis.weight_matching import TELLING, forms_of
-from keras_pe.export.parity.diagnosis.weights import (
-    WeightFault,
-    as_stored,
-    constants_by_name,
-    counted_weights,
-    float_variables,
-    packed_weights,
-)
+from keras_pe.export.parity.diagnosis.weight_pairs import WeightFault, WeightPairs
 from keras_pe.export.results import HALF, Array, Cause, StoredWeights
 from keras_pe.export.runtimes.runtime import LazyArrays, as_dtype
 
@@ -33,7 +26,6 @@ _IN_LINE = 16  # least number of values that determine the factor of a line
 _DEVIATIONS = 6  # largest error of a line's factor, in standard deviations of rounding
 _INT4 = 16  # the numbers that 4 bits distinguish
 _CUT = 0.02  # largest relative change of a factor by clipping the largest value of each block
-_ENDING = re.compile(r"(_quantized|_DQ)?(_Q\d+(G\d+)?)?$")
 
 
 @dataclass(frozen=True)
@@ -129,17 +121,11 @@ def rounded_weights(
         dequantized: The values of integer constants, and the steps of their scales, by name.
         foldings: The normalizations that are folded into the weights of layers, see `recorded_foldings`.
     """
-    variables, layer_of = float_variables(model)
-    weights, stored = as_stored(variables, foldings), _Constants(LazyArrays.of(constants), *dequantized)
-    found, faults = set[str](), list[WeightFault]()
-    for path, fit, names, is_named in _stored_fits(model, weights, stored):
-        found.add(path)
-        change = fit.change
-        if change is not None and not fit.is_telling:
-            change = _another_weight(path, fit, weights, stored, names) or change
-        if change is not None:
-            faults.append(WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named))
-    return counted_weights(variables, found, foldings), faults
+    numbers, steps = dequantized
+    every = [*(name for name in constants if name not in numbers), *numbers]
+    values = LazyArrays(every, lambda name: numbers[name] if name in numbers else constants[name])
+    pairs = WeightPairs(model, values, foldings, numbers)
+    return pairs.count((path, _change(path, fit, pairs, steps)) for path, fit in _stored_fits(pairs, steps))
 
 
 def integer_weights(
@@ -150,72 +136,43 @@ def integer_weights(
     Args:
         model, dequantized, foldings: As in `rounded_weights`.
     """
-    variables, layer_of = float_variables(model)
-    stored = _Constants(LazyArrays.of({}), *dequantized)
-    for path, fit, _, is_named in _stored_fits(model, as_stored(variables, foldings), stored) if stored.names else ():
+    numbers, steps = dequantized
+    pairs = WeightPairs(model, numbers, foldings, numbers)
+    for path, fit in _stored_fits(pairs, steps) if numbers else ():
         if fit.weight.ndim > 1:  # the few integers of a bias in int32 fit the scales of other formats, too
-            change = fit.change or fit.rounding
-            yield WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named)
+            yield pairs.fault(path, fit.change or fit.rounding)
 
 
-def _stored_fits(
-    model: Any, weights: Mapping[str, Array], stored: "_Constants"
-) -> Iterator[tuple[str, _Fit, Sequence[str], bool]]:
-    """Yields the weights that an artifact stores.
-
-    Each comes with its path, its best fit, the names of the tried constants, and whether a constant has its name.
-    """
-    packs, named = packed_weights(model), stored.find_by_name(weights)
-    free = [name for name in stored.names if name not in named.values()]
-    is_folded = any(path.endswith("moving_variance") and path not in named for path in weights)
-    for path, weight in weights.items():
-        is_named = path in named
-        forms = [packs[path], weight] if path in packs else [weight]
-        names = [named[path]] if is_named else free
-        fits = [fit for form in forms for name in names for fit in stored.fits(form, name)]
+def _stored_fits(pairs: WeightPairs, steps: Mapping[str, Array]) -> Iterator[tuple[str, _Fit]]:
+    """Yields the weights that an artifact stores, each with its path and its best fit."""
+    is_folded = any(path.endswith("moving_variance") and path not in pairs.named for path in pairs.weights)
+    for path, weight in pairs.weights.items():
+        forms, is_named = pairs.forms(path, weight), path in pairs.named
+        fits = (fit for form in forms for fit in _fits(form, path, pairs, steps))
         fit = max(fits, key=lambda each: each.share, default=None)
         is_whole = fit is not None and fit.share == 1 and np.ptp(fit.weight) > 0
         if fit is not None and (is_whole or fit.is_telling or (is_named and (not is_folded or fit.share == 1))):
-            yield path, fit, names, is_named  # a converter has folded another weight, or stores it in another form
+            yield path, fit  # a converter has folded another weight, or stores it in another form
 
 
-def _another_weight(
-    path: str, fit: _Fit, weights: Mapping[str, Array], stored: "_Constants", names: Sequence[str]
-) -> Change | None:
-    """Returns the change if the constant of a weight has the values of another weight of equal shape, else None."""
-    for other, weight in weights.items():
-        is_alike = other != path and weight.shape == fit.weight.shape
-        fits = (each for name in names for each in stored.fits(weight, name)) if is_alike else ()
-        if any(each.share == 1 and each.is_telling for each in fits):
-            return Change(Cause.ANOTHER_WEIGHT, "It has the values of {other!r}.", {"other": other})
-    return None
+def _fits(weight: Array, path: str, pairs: WeightPairs, steps: Mapping[str, Array]) -> Iterator[_Fit]:
+    """Yields the fits of an array to the constants that may be the weight of a path, in each possible order of axes."""
+    for name, constant in pairs.candidates(path):
+        if constant.size == weight.size and (name in steps or is_float(constant.dtype)):
+            units = forms_of(steps[name], weight.shape) if name in steps else itertools.repeat(None)
+            yield from map(partial(_fit, weight), forms_of(constant, weight.shape), units)
 
 
-class _Constants:
-    """The constants of an artifact: floats, and dequantized integers with their steps."""
+def _change(path: str, fit: _Fit, pairs: WeightPairs, steps: Mapping[str, Array]) -> Change | None:
+    """Returns the change of a weight beside rounding; None without one."""
+    change = fit.change
+    if change is None or fit.is_telling:
+        return change
 
-    def __init__(self, constants: LazyArrays, numbers: LazyArrays, steps: LazyArrays) -> None:
-        self._constants, self._numbers, self._steps = constants, numbers, steps
-        self.names = [*(name for name in constants if name not in numbers), *numbers]
+    def has(other: Array) -> bool:
+        return any(each.share == 1 and each.is_telling for each in _fits(other, path, pairs, steps))
 
-    def find_by_name(self, weights: Mapping[str, Any]) -> dict[str, str]:
-        """Returns the constants with the name of a weight, by the weight's path.
-
-        Quantizers append a suffix such as `_quantized` or `_Q4` to the name.
-        """
-        found = constants_by_name(weights, [name for name in self.names if name not in self._numbers])
-        bases = {_ENDING.sub("", name): name for name in self._numbers}
-        return {path: bases[base] for path, base in constants_by_name(weights, bases).items()} | found
-
-    def fits(self, weight: Array, name: str) -> Iterator[_Fit]:
-        """Yields the fits of a weight to a constant of equal size, for each order of axes that gives equal shapes."""
-        is_whole = name in self._numbers
-        constant = self._numbers[name] if is_whole else self._constants[name]
-        if constant.size != weight.size or (not is_whole and not is_float(constant.dtype)):
-            return
-        steps = forms_of(self._steps[name], weight.shape) if is_whole else itertools.repeat(None)
-        for turned, step in zip(forms_of(constant, weight.shape), steps, strict=False):
-            yield _fit(weight, turned, step)
+    return pairs.another_weight(path, fit.weight.shape, has) or change
 
 
 def _fit(weight: Array, constant: Array, step: Array | None) -> _Fit:

@@ -1,66 +1,20 @@
 """Compares the artifact's weights with the model's, one by one. This finds most faults without running anything."""
 
 import itertools
-from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.stored_weights import (
-    RECURRENT_OPERATORS,
-    Folding,
-    kernel_of,
-    packed_cell,
-)
-from keras_pe.export.model.watch.layer_paths import layer_paths, matched_paths
-from keras_pe.export.parity.diagnosis.captured_arrays import CapturedArray, captured_arrays
+from keras_pe.export.model.stored_weights import Folding, kernel_of
 from keras_pe.export.parity.diagnosis.foldings import folded_weights
 from keras_pe.export.parity.diagnosis.relations import Change
 from keras_pe.export.parity.diagnosis.relations.detection import UNEXPLAINED, find_change
-from keras_pe.export.parity.diagnosis.weight_matching import (
-    changes_by_content,
-    differs_in_part,
-    forms_of,
-    is_stored_as,
-    is_stored_in,
-    matched_by_content,
-)
-from keras_pe.export.results import Array, Cause, Finding, StoredWeights
-from keras_pe.export.runtimes.runtime import Arrays, LazyArrays
-
-_UNCERTAIN = {*UNEXPLAINED, Cause.REORDERED_VALUES}  # changes that do not prove a match by content
-
-
-@dataclass(frozen=True)
-class WeightFault:
-    """A weight that the artifact stores with other values than the model.
-
-    Attributes:
-        layer: The path of the layer that owns the weight.
-        weight: The path of the Keras variable.
-        change: The change of the weight.
-        is_certain: Whether the artifact's constant certainly is this weight, by its name or by the relation of the two.
-        is_named: Whether the constant was matched by its name.
-        is_folded: Whether a normalization is folded into both values.
-        stored: The artifact's value, if only the likeness of the two matches it with the weight.
-    """
-
-    layer: str
-    weight: str
-    change: Change
-    is_certain: bool
-    is_named: bool = False
-    is_folded: bool = False
-    stored: Array | None = None
-
-    @property
-    def finding(self) -> Finding:
-        """The finding with the weight and the numbers of its change."""
-        folded = " A normalization is folded into both values." if self.is_folded else ""
-        description = f"Weight {self.weight!r}: {self.change}{folded}"
-        return Finding(self.change.cause, description, self.layer, parameters=self.change.values)
+from keras_pe.export.parity.diagnosis.weight_matching import differs_in_part, forms_of, is_stored_as
+from keras_pe.export.parity.diagnosis.weight_pairs import WeightFault, WeightPairs, weight_values
+from keras_pe.export.results import Array, Cause, StoredWeights
 
 
 @dataclass(frozen=True)
@@ -89,44 +43,22 @@ def compare_weights(
         foldable: The normalizations that may be folded into the weights of layers, see `possible_foldings`.
         foldings: The normalizations that certainly are folded, see `recorded_foldings`.
     """
-    variables, layer_of = float_variables(model)
-    weights = as_stored(variables, foldings)
-    named = constants_by_name(weights, constants)
-    changed = folded_weights(foldings)[0]
-    faults = [
-        WeightFault(layer_of[path], path, found, is_certain=True, is_named=True, is_folded=path in changed)
-        for path, name in named.items()
-        if (found := _change(path, weights, constants[name])) is not None
-    ]
-    sound = named.keys() - {fault.weight for fault in faults}
-    taken = set(named.values())
-    free = LazyArrays.of(constants).only(name for name in constants if name not in taken)
-    is_complete = len(named) == len(weights)
-    lost = [] if is_complete else [each for each in foldable if each not in foldings and _is_lost(each, named, free)]
-    folded = [*foldings, *lost]
-    changed, missing = folded_weights(folded)[0], as_stored(variables, folded, named)
-    packs = packed_weights(model)
-    for path, change, stored in changes_by_content(missing, packs, free, changed) if missing else ():
-        if change is None:
-            sound.add(path)
-            continue
-        stored = None if path in changed or path in packs else stored
-        is_part = stored is not None and differs_in_part(missing[path], stored, is_named=False)
-        is_certain, stored = is_part or change.cause not in _UNCERTAIN, None if is_part else stored
-        faults.append(WeightFault(layer_of[path], path, change, is_certain, is_folded=path in changed, stored=stored))
-    for folding in folded:
-        faults = _with_scale(faults, folding, layer_of)
-    return WeightComparison(faults, frozenset(sound))
+    pairs = WeightPairs(model, constants, foldings)
+    named, changed = pairs.named, folded_weights(foldings)[0]
+    faults: dict[str, WeightFault | None] = {}
+    for path, name in named.items():
+        change = _change(path, pairs, pairs.constants[name])
+        faults[path] = None if change is None else pairs.fault(path, change, is_folded=path in changed)
+    is_complete = len(named) == len(pairs.weights)
+    lost = [] if is_complete else [each for each in foldable if each not in foldings and _is_lost(each, pairs)]
+    faults |= pairs.unnamed_faults([*foldings, *lost])
+    found = [each for each in faults.values() if each is not None]
+    for folding in (*foldings, *lost):
+        found = _with_scale(found, folding, pairs)
+    return WeightComparison(found, frozenset(path for path, fault in faults.items() if fault is None))
 
 
-def as_stored(variables: Mapping[str, Any], folded: Iterable[Folding], without: Container[str] = ()) -> LazyArrays:
-    """Returns the weights as an artifact stores them after some normalizations are folded."""
-    changed, gone = folded_weights(folded)
-    paths = [path for path in variables if path not in gone and path not in without]
-    return LazyArrays(paths, lambda path: changed[path] if path in changed else _numpy(variables[path]))
-
-
-def _with_scale(faults: list[WeightFault], folding: Folding, layer_of: Mapping[str, str]) -> list[WeightFault]:
+def _with_scale(faults: list[WeightFault], folding: Folding, pairs: WeightPairs) -> list[WeightFault]:
     """Returns the faults, with a kernel's fault moved to its folded normalization if each channel has another factor.
 
     The scale or the variance of the normalization then differs, and the change of the bias follows from it.
@@ -135,20 +67,20 @@ def _with_scale(faults: list[WeightFault], folding: Folding, layer_of: Mapping[s
     kernel = next((each for each in faults if each.weight == kernel_of(folding.layer).path), None)
     if kernel is None or kernel.change.cause is not Cause.SCALED_VALUES or "axis" not in kernel.change.parameters:
         return faults
-    scale = replace(kernel, layer=layer_of[folding.norm.moving_variance.path])
+    scale = replace(kernel, layer=pairs.layer_of[folding.norm.moving_variance.path])
     return [each for each in faults if each.weight not in own] + [scale]
 
 
-def _is_lost(folding: Folding, named: Container[str], free: LazyArrays) -> bool:
+def _is_lost(folding: Folding, pairs: WeightPairs) -> bool:
     """Whether an artifact has neither the kernel of a layer nor the scale and variance of its normalization.
 
     A constant weight proves nothing, and is ignored.
     """
     norm = folding.norm
     variables = (kernel_of(folding.layer), norm.moving_variance, *([norm.gamma] if norm.scale else []))
-    own = {variable.path: _numpy(variable) for variable in variables}
+    own = {variable.path: weight_values(variable) for variable in variables}
     telling = {path: array for path, array in own.items() if np.ptp(array) > 0}
-    return not any(path in named for path in own) and not matched_by_content(telling, {}, free)[0]
+    return not any(path in pairs.named for path in own) and not pairs.match(telling)[0]
 
 
 def stored_weights(
@@ -165,51 +97,34 @@ def stored_weights(
         foldings: The normalizations that are folded into the weights of layers, see `recorded_foldings`.
         may_be_cut: Whether the artifact may omit rows of a table, as for inputs of one fixed size.
     """
-    variables, layer_of = float_variables(model)
-    stored, weights = LazyArrays.of(constants), as_stored(variables, foldings)
-    named, packs = constants_by_name(weights, stored), packed_weights(model)
-    taken, rest = set(named.values()), as_stored(variables, foldings, named)
-    free = stored.only(name for name in stored if rest and name not in taken)
-    same, unused = matched_by_content(rest, packs, free)
-    found, faults = set[str](), list[WeightFault]()
-    for path, weight in weights.items():
-        is_named = path in named
-        forms = [packs[path], weight] if path in packs else [weight]
-        known = named.get(path) or same.get(path)
-        if known and any(is_stored_in(form, stored.pieces(known)) for form in forms):
-            found.add(path)
+    pairs = WeightPairs(model, constants, foldings)
+    return pairs.count(_stored_changes(pairs, may_be_cut=may_be_cut))
+
+
+def _stored_changes(pairs: WeightPairs, *, may_be_cut: bool) -> Iterator[tuple[str, Change | None]]:
+    """Yields the weights that an artifact stores unchanged or changed in part, each with its change."""
+    same, unused = pairs.match(pairs.as_stored(pairs.foldings, pairs.named))
+    for path, weight in pairs.weights.items():
+        forms = pairs.forms(path, weight)
+        known = pairs.named.get(path) or same.get(path)
+        if known and any(is_stored_as(form, pairs.constants.pieces(known)) for form in forms):
+            yield path, None
             continue
         names = [known] if known else [name for size in {form.size for form in forms} for name in unused.get(size, ())]
-        pair = _stored_pair(forms, map(stored.__getitem__, names), is_named)
-        if pair is None:
-            if not may_be_cut and (cut := _cut(weight, stored, named.get(path), free)) is not None:
-                found.add(path)
-                faults.append(WeightFault(layer_of[path], path, cut, is_certain=True, is_named=is_named))
-            continue
-        found.add(path)
-        if not is_stored_as(*pair) and (change := find_change(*pair)) is not None:
-            faults.append(WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named))
-    return counted_weights(variables, found, foldings), faults
+        pair = _stored_pair(forms, map(pairs.constants.__getitem__, names), is_named=path in pairs.named)
+        if pair is not None:
+            yield path, None if is_stored_as(pair[0], [pair[1]]) else find_change(*pair)
+        elif not may_be_cut and (cut := _cut(path, weight, pairs)) is not None:
+            yield path, cut
 
 
-def counted_weights(variables: Mapping[str, Any], found: Set[str], foldings: Iterable[Folding]) -> StoredWeights:
-    """Returns the number of matched weights, including weights that are folded into a matched one."""
-    every = set(found)
-    for folding in foldings:
-        every |= folding.gone if {kernel_of(folding.layer).path, folding.bias_owner.path} <= every else set()
-    sizes = {path: int(np.prod(v.shape)) * _numpy(v).itemsize for path, v in variables.items()}
-    return StoredWeights(len(sizes), len(every), sum(sizes.values()), sum(sizes[path] for path in every))
-
-
-def _cut(weight: Array, constants: LazyArrays, name: str | None, free: Iterable[str]) -> Change | None:
+def _cut(path: str, weight: Array, pairs: WeightPairs) -> Change | None:
     """Returns the change if a constant has only the first rows of a weight, but most of them; else None."""
     if weight.ndim < 2:
         return None
-    for each in [name] if name is not None else free:
-        constant = constants[each]
-        is_part = constant.ndim == weight.ndim and constant.shape[1:] == weight.shape[1:]
-        is_most = is_part and len(weight) // 2 < len(constant) < len(weight)
-        if is_most and is_stored_as(weight[: len(constant)], constant):
+    for _, constant in pairs.candidates(path):
+        is_most = constant.ndim == weight.ndim and len(weight) // 2 < len(constant) < len(weight)
+        if is_most and is_stored_as(weight[: len(constant)], [constant]):
             text = "It has only the first {rows:,} of {all:,} rows."
             return Change(Cause.OTHER_SHAPE, text, {"rows": len(constant)}, {"all": len(weight)})
     return None
@@ -220,7 +135,7 @@ def _stored_pair(forms: Sequence[Array], constants: Iterable[Array], is_named: b
     for constant in constants:
         fitting = [form for form in forms if form.size == constant.size]  # empty for folded weights
         pairs = [(form, turned) for form in fitting for turned in forms_of(constant, form.shape)]
-        same = (pair for pair in pairs if is_stored_as(*pair))
+        same = (pair for pair in pairs if is_stored_as(pair[0], [pair[1]]))
         in_part = (pair for pair in pairs if pair[0].dtype == pair[1].dtype and differs_in_part(*pair, is_named))
         found = next(itertools.chain(same, in_part), None)
         if found is not None:
@@ -228,68 +143,8 @@ def _stored_pair(forms: Sequence[Array], constants: Iterable[Array], is_named: b
     return None
 
 
-def float_variables(model: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """Returns the float weights, and the path of the innermost layer that owns each, both by path."""
-    variables = {v.path: v for v in model.weights if _is_float(v)}
-    # Inner layers come after enclosing layers and override them.
-    owners = {id(v): path for path, layer in layer_paths(model) for v in getattr(layer, "variables", ())}
-    layer_of = {path: owners.get(id(variable), "") for path, variable in variables.items()}
-    for path, captured in captured_arrays(model):
-        variables[captured.path], layer_of[captured.path] = captured, path
-    return variables, layer_of
-
-
-def constants_by_name(variables: Mapping[str, Any], constants: Iterable[str]) -> dict[str, str]:
-    """Returns the constants with the name of a weight, by the weight's path.
-
-    A recreated model may have another name, with which the paths of its weights may begin.
-    """
-    names = set(constants)
-    found = matched_paths(variables, names)
-    if len({path.partition("/")[0] for path in variables}) == 1:  # the model's own name
-        tails = Counter(name.partition("/")[2] for name in names)
-        alone = {name.partition("/")[2]: name for name in names if tails[name.partition("/")[2]] == 1}
-        own = {path.partition("/")[2]: path for path in variables if path not in found and path.count("/") > 1}
-        found |= {own[tail]: alone[other] for tail, other in matched_paths(own, alone).items()}
-    return found
-
-
-def packed_weights(model: Any) -> Arrays:
-    """Returns the weights of recurrent layers in the form of ONNX's operators, by the path of the variable."""
-    cells = {id(cell): cell for _, layer in layer_paths(model) if (cell := getattr(layer, "cell", None)) is not None}
-    return {
-        getattr(cell, name).path: array
-        for cell in cells.values()
-        if type(cell).__name__ in RECURRENT_OPERATORS and cell.built
-        for name, array in packed_cell(cell).items()
-        if getattr(cell, name) is not None
-    }
-
-
-def _change(path: str, weights: Mapping[str, Array], actual: Array) -> Change | None:
-    found = find_change(weights[path], actual)
-    if found is None or found.cause not in UNEXPLAINED:
+def _change(path: str, pairs: WeightPairs, actual: Array) -> Change | None:
+    found = find_change(pairs.weights[path], actual)
+    if found is None or found.cause not in UNEXPLAINED or actual.size == 1:
         return found
-    for other, weight in weights.items():
-        is_alike = other != path and weight.shape == actual.shape and actual.size > 1
-        if is_alike and np.array_equal(weight, actual):
-            return Change(Cause.ANOTHER_WEIGHT, "It has the values of {other!r}.", {"other": other})
-    return found
-
-
-def _is_float(variable: Any) -> bool:
-    import keras
-
-    return "float" in keras.backend.standardize_dtype(variable.dtype)
-
-
-def _numpy(variable: Any) -> Array:
-    """Returns a weight as an array; on TensorFlow without a copy, since a copy of a large one may not fit."""
-    import keras
-
-    if isinstance(variable, CapturedArray):
-        return variable.value
-    if keras.backend.backend() == "tensorflow":
-        return np.asarray(keras.ops.stop_gradient(variable.value))
-    array: Array = keras.ops.convert_to_numpy(variable.value)
-    return array
+    return pairs.another_weight(path, actual.shape, partial(np.array_equal, actual)) or found

@@ -23,11 +23,8 @@ from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
 from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
 from keras_pe.export.parity.diagnosis.sites.output_operations import other_operations
 from keras_pe.export.parity.diagnosis.sites.output_values import rounded_inside
-from keras_pe.export.parity.diagnosis.weights import (
-    WeightComparison,
-    WeightFault,
-    compare_weights,
-)
+from keras_pe.export.parity.diagnosis.weight_pairs import WeightFault
+from keras_pe.export.parity.diagnosis.weights import WeightComparison, compare_weights
 from keras_pe.export.results import HALF, Array, Cause, Finding, RunStatus
 
 _LONGEST_LIST = 1024
