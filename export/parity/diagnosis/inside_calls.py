@@ -1,11 +1,12 @@
 """Records the operations inside one call of a layer, and replays the call with one of them changed."""
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from keras_pe.export.model.watch.operations import CodePlace, Operation, recorded_operations, tensors_in
-from keras_pe.export.model.watch.recording import state_left_alone
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, arguments_of, as_array
+from keras_pe.export.model.watch.recording import LayerCall, state_left_alone
+from keras_pe.export.parity.diagnosis.layer_call import as_array
 from keras_pe.export.results import Array
 
 Change = Callable[[Operation, tuple[Any, ...], Mapping[str, Any]], Any]
@@ -13,6 +14,9 @@ Change = Callable[[Operation, tuple[Any, ...], Mapping[str, Any]], Any]
 
 Source = tuple[int, int]
 """The number of an operation and of one of its outputs; -1 and the number of an input of the layer."""
+
+Tapes = Callable[[LayerCall], "Tape"]
+"""Returns the tape of a call, which is recorded on first use."""
 
 _OF_LAYER = -1
 
@@ -43,15 +47,12 @@ class Tape:
                 self._consumers[source].append(number)
 
     @classmethod
-    def of(cls, fault: LayerFault) -> "Tape":
+    def of(cls, call: LayerCall) -> "Tape":
         """Makes a call again, and returns its tape."""
-        import inspect
-
-        arguments = arguments_of(fault)
-        bound = inspect.BoundArguments(inspect.signature(fault.call.layer.call), arguments)
+        bound = inspect.signature(call.layer.call).bind(*call.arguments, **call.keywords)
         with state_left_alone(), recorded_operations() as operations:
-            result = fault.call.layer.call(*bound.args, **bound.kwargs)
-        return cls(list(operations), tensors_in(arguments), tensors_in(result))
+            result = call.layer.call(*bound.args, **bound.kwargs)
+        return cls(list(operations), tensors_in(dict(bound.arguments)), tensors_in(result))
 
     def source(self, tensor: Any) -> Source | None:
         """Returns the source of a tensor; None for a constant."""
@@ -71,13 +72,8 @@ class Tape:
 
     def before(self, source: Source) -> set[int]:
         """Returns the numbers of the operations that a tensor follows from."""
-        found, todo = set[int](), [source[0]]
-        while todo:
-            number = todo.pop()
-            if number >= 0 and number not in found:
-                found.add(number)
-                todo += [each for each, _ in self._sources[number]]
-        return found
+        every = reach([source[0]], lambda number: [each for each, _ in self._sources[number]] if number >= 0 else [])
+        return every - {_OF_LAYER}
 
     def is_output(self, number: int) -> bool:
         """Whether the layer returns a result of an operation."""
@@ -144,15 +140,12 @@ def again(operation: Operation, arguments: Sequence[Any], keywords: Mapping[str,
     return operation.function(*arguments, **keywords)
 
 
-class Tapes:
-    """The tapes of calls, each recorded on first use."""
-
-    def __init__(self) -> None:
-        self._kept: dict[int, tuple[Any, Tape]] = {}
-
-    def of(self, fault: LayerFault) -> Tape:
-        """Returns the tape of a fault's call."""
-        key = id(fault.call)
-        if key not in self._kept:
-            self._kept[key] = (fault.call, Tape.of(fault))
-        return self._kept[key][1]
+def reach(start: Iterable[int], step: Callable[[int], Iterable[int]]) -> set[int]:
+    """Returns the numbers that steps lead to from some numbers, and these numbers."""
+    found, todo = set[int](), [*start]
+    while todo:
+        number = todo.pop()
+        if number not in found:
+            found.add(number)
+            todo += step(number)
+    return found

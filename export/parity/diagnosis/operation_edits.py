@@ -109,7 +109,7 @@ class EditedOperation:
         place, back = self.operation.place, self.number - source[0]
 
         def compute(fault: LayerFault) -> Array:
-            tape = self.tapes.of(fault)
+            tape = self.tapes(fault.call)
             numbers = {id(operation): number for number, operation in enumerate(tape.operations)}
 
             def change(operation: Operation, arguments: Any, names: Any) -> Any:
@@ -127,7 +127,7 @@ class EditedOperation:
         """Returns the edit that exchanges two tensors of the call for all their readers."""
 
         def compute(fault: LayerFault) -> Array:
-            tape = self.tapes.of(fault)
+            tape = self.tapes(fault.call)
             return tape.replay({}, fault.index, {one: tape.tensor(other), other: tape.tensor(one)})
 
         texts = [self.tape.name(source) for source in (one, other)]
@@ -145,7 +145,7 @@ class EditedOperation:
         return Edit(cause, description, partial(self._replay, changes), place=next(places, self.operation.place))
 
     def _replay(self, changes: Mapping[CodePlace, Change], fault: LayerFault) -> Array:
-        return self.tapes.of(fault).replay(changes, fault.index)
+        return self.tapes(fault.call).replay(changes, fault.index)
 
 
 def with_operands(

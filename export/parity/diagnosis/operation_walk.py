@@ -8,7 +8,7 @@ import numpy as np
 from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.tolerance import is_fill_value
 from keras_pe.export.errors import RuntimeFailedError
-from keras_pe.export.parity.diagnosis.inside_calls import Tape
+from keras_pe.export.parity.diagnosis.inside_calls import Tape, reach
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase
 from keras_pe.export.parity.diagnosis.relations import distance
@@ -87,14 +87,11 @@ class OperationWalk:
 
     def _unseen_before(self, located: Mapping[int, Arrays], held: _Held) -> list[int]:
         """Returns the operations without their own tensor that lead to the located ones."""
-        found = set[int]()
-        todo = [source for number in located for source, _ in self._tape.sources(number)]
-        while todo:
-            number = todo.pop()
-            if number >= 0 and not isinstance(held[number], str) and number not in found | located.keys():
-                found.add(number)
-                todo += [source for source, _ in self._tape.sources(number)]
-        return sorted(found)
+
+        def unseen_sources(number: int) -> list[int]:
+            return [each for each, _ in self._tape.sources(number) if each >= 0 and not isinstance(held[each], str)]
+
+        return sorted(reach(located, unseen_sources) - located.keys())
 
     def _holders(self, tensors: Tensors) -> _Held:
         return [self._holder(number, tensors) for number in range(self._count)]
@@ -172,7 +169,7 @@ class OperationWalk:
             if self._is_right(after):
                 return number, put, after
             mended = {each for each in range(self._count) if held[each] is False and isinstance(now[each], str)}
-            if len(mended) > most and mended & self._telling_after(number):
+            if len(mended) > most and not mended.isdisjoint(self._readers(number)):
                 best, most = (number, put, after), len(mended)
         return best
 
@@ -184,18 +181,9 @@ class OperationWalk:
             if held[number] is not None and len(self._results[number]) == 1:
                 yield from ((number, match) for match in self._candidates(number, held, tensors))
 
-    def _telling_after(self, number: int) -> set[int]:
+    def _readers(self, number: int) -> set[int]:
         """Returns the operations that read a result, directly or through operations that prove nothing."""
-        found, passed = set[int](), set[int]()
-        todo = [*self._consumers[number]]
-        while todo:
-            each = todo.pop()
-            if self._tells[each]:
-                found.add(each)
-            elif each not in passed:
-                passed.add(each)
-                todo += self._consumers[each]
-        return found
+        return reach(self._consumers[number], lambda each: [] if self._tells[each] else self._consumers[each])
 
     def _candidates(self, number: int, held: _Held, tensors: Tensors) -> list[TensorMatch]:
         """Returns the tensors that may have a result: that of the layer's output, then the nearest of equal size.

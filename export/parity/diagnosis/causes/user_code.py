@@ -4,12 +4,13 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.operations import CodePlace
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_search import explain
-from keras_pe.export.parity.diagnosis.inside_calls import Source, Tapes
+from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk, Suspects
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
@@ -38,9 +39,9 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
     expectation = first_case(probe)
     if expectation is None or not isinstance(probe.reference, KerasReference):
         return Inside()
-    tapes = Tapes()
+    tapes = partial(replace(probe, results={}).once, Tape.of)  # kept for this fault alone
     try:
-        tape = tapes.of(fault)
+        tape = tapes(fault.call)
     except Exception as error:  # a layer may raise any error if it is called outside of its model
         probe.note(f"the operations inside {fault.layer!r}", error)
         return Inside()
@@ -54,7 +55,7 @@ class _Code:
 
     def __init__(self, probe: Probe, case: RecordedCase, fault: LayerFault, tapes: Tapes) -> None:
         self._probe, self._case, self._fault, self._tapes = probe, case, fault, tapes
-        self._tape = tapes.of(fault)
+        self._tape = tapes(fault.call)
         self._before = self._replaced_before()
         self._suspects: Suspects = OperationWalk(case, fault, self._tape, self._before).suspects()
 

@@ -24,10 +24,11 @@ from keras_pe.export.parity.diagnosis.operation_edits import (
 from keras_pe.export.parity.diagnosis.sites.inside_additions import additions, unary_functions
 from keras_pe.export.parity.diagnosis.sites.inside_orders import (
     AXES,
+    exchanged_pair,
+    exchanged_pairs,
     other_operation_axes,
     other_orders,
     other_slices,
-    take_in_order,
     transposed_operands,
 )
 from keras_pe.export.results import Array, Cause
@@ -61,7 +62,7 @@ def operations_at(
     """
 
     def operations_inside(fault: LayerFault) -> Edits:
-        tape = tapes.of(fault)
+        tape = tapes(fault.call)
         stored = fault.around.constants()
         first = {operation.place: number for number, operation in reversed(list(enumerate(tape.operations)))}
         edited, earlier = (
@@ -114,10 +115,8 @@ def _other_operands(edited: EditedOperation) -> Edits:
     """Yields exchanged operands, and operands replaced by another tensor or weight."""
     operation, tape = edited.operation, edited.tape
     for one, other in itertools.combinations(range(len(operation.operands)), 2):
-        order = list(range(len(operation.operands)))
-        order[one], order[other] = other, one
         description = f"given its operands {one + 1} and {other + 1} exchanged"
-        yield edited.change_operands(Cause.EXCHANGED_INPUTS, description, partial(take_in_order, order))
+        yield edited.change_operands(Cause.EXCHANGED_INPUTS, description, partial(exchanged_pair, one, other))
     values = _values(operation)
     for one, other in itertools.combinations(values, 2):
         if any(is_number(operation.arguments[each]) for each in (one, other)):
@@ -178,9 +177,7 @@ def _subscripts_beside(subscripts: str) -> Iterator[str]:
     given, arrow, result = subscripts.partition("->")
     parts = given.split(",")
     for number, part in enumerate(parts):
-        for one, other in itertools.combinations(range(len(part)), 2):
-            letters = list(part)
-            letters[one], letters[other] = letters[other], letters[one]
+        for letters in exchanged_pairs(part):
             yield ",".join([*parts[:number], "".join(letters), *parts[number + 1 :]]) + arrow + result
 
 
@@ -236,7 +233,7 @@ def _after_next(edited: EditedOperation, first: CodePlace, second: CodePlace, nu
         made = again(operation, arguments, names)
         return with_operands(lambda own: put(own, number, made), *waiting.pop())
 
-    return edited.tapes.of(fault).replay({first: hand_on, second: late}, fault.index)
+    return edited.tapes(fault.call).replay({first: hand_on, second: late}, fault.index)
 
 
 _OTHERS: tuple[Callable[[EditedOperation], Edits], ...] = (
@@ -262,9 +259,7 @@ def _values(operation: Operation) -> list[int]:
 
 
 def _exchanged_arguments(one: int, other: int, operation: Operation, arguments: Any, names: Any) -> Any:
-    order = list(range(len(arguments)))
-    order[one], order[other] = other, one
-    return again(operation, [arguments[each] for each in order], names)
+    return again(operation, exchanged_pair(one, other, arguments), names)
 
 
 def _operand_alone(number: int, operation: Operation, arguments: Any, names: Any) -> Any:

@@ -63,7 +63,7 @@ def other_orders(edited: EditedOperation) -> Edits:
     if len(operands) > 1 and any(isinstance(each, list | tuple) and tensors_in(each) for each in operation.arguments):
         for order in itertools.islice(itertools.permutations(range(len(operands))), 1, _MOST_ORDERS):
             description = f"given its operands in the order {[each + 1 for each in order]}"
-            yield edited.change_operands(Cause.OTHER_ORDER, description, partial(take_in_order, order))
+            yield edited.change_operands(Cause.OTHER_ORDER, description, partial(_take_in_order, order))
     array = as_array(result)
     orders = backwards(array), rolls(array), block_orders(array), exchanged_axes(array)
     yield from edited.result_place.edits(itertools.chain.from_iterable(orders))
@@ -105,8 +105,8 @@ def _axes_beside(value: Any, rank: int) -> Iterator[Any]:
     elif isinstance(value, tuple | list):
         own = tuple(axis % rank for axis in value)
         if sorted(own) == list(range(rank)):
-            orders = itertools.permutations(range(rank)) if rank <= _MOST_AXES else _exchanged_pairs(own)
-            yield from (list(order) for order in orders if order != own)
+            orders = map(list, itertools.permutations(range(rank))) if rank <= _MOST_AXES else exchanged_pairs(own)
+            yield from (order for order in orders if order != [*own])
         else:
             counts = [count for count in (len(own), len(own) - 1, len(own) + 1) if 1 < count < rank]
             yield from (
@@ -115,12 +115,16 @@ def _axes_beside(value: Any, rank: int) -> Iterator[Any]:
             yield from range(rank)
 
 
-def _exchanged_pairs(order: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yields an order with two of its entries exchanged."""
-    for one, other in itertools.combinations(range(len(order)), 2):
-        now = list(order)
-        now[one], now[other] = now[other], now[one]
-        yield tuple(now)
+def exchanged_pairs(values: Sequence[Any]) -> Iterator[list[Any]]:
+    """Yields values with two of them exchanged."""
+    return (exchanged_pair(*pair, values) for pair in itertools.combinations(range(len(values)), 2))
+
+
+def exchanged_pair(one: int, other: int, values: Sequence[Any]) -> list[Any]:
+    """Returns values with those at two positions exchanged."""
+    now = list(values)
+    now[one], now[other] = now[other], now[one]
+    return now
 
 
 def _sliced_axes(parts: Sequence[Any], rank: int) -> Iterator[tuple[int, int]]:
@@ -154,8 +158,7 @@ def _slice_text(part: Any) -> str:
     return f"{start}:{stop}" + (f":{step}" if step not in ("", "1") else "")
 
 
-def take_in_order(order: Sequence[int], operands: list[Any]) -> list[Any]:
-    """Returns operands in another order."""
+def _take_in_order(order: Sequence[int], operands: list[Any]) -> list[Any]:
     return [operands[each] for each in order]
 
 
