@@ -77,12 +77,18 @@ def _faulty_columns() -> Mapping[tuple[Cause, str], Any]:
     def hiding(hide: Callable[[Any, Any], Any]) -> Any:
         """Returns a fault that hides columns, from their numbers and the number of earlier columns."""
 
-        class _Hiding(Columns):
-            def visible(self, window: int | None = None) -> Any:
-                is_hidden = hide(_numbers(self), self.start)
-                return ops.logical_and(super().visible(window), ops.logical_not(is_hidden)[None, None, :])
+        def see(columns: Any, window: int | None) -> Any:
+            is_hidden = hide(_numbers(columns), columns.start)
+            return ops.logical_and(Columns.visible(columns, window), ops.logical_not(is_hidden)[None, None, :])
 
-        return _Hiding
+        return _seeing(see)
+
+    def see_padding(columns: Any, window: int | None) -> Any:
+        return Columns.visible(replace(columns, is_token=ops.ones_like(columns.is_token)), window)
+
+    def see_later(columns: Any, window: int | None) -> Any:
+        own = ops.logical_and(columns.is_token, _numbers(columns)[None] >= columns.start)
+        return ops.logical_or(Columns.visible(columns, window), own[:, None, :])
 
     class _WithPadding(Columns):
         sound: Any = None
@@ -97,23 +103,6 @@ def _faulty_columns() -> Mapping[tuple[Cause, str], Any]:
         def visible(self, window: int | None = None) -> Any:
             return self.sound.visible(window)
 
-    class _Unmasked(Columns):
-        def visible(self, window: int | None = None) -> Any:
-            return _by_column(self, window)
-
-    class _UnmaskedPadding(Columns):
-        def visible(self, window: int | None = None) -> Any:
-            return Columns.visible(replace(self, is_token=ops.ones_like(self.is_token)), window)
-
-    class _Ignored(_WithPadding):
-        def visible(self, window: int | None = None) -> Any:
-            return _by_column(self, window)
-
-    class _WithLater(Columns):
-        def visible(self, window: int | None = None) -> Any:
-            own = ops.logical_and(self.is_token, _numbers(self)[None] >= self.start)
-            return ops.logical_or(super().visible(window), own[:, None, :])
-
     window, start = Cause.attribute("window"), Cause.START_INDEX_OFF
     after = "After the first call, each token has the position"
     return {
@@ -127,10 +116,12 @@ def _faulty_columns() -> Mapping[tuple[Cause, str], Any]:
         ),
         (start, "Positions count half of the rows in the cache."): _at(lambda own, past: own - past // 2),
         (start, "Padding is counted as positions."): _WithPadding,
-        (Cause.DROPPED_MASK, "Tokens attend to padding in the cache."): _Unmasked,
-        (Cause.DROPPED_MASK, "Tokens attend to padding up to their own positions."): _UnmaskedPadding,
-        (Cause.DROPPED_MASK, "Nothing depends on `attention_mask`: padding counts as tokens."): _Ignored,
-        (Cause.DROPPED_CAUSAL_MASK, "Tokens attend to later tokens of their call."): _WithLater,
+        (Cause.DROPPED_MASK, "Tokens attend to padding in the cache."): _seeing(_by_column),
+        (Cause.DROPPED_MASK, "Tokens attend to padding up to their own positions."): _seeing(see_padding),
+        (Cause.DROPPED_MASK, "Nothing depends on `attention_mask`: padding counts as tokens."): _seeing(
+            _by_column, _WithPadding
+        ),
+        (Cause.DROPPED_CAUSAL_MASK, "Tokens attend to later tokens of their call."): _seeing(see_later),
         (Cause.DROPPED_INPUT, "Tokens do not attend to the newest row of the cache."): hiding(
             lambda columns, past: columns == past - 1
         ),
@@ -269,11 +260,18 @@ def _within(change: Callable[..., int | None]) -> Any:
     """Returns columns that have another window than the model, from its own; None for no window."""
     from keras_pe.export.model.cache_columns import Columns  # imports Keras
 
-    class _Window(Columns):
-        def visible(self, window: int | None = None) -> Any:
-            return super().visible(change(window))
+    return _seeing(lambda columns, window: Columns.visible(columns, change(window)))
 
-    return _Window
+
+def _seeing(see: Callable[[Any, int | None], Any], kind: Any = None) -> Any:
+    """Returns columns of a class in which tokens attend to other columns, from these and the window of a layer."""
+    from keras_pe.export.model.cache_columns import Columns  # imports Keras
+
+    class _Seeing(kind or Columns):  # type: ignore[misc]  # the class is a value
+        def visible(self, window: int | None = None) -> Any:
+            return see(self, window)
+
+    return _Seeing
 
 
 def _numbers(columns: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from keras_pe.export.runtimes.runtime import Arrays
 _REST = 0.02  # share of the difference that may remain after an explanation
 _SLACK = 2.0  # factor on the tolerance of outputs that agree
 _CASES = 3  # number of failed cases that an explanation must fit
+_Outputs = TypeVar("_Outputs", Arrays, Arrays | None)
 
 
 def state_at_fault(probe: Probe) -> Iterator[Finding]:
@@ -34,7 +36,8 @@ def state_at_fault(probe: Probe) -> Iterator[Finding]:
             return
     for edit in (*edits, *rounded_states(states, cases[0].inputs)):
         probe.budget.check()
-        if all(_is_read(case, carried, edit, probe.expect) for case in cases):
+        found = map(_run_with_edit(probe.expect, edit), (case.inputs for case in cases))
+        if all(each is not None and explains(case, each) for case, each in zip(cases, found, strict=True)):
             yield _finding(edit, "reads", carried)
             return
 
@@ -172,20 +175,14 @@ class _Late:
         return self._expect({**inputs, **last})
 
 
-def _run_with_edit(expect: Run, edit: StateEdit) -> Run:
-    def run(inputs: Mapping[str, Array]) -> Arrays:
+def _run_with_edit(expect: Callable[..., _Outputs], edit: StateEdit) -> Callable[[Mapping[str, Array]], _Outputs]:
+    """Returns a function that makes one call of the reference with changed states."""
+
+    def run(inputs: Mapping[str, Array]) -> _Outputs:
         states = {name: inputs[name] for name in edit.states}
         return expect({**inputs, **edit.change(states, {})})
 
     return run
-
-
-def _is_read(
-    case: FailedCase, carried: Mapping[str, str], edit: StateEdit, expect: Callable[..., Arrays | None]
-) -> bool:
-    states = {name: case.inputs[name] for name in carried}
-    found = expect({**case.inputs, **edit.change(states, {})})
-    return found is not None and explains(case, found)
 
 
 def _is_returned(case: FailedCase, carried: Mapping[str, str], edit: StateEdit) -> bool:
