@@ -205,8 +205,3 @@ def fits(operand: Any, result: Any) -> bool:
         return np.broadcast_shapes(tuple(operand.shape), tuple(result.shape)) == tuple(result.shape)
     except ValueError:
         return False
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a number of Python or NumPy other than a boolean."""
-    return isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)

@@ -53,6 +53,11 @@ def plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value.item() if isinstance(value, np.generic) else value
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is a number of Python or NumPy other than a boolean."""
+    return isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
+
+
 Relation = Callable[[Array, Array, float], Change | None]
 """A function of the expected and the actual array, both float64, and a tolerance. The actual array is finite where the
 expected one is. It returns the change, or None if the arrays have another relation."""

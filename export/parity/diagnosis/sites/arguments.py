@@ -19,6 +19,7 @@ from keras_pe.export.parity.diagnosis.layer_call import (
     as_tensor,
     call,
 )
+from keras_pe.export.parity.diagnosis.relations import is_number
 from keras_pe.export.results import Array, Cause, OtherValue
 
 _AXES = (1, 2, 3)
@@ -39,16 +40,12 @@ def other_arguments(fault: LayerFault) -> Edits:
     for name, value in arguments_of(fault).items():
         if parameters[name].default is None and "mask" not in name and _has_tensors(value):
             yield _with(Cause.DROPPED_INPUT, f"without `{name}`", {name: None})
-        if isinstance(value, float) or (_is_whole(value) and fault.expected.dtype.kind == "f"):
+        if is_number(value) and (isinstance(value, float) or fault.expected.dtype.kind == "f"):
             yield _other_number(name, value)
         yield from _stored_numbers(fault, name, value)
     if "training" in parameters:
         by = ", by the statistics of the batch" if hasattr(fault.call.layer, "moving_mean") else ""
         yield _with(Cause.TRAINING_MODE, f"as in training{by}", _TRAINING)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _other_number(name: str, own: float) -> NumericEdit:

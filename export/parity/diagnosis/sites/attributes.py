@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, stored_instead
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_attributes
+from keras_pe.export.parity.diagnosis.relations import is_number
 from keras_pe.export.parity.diagnosis.sites.activations import activations, own_numbers
 from keras_pe.export.parity.diagnosis.sites.other_values import cause_of, is_plain, other_value, other_values
 from keras_pe.export.results import Cause
@@ -110,24 +111,17 @@ def _conventions(config: Mapping[str, Any]) -> Edits:
 
 def _numbers(fault: LayerFault, config: Mapping[str, Any]) -> Edits:
     """Yields each number of the layer, private ones included, with a fitted value; then all numbers together."""
-    kinds = int | float if _takes_floats(fault) else float
-    own = {name: v for name, v in config.items() if name not in _UNTRIED and _is_number(v, kinds)}
+    # An integer may stand for a float if the layer computes each value on its own.
+    shapes = {array.shape for array in fault.call.inputs}
+    takes_floats = not getattr(fault.call.layer, "weights", ()) and fault.expected.shape in shapes
+    numbers = {name: v for name, v in config.items() if name not in _UNTRIED and is_number(v)}
+    own = {name: v for name, v in numbers.items() if takes_floats or isinstance(v, float)}
     private = {n: v for n, v in vars(fault.call.layer).items() if n.startswith("_") and isinstance(v, float)}
     values = {**own, **private}
     together = [tuple(values)] if 1 < len(values) <= _MOST_TOGETHER else []
     for names in [*((name,) for name in values), *together]:
         start = {name: values[name] for name in names}
         yield NumericEdit(start, with_attributes, cause_of)
-
-
-def _is_number(value: Any, kinds: Any) -> bool:
-    return isinstance(value, kinds) and not isinstance(value, bool)
-
-
-def _takes_floats(fault: LayerFault) -> bool:
-    """Whether an integer among the attributes may stand for a float: the layer computes each value on its own."""
-    shapes = {array.shape for array in fault.call.inputs}
-    return not getattr(fault.call.layer, "weights", ()) and fault.expected.shape in shapes
 
 
 def _other_values(name: str, value: Any) -> Iterator[tuple[Any, Any]]:

@@ -15,12 +15,12 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
 from keras_pe.export.parity.diagnosis.operation_edits import (
     EditedOperation,
     fits,
-    is_number,
     named_arguments,
     put,
     with_leaf,
     with_operands,
 )
+from keras_pe.export.parity.diagnosis.relations import is_number
 from keras_pe.export.parity.diagnosis.sites.inside_additions import additions, unary_functions
 from keras_pe.export.parity.diagnosis.sites.inside_orders import (
     AXES,
