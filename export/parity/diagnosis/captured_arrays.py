@@ -17,6 +17,7 @@ from keras_pe.export.results import Array
 _LEAST_VALUES = 8  # smaller arrays occur in any artifact by chance
 _LIBRARIES = ("jax", "keras", "keras_pe", "numpy", "tensorflow", "torch")
 _DEEPEST = 4  # largest depth of nested containers and functions
+_FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,9 @@ def captured_arrays(model: Any) -> Iterator[tuple[str, CapturedArray]]:
     known = {id(layer) for _, layer in paths} | {id(variable) for variable in model.variables}
     for path, layer in paths:
         number = 0
-        for array in _distinct(_layer_arrays(layer, known)):
+        arrays = _layer_arrays(layer, known)
+        distinct = {(a.shape, a.dtype, a.tobytes() if a.dtype != object else b""): a for a in arrays}
+        for array in distinct.values():
             if array.dtype.name in EPSILON and array.size >= _LEAST_VALUES:
                 # Keras layers cast a float64 table to their compute dtype.
                 value = array.astype(np.float32) if array.dtype == np.float64 else array
@@ -67,7 +70,7 @@ def _layer_arrays(layer: Any, known: set[int]) -> Iterator[Array]:
         if not isinstance(leaf, keras.KerasTensor | keras.Variable):
             yield from _arrays(leaf, known, 0)
     for name, value in vars(layer).items():
-        if name not in _own_attributes() and (_is_function(value) or not _is_of_library(type(layer))):
+        if name not in _own_attributes() and (isinstance(value, _FUNCTIONS) or not _is_of_library(type(layer))):
             yield from _arrays(value, known, 0)
     if not _is_of_library(type(layer)):
         yield from _arrays(type(layer).call, known, 0)
@@ -85,6 +88,7 @@ def _arrays(value: Any, known: set[int], depth: int) -> Iterator[Array]:
     """Yields the arrays in a value, also in containers and functions, but not in layers and variables of the model."""
     import keras
 
+    value = value.__func__ if isinstance(value, types.MethodType) else value
     if depth > _DEEPEST or id(value) in known or isinstance(value, keras.KerasTensor):
         return
     if isinstance(value, keras.Variable):
@@ -94,24 +98,23 @@ def _arrays(value: Any, known: set[int], depth: int) -> Iterator[Array]:
     elif keras.ops.is_tensor(value):
         with contextlib.suppress(AttributeError, NotImplementedError, TypeError):  # a tensor of a graph has no values
             yield np.asarray(keras.ops.convert_to_numpy(value))
-    elif isinstance(value, keras.Layer):
-        for variable in value.weights:
-            yield from _arrays(variable, known, depth + 1)
-    elif isinstance(value, Mapping):
-        yield from _arrays_in_all(value.values(), known, depth)
-    elif isinstance(value, list | tuple):
-        yield from _arrays_in_all(value, known, depth)
-    elif isinstance(value, functools.partial):
-        yield from _arrays_in_all([value.func, *value.args, *value.keywords.values()], known, depth)
-    elif isinstance(value, types.MethodType):
-        yield from _arrays(value.__func__, known, depth)
-    elif isinstance(value, types.FunctionType) and not _is_of_library(value):
-        yield from _arrays_in_all(_references(value), known, depth)
+    for part in _parts(value):
+        yield from _arrays(part, known, depth + 1)
 
 
-def _arrays_in_all(values: Iterable[Any], known: set[int], depth: int) -> Iterator[Array]:
-    for value in values:
-        yield from _arrays(value, known, depth + 1)
+def _parts(value: Any) -> Iterable[Any]:
+    """Returns the objects that a layer, a container or a function has or refers to."""
+    import keras
+
+    if isinstance(value, keras.Layer):
+        return value.weights  # type: ignore[no-any-return]
+    if isinstance(value, Mapping):
+        return value.values()
+    if isinstance(value, functools.partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    if isinstance(value, types.FunctionType) and not _is_of_library(value):
+        return _references(value)
+    return value if isinstance(value, list | tuple) else ()
 
 
 def _references(function: types.FunctionType) -> Iterator[Any]:
@@ -130,20 +133,6 @@ def _references(function: types.FunctionType) -> Iterator[Any]:
         yield from (function.__globals__[name] for name in code.co_names if name in function.__globals__)
 
 
-def _is_function(value: Any) -> bool:
-    return isinstance(value, types.FunctionType | types.MethodType | functools.partial)
-
-
 def _is_of_library(value: Any) -> bool:
     """Whether a class or a function belongs to a library, whose constants are not the user's."""
     return str(value.__module__).partition(".")[0] in _LIBRARIES
-
-
-def _distinct(arrays: Iterable[Array]) -> Iterator[Array]:
-    """Yields arrays without duplicates."""
-    seen: set[tuple[tuple[int, ...], bytes]] = set()
-    for array in arrays:
-        key = (array.shape, array.tobytes() if array.dtype != object else b"")
-        if key not in seen:
-            seen.add(key)
-            yield array
