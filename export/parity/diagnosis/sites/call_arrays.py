@@ -26,32 +26,26 @@ _OF_STEPS: dict[str, Callable[[Array], Array]] = {
 
 def altered_inputs(fault: LayerFault) -> Edits:
     """Yields changes of a layer's inputs, even if the artifact has the right input in a tensor."""
-    if fault.through is not None:
-        return
-    for number, array in enumerate(fault.call.inputs):
-        name = "its input" if len(fault.call.inputs) == 1 else f"input {number}"
-        place = _input_place(lambda fault: fault.call.inputs, number, name)
+    for number, array, place in _inputs(fault) if fault.through is None else ():
         if array.dtype.kind == "f":
             yield place.scaling_edit(Cause.SCALED_INPUT)
         yield from place.edits(_input_proposals(fault, array))
         for tensor in itertools.islice(fault.around.reordered(number), _MOST_REORDERED):
-            description, other = f"given {name} in another order", partial(_reordered_input, number, tensor)
+            description, other = f"given {place.name} in another order", partial(_reordered_input, number, tensor)
             yield place.replacement(Cause.REORDERED_INPUT, description, other)
         yield from _taken_instead(place, fault, array, _OF_STEPS)
 
 
 def other_sources(fault: LayerFault) -> Edits:
     """Yields a layer of several inputs with an earlier output in place of each, as for a wrong skip connection."""
-    for number, array in enumerate(fault.call.inputs if len(fault.call.inputs) > 1 else ()):
-        place = _input_place(lambda fault: fault.call.inputs, number, f"input {number}")
+    for _, array, place in _inputs(fault) if len(fault.call.inputs) > 1 else ():
         yield from _taken_instead(place, fault, array, ("the output",))
 
 
 def dropped_inputs(fault: LayerFault) -> Edits:
     """Yields a layer of several inputs with each of them at zero."""
-    for number, array in enumerate(fault.call.inputs if len(fault.call.inputs) > 1 else ()):
+    for number, array, place in _inputs(fault) if len(fault.call.inputs) > 1 else ():
         if array.dtype.kind == "f":
-            place = _input_place(lambda fault: fault.call.inputs, number, f"input {number}")
             source = fault.around.sources[number] if fault.around.sources else ""
             description = f"with {place.name}{f', from {source!r},' if source else ''} at zero"
             yield from replace(place, how="").edits([Proposal(Cause.DROPPED_INPUT, description, np.zeros_like)])
@@ -80,6 +74,13 @@ def other_inputs(fault: LayerFault) -> Edits:
             for name, function in activations().items():
                 other = partial(_before, path, part=on_arrays(function))
                 yield place.replacement(Cause.OTHER_ACTIVATION, f"given {name} of {description}", other)
+
+
+def _inputs(fault: LayerFault) -> Iterator[tuple[int, Array, Place]]:
+    """Yields the number, the array and the place of each input."""
+    for number, array in enumerate(fault.call.inputs):
+        name = "its input" if len(fault.call.inputs) == 1 else f"input {number}"
+        yield number, array, _input_place(lambda fault: fault.call.inputs, number, name)
 
 
 def _input_place(arrays: Callable[[LayerFault], Sequence[Array]], number: int, name: str) -> Place:
@@ -147,9 +148,8 @@ def lost_weights(fault: LayerFault) -> Edits:
 def _others(fault: LayerFault, variables: Iterable[Any]) -> Edits:
     for variable in variables:
         place, values = _weight_place(variable), _values(variable)
-        is_sound = (
-            variable.path in fault.around.sound_weights
-        )  # an apparent change of a correctly stored weight is a change of its factor
+        # An apparent change of a correctly stored weight is a change of its factor.
+        is_sound = variable.path in fault.around.sound_weights
         yield from place.edits(_weight_proposals(variable.path, values, is_sound))
         if not is_sound:
             yield place.scaling_edit(Cause.SCALED_VALUES)
