@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.calibration.fault_context import Context, describe_fault
-from keras_pe.export.parity.diagnosis.calibration.rounding_costs import RoundingCost
+from keras_pe.export.parity.diagnosis.calibration.rounding_costs import RoundingCost, RoundingMeasurement
 from keras_pe.export.results import Cause, Finding
 
 _MASS = 0.25  # largest part of the sum of shares that rounding changes
@@ -16,20 +15,20 @@ _NORMALIZES = frozenset({("LayerNormalization", 0), ("RMSNormalization", 0)})
 _IN_PARTS = ("SQUARED_DIFFERENCE", "SQUARE")  # the first operators of a normalization that LiteRT computes in parts
 
 
-def coarse_positions(cost: RoundingCost, context: Context) -> Finding | None:
+def coarse_positions(cost: RoundingCost, measurement: RoundingMeasurement) -> Finding | None:
     """Detects angles of positions that are rounded to large steps, and positions whose rounding is visible."""
     is_angle = any(reader in ("Sin", "Cos") for reader, _ in cost.tensor.readers)
     if is_angle and cost.step > _RADIANS:
         text = f"Its angles are rounded to steps of {cost.step:.2g} rad, up to {np.abs(cost.values).max():.3g}."
-        return describe_fault(Cause.COARSE_POSITIONS, text, cost, step=cost.step)
+        return cost.finding(Cause.COARSE_POSITIONS, text, step=cost.step)
     spread = float(np.std(cost.values))
-    if not context.is_position(cost.tensor.layer) or not spread or cost.step * 0.29 < 0.05 * spread:
+    if not measurement.is_position(cost.tensor.layer) or not spread or cost.step * 0.29 < 0.05 * spread:
         return None
     text = f"Its positions are rounded to steps of {cost.step:.2g}, and usually differ by {spread:.2g}."
-    return describe_fault(Cause.COARSE_POSITIONS, text, cost, step=cost.step)
+    return cost.finding(Cause.COARSE_POSITIONS, text, step=cost.step)
 
 
-def coarse_softmax(cost: RoundingCost, _: Context) -> Finding | None:
+def coarse_softmax(cost: RoundingCost, _: RoundingMeasurement) -> Finding | None:
     """Detects shares of about a step or less, of which rounding changes a large part."""
     if cost.tensor.operator != "Softmax":
         return None
@@ -37,14 +36,14 @@ def coarse_softmax(cost: RoundingCost, _: Context) -> Finding | None:
     if moved < _MASS:
         return None
     text = f"Its shares are rounded to steps of {cost.step:.2g}, which changes {moved:.0%} of their sum."
-    return describe_fault(Cause.COARSE_SOFTMAX, text, cost, share=float(moved))
+    return cost.finding(Cause.COARSE_SOFTMAX, text, share=float(moved))
 
 
-def coarse_normalization(cost: RoundingCost, context: Context) -> Finding | None:
+def coarse_normalization(cost: RoundingCost, measurement: RoundingMeasurement) -> Finding | None:
     """Detects divisors, numbers below a root, and rows of a normalization, with large relative errors."""
     numbers, errors = cost.values, np.abs(cost.round_values(cost.values) - cost.values)
     text = "A division or a root takes its values."
-    if axes := _normalized_axes(cost, context):
+    if axes := _normalized_axes(cost, measurement):
         numbers = np.concatenate([each.std(axis=axes).ravel() for each in cost.cases])
         errors = np.full(numbers.shape, cost.step / np.sqrt(12))
         text = "A normalization divides its rows by their spread."
@@ -58,17 +57,17 @@ def coarse_normalization(cost: RoundingCost, context: Context) -> Finding | None
         f" {share:.0%} of them change by more than a quarter. They are rounded to steps of {cost.step:.2g}, and the "
         f"least is {numbers.min():.2g}."
     )
-    return describe_fault(Cause.COARSE_NORMALIZATION, text, cost, share=share)
+    return cost.finding(Cause.COARSE_NORMALIZATION, text, share=share)
 
 
-def _normalized_axes(cost: RoundingCost, context: Context) -> tuple[int, ...]:
+def _normalized_axes(cost: RoundingCost, measurement: RoundingMeasurement) -> tuple[int, ...]:
     """Returns the axes over which a normalization takes the spread of a tensor; none without a normalization."""
     if _NORMALIZES.intersection(cost.tensor.readers):
         return (-1,)
     operators = {operator for operator, _ in cost.tensor.readers}
     if "MUL" not in operators or operators.isdisjoint(_IN_PARTS):
         return ()
-    costs, own, key = context.measurement.costs, cost.cases[0].shape, cost.tensor.key
+    costs, own, key = measurement.costs, cost.cases[0].shape, cost.tensor.key
     averaged = {each.tensor.key for each in costs if each.tensor.operator == "SQUARE" and key in each.tensor.given}
     for each in costs:
         mean, given = each.cases[0].shape, each.tensor.given

@@ -1,12 +1,11 @@
 """The faults of calibration: each a pure function of the measured tensors that yields findings."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from keras_pe.export.artifacts.onnx_model import layer_of
-from keras_pe.export.parity.diagnosis.calibration.fault_context import Context, Fault, describe_fault
 from keras_pe.export.parity.diagnosis.calibration.operator_faults import (
     coarse_normalization,
     coarse_positions,
@@ -36,13 +35,13 @@ def find_calibration_faults(
         measurement: The rounded tensors of a file.
         position_layers: The paths of the model's layers of positions.
     """
-    context = Context(measurement, position_layers)
+    measurement = replace(measurement, position_layers=position_layers)
     telling = [each for each in measurement.costs if each.matters]
     inputs = dict(_other_rows(measurement))
     found = list(inputs.values())
     known: set[tuple[Cause, object]] = {(Cause.CLIPPED_RANGE, limits) for limits in inputs}
     for cost in sorted(telling, key=lambda each: -each.share):
-        faults = (fault(cost, context) for fault in FAULTS)
+        faults = (fault(cost, measurement) for fault in FAULTS)
         finding = next((each for each in faults if each is not None), None)
         if finding is None or known & (own := {(finding.cause, finding.layer), (finding.cause, cost.limits)}):
             continue  # a layer's tensors, or a tensor that other operators pass on, have one fault
@@ -52,15 +51,15 @@ def find_calibration_faults(
     return tuple(found)
 
 
-def scale_too_small(cost: RoundingCost, _: Context) -> Finding | None:
+def scale_too_small(cost: RoundingCost, _: RoundingMeasurement) -> Finding | None:
     """Detects a scale below what runtimes multiply by."""
     if not cost.is_fixed or not 0 < cost.step < TINY or not cost.span:
         return None
     text = f"Its scale is {cost.step:.1e}, and its values reach {np.abs(cost.values).max():.3g}."
-    return describe_fault(Cause.TINY_SCALE, text, cost, scale=cost.step)
+    return cost.finding(Cause.TINY_SCALE, text, scale=cost.step)
 
 
-def unsigned_range(cost: RoundingCost, _: Context) -> Finding | None:
+def unsigned_range(cost: RoundingCost, _: RoundingMeasurement) -> Finding | None:
     """Detects values below 0 in a range that begins at 0."""
     low, high = cost.limits
     share = float((cost.values < -cost.step).mean())
@@ -70,17 +69,17 @@ def unsigned_range(cost: RoundingCost, _: Context) -> Finding | None:
         f"{share:.1%} of its values are below 0, down to {cost.values.min():.3g}. Its range of {cost.tensor.dtype} "
         f"begins at 0 and ends at {high:.3g}."
     )
-    return describe_fault(Cause.UNSIGNED_RANGE, text, cost, share=share)
+    return cost.finding(Cause.UNSIGNED_RANGE, text, share=share)
 
 
-def clipped_range(cost: RoundingCost, _: Context) -> Finding | None:
+def clipped_range(cost: RoundingCost, _: RoundingMeasurement) -> Finding | None:
     """Detects a range whose ends cut values by more than rounding."""
     if not cost.is_fixed or not _is_cut(cost):
         return None
-    return describe_fault(Cause.CLIPPED_RANGE, describe_cut(cost), cost, share=_share_cut(cost))
+    return cost.finding(Cause.CLIPPED_RANGE, describe_cut(cost), share=_share_cut(cost))
 
 
-def shared_scale(cost: RoundingCost, context: Context) -> Finding | None:
+def shared_scale(cost: RoundingCost, measurement: RoundingMeasurement) -> Finding | None:
     """Detects tensors of unlike sizes that are added or joined, and the smaller one has too few steps."""
     if cost.tensor.scale is None or cost.tensor.operator not in ("Add", "Concat", "Sub", "Sum"):
         return None
@@ -95,7 +94,7 @@ def shared_scale(cost: RoundingCost, context: Context) -> Finding | None:
     if not small or not 0 < sizes[small] < _LOST * cost.step or sizes[large] < _TIMES * sizes[small]:
         return None
     is_signal = cost.tensor.operator == "Add" and cost.given[0][large].ndim > 1 and _is_constant(large, cost)
-    is_position = is_signal or any(map(context.is_position, (layer_of(large), layer_of(small), cost.tensor.layer)))
+    is_position = is_signal or any(map(measurement.is_position, (layer_of(large), layer_of(small), cost.tensor.layer)))
     if _is_constant(small, cost) and not is_position:
         return None  # a bias, whose loss is that of a small constant
     text = (
@@ -103,10 +102,10 @@ def shared_scale(cost: RoundingCost, context: Context) -> Finding | None:
         f"{sizes[large]:.2g}. The second is usually {sizes[small]:.2g}, which is {sizes[small] / cost.step:.2g} steps."
     )
     cause = Cause.COARSE_POSITIONS if is_position else Cause.SHARED_SCALE
-    return describe_fault(cause, text, cost, steps=sizes[small] / cost.step)
+    return cost.finding(cause, text, steps=sizes[small] / cost.step)
 
 
-def outlier_channel(cost: RoundingCost, _: Context) -> Finding | None:
+def outlier_channel(cost: RoundingCost, _: RoundingMeasurement) -> Finding | None:
     """Detects a few channels that are many times larger than the others, which then have too few steps."""
     if not cost.is_fixed:
         return None
@@ -122,18 +121,18 @@ def outlier_channel(cost: RoundingCost, _: Context) -> Finding | None:
             f"Channel {where} of {len(sizes)} reaches {sizes.max():.3g}, the others usually {usual:.2g}. One scale for "
             f"all leaves these {usual / cost.step:.2g} steps."
         )
-        return describe_fault(Cause.OUTLIER_CHANNEL, text, cost, channel=int(out[0]))
+        return cost.finding(Cause.OUTLIER_CHANNEL, text, channel=int(out[0]))
     return None
 
 
-def dead_range(cost: RoundingCost, context: Context) -> Finding | None:
+def dead_range(cost: RoundingCost, measurement: RoundingMeasurement) -> Finding | None:
     """Detects a range that is many times wider than the values."""
     low, high = cost.limits
     if not cost.is_fixed or not 0 < cost.span < _LESS_THAN * (high - low):
         return None
     twins = [
         each.name
-        for each in context.measurement.costs
+        for each in measurement.costs
         if each.tensor.key != cost.tensor.key and each.is_fixed and each.step == cost.step and each.span > 4 * cost.span
     ]
     text = (
@@ -141,13 +140,13 @@ def dead_range(cost: RoundingCost, context: Context) -> Finding | None:
         f"{cost.span / cost.step:.2g} of {(high - low) / cost.step:.0f} steps are used."
     )
     if twins and cost.tensor.operator not in _KNOWN_RANGES:
-        return describe_fault(
-            Cause.SHARED_SCALE, f"{text} {twins[0]!r} has the same scale.", cost, used=cost.span / (high - low)
+        return cost.finding(
+            Cause.SHARED_SCALE, f"{text} {twins[0]!r} has the same scale.", used=cost.span / (high - low)
         )
-    return describe_fault(Cause.DEAD_RANGE, text, cost, used=cost.span / (high - low))
+    return cost.finding(Cause.DEAD_RANGE, text, used=cost.span / (high - low))
 
 
-FAULTS: tuple[Fault, ...] = (
+FAULTS: tuple[Callable[[RoundingCost, RoundingMeasurement], Finding | None], ...] = (
     scale_too_small,
     unsigned_range,
     clipped_range,
@@ -173,7 +172,7 @@ def _other_rows(measurement: RoundingMeasurement) -> Iterator[tuple[tuple[float,
         if (name := next(given, None)) is not None:
             rows = np.concatenate([_beyond(cost, each).reshape(len(each), -1).any(axis=1) for each in cost.cases])
             text = f"Input {name!r} is beyond its range in {rows.sum()} of {rows.size} rows. "
-            found = describe_fault(Cause.OTHER_CALIBRATION, text + describe_cut(cost), cost, share=float(rows.mean()))
+            found = cost.finding(Cause.OTHER_CALIBRATION, text + describe_cut(cost), share=float(rows.mean()))
             yield cost.limits, replace(found, layer=name)
 
 

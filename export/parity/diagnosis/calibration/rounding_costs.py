@@ -1,6 +1,6 @@
 """Measures each rounded tensor of a file: its floats, its range, and the change of the outputs by rounding it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import Format
-from keras_pe.export.results import Array
+from keras_pe.export.model.watch.layer_paths import is_within
+from keras_pe.export.results import Array, Cause, Finding, OtherValue
 from keras_pe.export.runtimes.runtime import Arrays
 
 if TYPE_CHECKING:
@@ -82,6 +83,13 @@ class RoundingCost:
         """Whether it causes a tenth of the change of the outputs, or alone changes the outputs by a tenth."""
         return self.share >= _SHARE or self.change >= _CHANGE
 
+    def finding(self, cause: Cause, text: str, **numbers: float) -> Finding:
+        """Returns a finding about the tensor, with its share of the change of the outputs."""
+        where = f"Tensor {self.tensor.name!r}: " if self.tensor.name != self.name else ""
+        share = f" Rounding this tensor alone causes {self.share:.0%} of the change of the outputs."
+        values = tuple(OtherValue(name, None, value) for name, value in numbers.items())
+        return Finding(cause, f"{where}{text}{share}", self.name, parameters=values)
+
     def round_values(self, values: Array) -> Array:
         """Returns values as the integers of the file have them, with the largest step."""
         low, high = self.limits
@@ -101,6 +109,7 @@ class RoundingMeasurement:
         inputs: The inputs of the first case, by the file's names.
         batch_shares: For each case, the change of a row by the other rows of its batch, in changes by rounding. Empty
             without scales that are computed at each call.
+        position_layers: The paths of the model's layers of positions, if they are known.
     """
 
     costs: tuple[RoundingCost, ...]
@@ -109,6 +118,11 @@ class RoundingMeasurement:
     cut: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     batch_shares: tuple[float, ...] = ()
     inputs: Mapping[str, Array] = field(default_factory=dict)
+    position_layers: Collection[str] = ()
+
+    def is_position(self, layer: str) -> bool:
+        """Whether a layer computes positions, or is within one that does."""
+        return any(is_within(layer, each) for each in self.position_layers)
 
 
 def measure_rounding(
