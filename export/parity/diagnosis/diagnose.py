@@ -216,7 +216,9 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
         if findings:
             break
         findings += _run_stage(probe, stage)
-    if not findings or (probe.faults and not _is_of_all(findings)):
+    # A finding without a layer concerns the whole model, and explains every layer at fault.
+    is_of_all = any(each.layer is None or each.cause is Cause.KERAS_ITSELF for each in findings)
+    if not is_of_all and (probe.faults or not findings):
         layers = {layer for each in findings for layer in (each.layer, *each.absent) if layer is not None}
         is_quantized = any(each.cause.is_quantized for each in findings)
         findings += unknown_findings(probe, layers, located, has_findings=bool(findings), is_quantized=is_quantized)
@@ -247,11 +249,6 @@ def _comparisons(run: Run) -> list[Comparison]:
 def _run_stage(probe: Probe, stage: Sequence[Detector]) -> list[Finding]:
     """Returns the findings of the detectors of a stage."""
     return [each for search in stage for each in probe.attempt(search.__name__.replace("_", " "), search)]
-
-
-def _is_of_all(findings: Sequence[Finding]) -> bool:
-    """Whether a finding concerns the whole model, and thus explains every layer at fault."""
-    return any(finding.layer is None or finding.cause is Cause.KERAS_ITSELF for finding in findings)
 
 
 def _trace(probe: Probe) -> Iterable[LayerTrace]:

@@ -127,16 +127,14 @@ class _Walk:
     def _enclosing(self, output: RecordedOutput) -> RecordedOutput:
         """Returns the enclosing layer if the layer has a wrong input, since the enclosing code computes such inputs."""
         path = output.call.path
-        while path and not all(self._is_given(array) for array in output.loose_inputs):
+        holds = self._artifact.tensors.holds
+        while path and not all(holds(array, loose_tolerance(array)) for array in output.loose_inputs):
             path = path.rpartition("/")[0]
             pairs = ((each, pair) for each in self._outputs[output.number :] for pair in each.calls)
             outer = [each.as_of(*pair) for each, pair in pairs if pair[0].layer_path == path]
             wrong = (each for each in outer if each.number in self._artifact.differing)
             output = next(itertools.chain(wrong, outer), output)
         return output
-
-    def _is_given(self, array: Array) -> bool:
-        return self._artifact.tensors.holds(array, loose_tolerance(array))
 
     def _replace(self, output: RecordedOutput) -> bool:
         """Replaces the output's tensor by Keras' output. Returns False if the tensor has another size.
@@ -163,7 +161,9 @@ class _Walk:
         fault = self._fault(output, found.match).with_sighting(actual=actual)
         fault = replace(fault, unsure=self._unsure(output, found.match))
         fault = with_surroundings(fault, output, self._case, tensors)
-        return self._put(output, fault, output.array, found.match)
+        self._add(output, fault)
+        self._artifact.replace(found.match, output.array)
+        return True
 
     def _explaining(self, output: RecordedOutput, found: Location | None) -> Location | None:
         """Returns the location whose values Keras' later layers turn into the artifact's outputs; else the one found.
@@ -227,11 +227,8 @@ class _Walk:
         through = self._fault(after[0], location.match).with_sighting(actual=actual)
         fault = self._fault(output, location.match if is_folded else None)
         fault = fault.with_sighting(kind="folded" if is_folded else "downstream", through=through)
-        return self._put(output, fault, after[0].array, location.match)
-
-    def _put(self, output: RecordedOutput, fault: LayerFault, array: Array, match: TensorMatch) -> bool:
         self._add(output, fault)
-        self._artifact.replace(match, array)
+        self._artifact.replace(location.match, after[0].array)
         return True
 
     def _add(self, output: RecordedOutput, fault: LayerFault) -> None:

@@ -17,7 +17,6 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, Su
 from keras_pe.export.parity.diagnosis.recorded_cases import (
     MOST_BEFORE,
     RecordedCase,
-    content_key,
     is_answered,
     other_cases,
 )
@@ -115,11 +114,9 @@ class _OutsideCase(RecordedCase):
         layer = replace(self.model.call.layer, place=(call.path, fault.index))
         whole = replace(self.model.call, layer=layer, arguments=(as_tensor(output),), inputs=(output,))
         through = replace(self.model, call=whole)
-        makers = {number: self.makers.get(content_key(array)) for number, array in enumerate(call.inputs)}
-        made_by = {number: maker for number, maker in makers.items() if maker is not None}
         before, sizes = self._nearest(call), self.model.around.sizes
         found = replace(fault, call=call).with_sighting(kind="downstream", through=through)
-        return found.amid(sizes=sizes, before=before, made_by=made_by)
+        return found.amid(sizes=sizes, before=before, made_by=self.makers_of(call))
 
     def _nearest(self, call: LayerCall) -> dict[str, Array]:
         """Returns the nearest earlier outputs with the shape of an input of a call, by the path of their call."""

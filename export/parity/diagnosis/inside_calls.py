@@ -36,7 +36,8 @@ class Tape:
         for number, operation in enumerate(operations):
             for place, tensor in enumerate(operation.outputs):
                 self._made.setdefault(id(tensor), (number, place))
-        self._sources = [self._find_sources(operation) for operation in operations]
+        found = ([self.source(each) for each in operation.operands] for operation in operations)
+        self._sources = [[each for each in sources if each is not None] for sources in found]
         self._consumers: list[list[int]] = [[] for _ in operations]
         self._varying = set[int]()  # the operations whose results depend on the inputs
         for number, sources in enumerate(self._sources):
@@ -57,10 +58,6 @@ class Tape:
     def source(self, tensor: Any) -> Source | None:
         """Returns the source of a tensor; None for a constant."""
         return self._made.get(id(tensor))
-
-    def _find_sources(self, operation: Operation) -> list[Source]:
-        found = (self.source(each) for each in operation.operands)
-        return [each for each in found if each is not None]
 
     def sources(self, number: int) -> list[Source]:
         """Returns the sources of an operation's operands, without constants."""

@@ -1,6 +1,6 @@
 """Finds the operation inside a layer that is at fault: its operands agree with the artifact, but its result differs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,10 +97,8 @@ class OperationWalk:
         return [self._holder(number, tensors) for number in range(self._count)]
 
     def _holder(self, number: int, tensors: Tensors) -> str | bool | None:
-        if not self._tells[number]:
-            return None
-        found = [_find(each, tensors) for each in self._results[number]]
-        return all(found) and found[0] is not None and found[0].tensor
+        found = [_find(each, tensors) for each in self._results[number]] if self._tells[number] else []
+        return (all(found) and found[0] is not None and found[0].tensor) if found else None
 
     def _is_telling(self, number: int) -> bool:
         """Whether a tensor with the values of a result proves the operation right.
@@ -126,16 +124,12 @@ class OperationWalk:
         is_right = self._is_right(tensors)
         found = set[int]()
         for number in reversed(range(self._count)):
-            smooth = [each for each in self._consumers[number] if self._is_smooth(each)]
+            smooth = [n for n in self._consumers[number] if all(is_float(each.dtype) for each in self._results[n])]
             leads = [each in found for each in smooth or self._consumers[number]]
             leads += [not is_right] if self._tape.is_output(number) else []
             if leads and not isinstance(held[number], str) and (any if held[number] is None else all)(leads):
                 found.add(number)
         return sorted(found)
-
-    def _is_smooth(self, number: int) -> bool:
-        """Whether an operation returns floats alone."""
-        return all(is_float(each.dtype) for each in self._results[number])
 
     def _is_right(self, tensors: Tensors) -> bool:
         """Whether the artifact has the layer's output."""
@@ -154,7 +148,8 @@ class OperationWalk:
         of a later operation may correct a few results by chance.
         """
         best, most, tries = None, 0, 0
-        for number, match in self._possible_tensors(numbers, held, tensors):
+        single = (number for number in numbers if held[number] is not None and len(self._results[number]) == 1)
+        for number, match in ((n, each) for n in single for each in self._candidates(n, held, tensors)):
             if best is not None and (tries := tries + 1) > _MOST_FURTHER:
                 break
             self._case.probe.budget.check()
@@ -172,14 +167,6 @@ class OperationWalk:
             if len(mended) > most and not mended.isdisjoint(self._readers(number)):
                 best, most = (number, put, after), len(mended)
         return best
-
-    def _possible_tensors(
-        self, numbers: Sequence[int], held: _Held, tensors: Tensors
-    ) -> Iterator[tuple[int, TensorMatch]]:
-        """Yields operations, each with a tensor that may have its result."""
-        for number in numbers:
-            if held[number] is not None and len(self._results[number]) == 1:
-                yield from ((number, match) for match in self._candidates(number, held, tensors))
 
     def _readers(self, number: int) -> set[int]:
         """Returns the operations that read a result, directly or through operations that prove nothing."""

@@ -15,7 +15,6 @@ from keras_pe.export.parity.diagnosis.recorded_cases import (
     MOST_BEFORE,
     RecordedCase,
     RecordedOutput,
-    content_key,
 )
 from keras_pe.export.parity.diagnosis.tensor_search import Tensors, loose_tolerance
 from keras_pe.export.results import Array
@@ -118,9 +117,9 @@ def with_surroundings(fault: LayerFault, output: RecordedOutput, case: RecordedC
         return tensors.find_reordered(array, loose_tolerance(array)) if is_telling else {}
 
     nearest = dict(itertools.islice(before, MOST_BEFORE))
-    makers = {number: case.makers.get(content_key(array)) for number, array in enumerate(output.call.inputs)}
-    made_by = {number: maker for number, maker in makers.items() if maker is not None}
-    return fault.amid(loose=output.loose_inputs, before=nearest, reordered=reordered, made_by=made_by)
+    return fault.amid(
+        loose=output.loose_inputs, before=nearest, reordered=reordered, made_by=case.makers_of(output.call)
+    )
 
 
 def _is_number(array: Array) -> bool:

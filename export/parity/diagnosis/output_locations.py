@@ -93,14 +93,16 @@ class OutputLocations:
         """
         if self.is_gone(output):
             return None
-        beside = [] if self.names_of(output) else self._differing_beside(output)
-        together = [output, *(each for each in beside if not self.names_of(each))]
+        beside = (each for each in self.outputs if each.call is output.call and each.number in self.differing)
+        unnamed = [each for each in beside if each.number != output.number and not self.names_of(each)]
+        together = [output] if self.names_of(output) else [output, *unnamed]
         candidates = [self._candidates_with_copies(each) for each in together]
         best: Location | None = None
         ways = _beam(candidates)
         for way in ways:
             location = self.put(together, way)
-            if location is not None and (location.is_mended or (location.gained and _is_better(location, best))):
+            is_better = location is not None and (best is None or len(location.gained) > len(best.gained))
+            if location is not None and (location.is_mended or (location.gained and is_better)):
                 best = location
             if location is not None and location.is_mended:
                 break
@@ -144,11 +146,6 @@ class OutputLocations:
         # A replacement that breaks a right output belongs to another layer's tensor.
         is_wrong = not is_mended and not self.names_of(outputs[0]) and self._breaks(put, tensors)
         return None if is_wrong else location
-
-    def _differing_beside(self, output: RecordedOutput) -> list[RecordedOutput]:
-        """Returns the other wrong outputs of a call."""
-        same = (each for each in self.outputs if each.call is output.call and each.number != output.number)
-        return [each for each in same if each.number in self.differing]
 
     def _candidates_with_copies(self, output: RecordedOutput) -> list[TensorMatch]:
         """Returns the tensors that may have an output, each with the tensors of equal values."""
@@ -258,10 +255,6 @@ class OutputLocations:
             if named or not after or any(number in differing for number in after):
                 differing.add(output.number)
         return differing
-
-
-def _is_better(location: Location, best: Location | None) -> bool:
-    return best is None or len(location.gained) > len(best.gained)
 
 
 def _beam(candidates: Sequence[Sequence[TensorMatch]]) -> list[tuple[TensorMatch, ...]]:

@@ -229,6 +229,11 @@ class RecordedCase:
         given = {content_key(array) for array in self.inputs.values()}
         return {key: call for key, call in made.items() if key not in given}
 
+    def makers_of(self, call: LayerCall) -> dict[int, LayerCall]:
+        """Returns the calls that returned the inputs of a call, by the number of the input."""
+        keys = enumerate(map(content_key, call.inputs))
+        return {number: self.makers[key] for number, key in keys if key in self.makers}
+
     def run_inside(self, replaced: Mapping[str, Array]) -> Tensors:
         """Returns the artifact's tensors, with some replaced."""
         self.probe.budget.check()

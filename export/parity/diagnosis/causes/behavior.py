@@ -146,10 +146,12 @@ def clamped_size(probe: Probe) -> Iterator[Finding]:
             continue
         low, high = ends
         answer, expected = (each(dimension.draw(high)) for each in (probe.ask, probe.expect))
+        # A table that ends keeps all shapes; another stride does not.
+        shapes, others = ({name: a.shape for name, a in (each or {}).items()} for each in (answer, expected))
         if answer is None and low >= _LEAST_LIMIT:
             text = f"The artifact agrees up to {dimension.size_text(low)}, and refuses {high}."
             yield Finding(Cause.LENGTH_LIMIT, text, probe.layer, parameters=_size(dimension.name, low))
-        elif _have_same_shapes(answer, expected) and low >= _LEAST_ROWS and not probe.faults:
+        elif answer is not None and shapes == others and low >= _LEAST_ROWS and not probe.faults:
             # With known layers at fault, their rows have been compared already.
             text = f"The artifact agrees up to {dimension.size_text(low)}, but not from {high} on."
             yield Finding(Cause.CLAMPED_TABLE, text, probe.layer, parameters=_size(dimension.name, low))
@@ -158,14 +160,6 @@ def clamped_size(probe: Probe) -> Iterator[Finding]:
 def _size(dimension: str, size: int) -> tuple[OtherValue, ...]:
     """Returns the only or the last size at which an artifact agrees, as the parameters of a finding."""
     return (OtherValue(dimension, None, size),)
-
-
-def _have_same_shapes(answer: Arrays | None, expected: Arrays | None) -> bool:
-    """Whether an artifact differs in values only. A table that ends keeps all shapes; another stride does not."""
-    shapes = [
-        None if each is None else {name: array.shape for name, array in each.items()} for each in (answer, expected)
-    ]
-    return shapes[0] is not None and shapes[0] == shapes[1]
 
 
 def answering(probe: Probe) -> list[tuple[CaseResult, Expectation, Arrays]]:

@@ -229,7 +229,8 @@ def _findings(results: Sequence[_Result], layers: _Layers, dtype: str | None) ->
     wrong = [each for each in differing if dtype is None or not each.may_be_rounded(dtype)]
     if dtype is not None:
         short = [each for each in differing if each not in wrong]
-        yield Finding(Cause.COMPUTED_IN_16_BITS, _describe_rounding(short, results, dtype), _only_layer(short, layers))
+        layer = layers.of(short[0]) if len(short) == 1 else None  # several operators are of the whole model
+        yield Finding(Cause.COMPUTED_IN_16_BITS, _describe_rounding(short, results, dtype), layer)
     for cause in (Cause.ZERO_VECTOR, Cause.WRONG_OPERATOR):
         found = [each for each in wrong if each.is_zero == (cause is Cause.ZERO_VECTOR)]
         groups = dict[str | None, list[_Result]]()
@@ -250,11 +251,6 @@ def _short_float(results: Sequence[_Result]) -> str | None:
     telling = [each for each in results if each.rounding(dtype) > each.tolerance]
     is_likely = len(near[dtype]) > len(telling) / 2 or len(sure[dtype]) > len(near[dtype]) / 2
     return dtype if sure[dtype] and is_likely else None
-
-
-def _only_layer(results: Sequence[_Result], layers: _Layers) -> str | None:
-    """Returns the layer of one operator; None for several operators, which are of the whole model."""
-    return layers.of(results[0]) if len(results) == 1 else None
 
 
 def _describe_rounding(short: Sequence[_Result], results: Sequence[_Result], dtype: str) -> str:

@@ -85,14 +85,11 @@ def _windows(config: Mapping[str, Any]) -> Edits:
     """Yields a convolution or a pooling with two changed attributes of its windows."""
     names = [name for name in _OF_WINDOWS if name in config]
     for pair in itertools.combinations(names, 2):
-        for others in itertools.product(*(_alike_on_axes(name, config[name]) for name in pair)):
-            yield other_values(config, dict(zip(pair, others, strict=True)))
-
-
-def _alike_on_axes(name: str, value: Any) -> list[Any]:
-    """Returns the other values of an attribute that are equal on all axes, which suffice for pairs of attributes."""
-    others = _plain_values(name, value)
-    return [other for other in others if not isinstance(other, tuple) or len(set(other)) == 1]
+        others = ([*_plain_values(name, config[name])] for name in pair)
+        # Values that are equal on all axes suffice for pairs of attributes.
+        alike = [[each for each in own if not isinstance(each, tuple) or len({*each}) == 1] for own in others]
+        for values in itertools.product(*alike):
+            yield other_values(config, dict(zip(pair, values, strict=True)))
 
 
 def _conventions(config: Mapping[str, Any]) -> Edits:

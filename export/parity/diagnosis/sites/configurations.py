@@ -47,7 +47,9 @@ def other_configurations(fault: LayerFault) -> Edits:
     if "scaling" in config:
         yield from rounded_rates(own_rates(layer))
     if shown is not None:
-        yield from _fitted_arguments(layer, config, shown)
+        numbers = {name: value for name, value in config.items() if isinstance(value, float)}
+        fits = by_digits(numbers, lambda name, value: distance_of(layer, shown, {**config, name: value}))
+        yield from (other_values(config, {name: value}, note=others) for name, value, others in fits)
     if "scaling" in config:
         yield from other_scalings(layer, config, shown)
     if "query_scaling" in config:
@@ -145,7 +147,9 @@ def _dealt(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Edi
     pairs = (config["rotary_dim"] or layer.input_spec.axes[layer.feature_axis]) // 2
     own = tuple(config["sections"] or [pairs // axes] * axes)
     is_shown = shown is not None and comb(pairs - 1, axes - 1) <= _MOST_SECTIONS
-    ways = _compositions(pairs, axes) if is_shown else list(dict.fromkeys(itertools.permutations(own)))
+    cuts = itertools.combinations(range(1, pairs), axes - 1)  # all ordered sums of positive numbers
+    every = (tuple(b - a for a, b in itertools.pairwise((0, *each, pairs))) for each in cuts)
+    ways = every if is_shown else dict.fromkeys(itertools.permutations(own))
     turns, found = None if shown is None else shown.turns.sample(), []
     for sections, interleaved, is_shared in itertools.product(ways, (False, True), (False, True)):
         change = {"sections": sections, "interleave_sections": interleaved, "shared_rates": is_shared}
@@ -162,21 +166,6 @@ def _dealt(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Edi
     for is_far, *_, moved, now in sorted(found, key=lambda each: each[:3])[: _MOST_DEALT if shown else None]:
         if not is_far:
             yield other_values(now, moved)
-
-
-def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """Yields every way to write a number as an ordered sum of `parts` positive numbers."""
-    for cuts in itertools.combinations(range(1, total), parts - 1):
-        yield tuple(b - a for a, b in itertools.pairwise((0, *cuts, total)))
-
-
-def _fitted_arguments(layer: Any, config: Config, shown: ShownRates) -> Iterator[Edit]:
-    """Yields each number of a layer's configuration with a value that fits the artifact's rates."""
-    numbers = {name: value for name, value in config.items() if isinstance(value, float)}
-    for name, value, others in by_digits(
-        numbers, lambda name, value: distance_of(layer, shown, {**config, name: value})
-    ):
-        yield other_values(config, {name: value}, note=others)
 
 
 def _other_slopes(fault: LayerFault, config: Config) -> Edits:

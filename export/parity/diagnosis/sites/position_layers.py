@@ -77,17 +77,11 @@ def any_positions(fault: LayerFault) -> Edits:
 
 
 def _other_starts(fault: LayerFault, offsets: Iterable[int]) -> Edits:
-    """Yields a layer with another `start_index`, if the positions of the call depend on it."""
-    if _counts_from_its_start(fault):
-        start = fault.call.layer.start_index
-        for other in (start + offset for offset in offsets):
-            yield other_value("start_index", start, other, cause=Cause.START_INDEX_OFF)
-
-
-def _counts_from_its_start(fault: LayerFault) -> bool:
-    """Whether the positions of a call are counted from the layer's configured `start_index`."""
+    """Yields a layer with another `start_index`, if the positions of the call are counted from it."""
+    start: Any = getattr(fault.call.layer, "start_index", None)
     is_given = any(arguments_of(fault).get(name) is not None for name in ("positions", "start_index"))
-    return isinstance(getattr(fault.call.layer, "start_index", None), int) and not is_given
+    for offset in offsets if isinstance(start, int) and not is_given else ():
+        yield other_value("start_index", start, start + offset, cause=Cause.START_INDEX_OFF)
 
 
 def _numbers(rule: PositionRule, ours: Float64Array, theirs: Float64Array) -> list[float]:

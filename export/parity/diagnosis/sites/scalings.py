@@ -4,7 +4,6 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,9 @@ def other_scalings(layer: Any, config: Config, shown: ShownRates | None) -> Iter
     """Yields other scalings: none, other numbers of the rule, or another rule."""
     own = dict(config["scaling"] or {"rope_type": "default"})
     if config["scaling"] is not None:
-        yield _without_scaling(own)
+        factor = "" if own.get("factor") is None else f", factor {own['factor']:g}"
+        edit = other_value("scaling.rope_type", own["rope_type"], None, {"scaling": None}, Cause.MISSING_SCALING)
+        yield replace(edit, description=f"without its scaling {own['rope_type']!r}{factor}")
         rates = own_rates(layer)
         if rates is not None and rates.radius != 1.0:
             change = {"scaling": {**own, "attention_factor": 1.0}}
@@ -52,14 +53,13 @@ def other_scalings(layer: Any, config: Config, shown: ShownRates | None) -> Iter
     if shown is None or shown.own.axes.any():
         yield from (_with_scaling(own, each) for each in (*_same_rule(own), *_usual_numbers(own), *_other_rules(own)))
         return
-    distance = partial(_distance_to, layer, shown, config)
+
+    def distance(scaling: Config) -> float:
+        return distance_of(layer, shown, {**config, "scaling": scaling})
+
     yield from (_with_scaling(own, scaling) for scaling in _same_rule(own) if distance(scaling) < FITS)
     numbers = {name: value for name, value in _numbers(own).items() if value is not None}
-
-    def distance_of_number(name: str, value: float) -> float:
-        return distance({**own, name: value})
-
-    for name, number, others in by_digits(numbers, distance_of_number):
+    for name, number, others in by_digits(numbers, lambda name, value: distance({**own, name: value})):
         yield _with_scaling(own, {**own, name: number}, others)
     for rule in _other_rules(own):
         yield from (_with_scaling(own, each) for each in _fitting(rule, distance))
@@ -72,16 +72,6 @@ def _fitting(rule: Config, distance: Callable[[Config], float]) -> list[Config]:
     factors = fit_number(lambda value: distance({**rule, "factor": value}), rule["factor"])
     # A factor below 1 would multiply positions, so it does not count as a scaling.
     return [{**rule, "factor": value} for value in factors if value >= 1]
-
-
-def _distance_to(layer: Any, shown: ShownRates, config: Config, scaling: Config) -> float:
-    return distance_of(layer, shown, {**config, "scaling": scaling})
-
-
-def _without_scaling(own: Config) -> Edit:
-    factor = "" if own.get("factor") is None else f", factor {own['factor']:g}"
-    edit = other_value("scaling.rope_type", own["rope_type"], None, {"scaling": None}, Cause.MISSING_SCALING)
-    return replace(edit, description=f"without its scaling {own['rope_type']!r}{factor}")
 
 
 def _with_scaling(own: Config, scaling: Config, others: str = "", bases: tuple[float, ...] = ()) -> Edit:
