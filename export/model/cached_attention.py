@@ -77,7 +77,11 @@ def _replacements(layer: Any, columns: Columns, repeated: _Repeated) -> list[tup
         return slopes * ops.cast(distances, slopes.dtype)[:, None, None, :]
 
     def rotate(usual: Any, inputs: Any, *_: Any, **__: Any) -> Any:
-        return _angles(usual, inputs, columns.own_positions, columns.start)
+        from keras import ops
+
+        own = columns.own_positions
+        flat = usual(inputs, columns.start, ops.reshape(own, (-1,)))  # the cosines and the sines
+        return tuple(ops.reshape(each, (*ops.shape(own), *each.shape[2:])) for each in flat)
 
     def attend(usual: Any, *given: Any, **keywords: Any) -> Any:
         from keras import ops
@@ -160,35 +164,3 @@ def _repeat_rows(mask: Any, groups: int) -> Any:
     from keras import ops
 
     return ops.tile(mask, (1, groups, 1)) if groups > 1 else mask
-
-
-def rotary_layers(layers: Iterable[Any]) -> list[Any]:
-    """Returns the rotary layers of keras-hub among the layers of a model."""
-    return [layer for layer in layers if hasattr(layer, _ROTATION)]
-
-
-def rotate_keys(layer: Any, keys: Any, positions: Any) -> Any:
-    """Returns the keys of a call, rotated by a rotary layer of keras-hub.
-
-    Args:
-        layer: The layer.
-        keys: The keys, `[batch, heads, length, channels]`.
-        positions: The positions, `[batch, length]`.
-    """
-    from keras import ops
-
-    def rotate(usual: Any, inputs: Any, *_: Any, **__: Any) -> Any:
-        return _angles(usual, inputs, positions, 0)
-
-    with replaced_functions([(layer, _ROTATION, rotate)]):
-        return ops.transpose(layer(ops.transpose(keys, (0, 2, 1, 3))), (0, 2, 1, 3))
-
-
-def _angles(usual: Any, inputs: Any, positions: Any, start: Any) -> tuple[Any, Any]:
-    """Returns the cosines and sines of a rotary layer at positions, `[batch, length]`, of a call after `start` rows."""
-    from keras import ops
-
-    shape = ops.shape(positions)
-    flat = usual(inputs, start, ops.reshape(positions, (-1,)))
-    cos, sin = (ops.reshape(each, (*shape, *each.shape[2:])) for each in flat)
-    return cos, sin
