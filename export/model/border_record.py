@@ -1,7 +1,6 @@
 """The record of an input/output adapter in an artifact: JSON, with layers and functions as saved Keras models."""
 
 import base64
-import io
 import json
 import tempfile
 import zipfile
@@ -72,11 +71,8 @@ class BorderRecord:
         taken = {border.inputs.get(name, name): name for name in inputs}
         inner = _renumber_names(name_inputs(declared_inputs(model).names), taken)
         given = {**border.inputs, **{taken[old]: new for old, new in inner.items()}}
-        chosen = (
-            border.outputs
-            if isinstance(border.outputs, Mapping)
-            else {name: name for name in border.outputs or outputs}
-        )
+        same = {name: name for name in border.outputs or outputs}
+        chosen = border.outputs if isinstance(border.outputs, Mapping) else same
         others = _renumber_names(returned, chosen.values())
         if others and border.outputs is None:
             known = {new: old for old, new in others.items()}
@@ -95,11 +91,8 @@ def border_depth(model: Any) -> int:
     """Returns the number of adapters around a model. An adapter contains a model of its own name."""
     import keras
 
-    inner = next(
-        (each for each in getattr(model, "layers", ()) if isinstance(each, keras.Model) and each.name == model.name),
-        None,
-    )
-    return 0 if inner is None else 1 + border_depth(inner)
+    models = (each for each in getattr(model, "layers", ()) if isinstance(each, keras.Model))
+    return next((1 + border_depth(each) for each in models if each.name == model.name), 0)
 
 
 def border_to_json(border: Border, outer: Any, given: Mapping[tuple[str, str], Any]) -> tuple[str, list[str]]:
@@ -224,11 +217,9 @@ def _step(step: str | Mapping[str, str]) -> Any:
         raise ValueError(f"a step is damaged ({first_line(error)})") from error
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "step.keras"
-        stream = io.BytesIO()
-        with zipfile.ZipFile(stream, "w") as file:
+        with zipfile.ZipFile(path, "w") as file:
             for name, data in files.items():
                 file.writestr(name, data)
-        path.write_bytes(stream.getvalue())
         try:
             model = load_model(path)
         except ValueError as error:
