@@ -33,10 +33,11 @@ _LOAD_CHECKPOINT = (
     "model.save('model.keras'), and give that file. Keras 3 restores nothing from a checkpoint of Keras 2: do this in "
     "Keras 2 then, and save model.h5."
 )
+_PICKLE = "a pickle, which is not read because it can run code", "Save the model in it with model.save."
+_WEB_PAGE = "a web page, not the file itself", "Download the file again, from its raw address."
 _HEADS = {
     b"version https://git-lfs": ("a pointer of Git LFS, not the file itself", "Fetch the file with: git lfs pull"),
-    b"<!doctype html": ("a web page, not the file itself", "Download the file again, from its raw address."),
-    b"<html": ("a web page, not the file itself", "Download the file again, from its raw address."),
+    **dict.fromkeys((b"<!doctype html", b"<html"), _WEB_PAGE),
     b"GGUF": ("a GGUF file, which holds the weights of a language model", _ASSIGN),
     b"\x1f\x8b": ("a file that gzip packed", _UNPACK),
     b"model_checkpoint_path:": ("the list of a folder of TensorFlow checkpoints, which hold weights", _LOAD_CHECKPOINT),
@@ -56,18 +57,12 @@ _SUFFIXES = {
         "a graph of TensorFlow, without the folder of a SavedModel",
         "Give the folder that holds saved_model.pb, or save a SavedModel in TensorFlow.",
     ),
-    ".pt": ("a PyTorch file", _PYTORCH),
-    ".pth": ("a PyTorch file", _PYTORCH),
+    **dict.fromkeys((".pt", ".pth"), ("a PyTorch file", _PYTORCH)),
     ".bin": ("a file of weights, such as PyTorch writes", _PYTORCH),
     ".safetensors": ("a safetensors file, which holds weights and no model", _PYTORCH),
     ".msgpack": ("a file of weights that Flax writes", _ASSIGN),
-    ".pkl": ("a pickle, which is not read because it can run code", "Save the model in it with model.save."),
-    ".pickle": ("a pickle, which is not read because it can run code", "Save the model in it with model.save."),
-    ".joblib": ("a pickle, which is not read because it can run code", "Save the model in it with model.save."),
-    ".json": (
-        "JSON, which at most holds the configuration of a model and no weights",
-        _FROM_JSON,
-    ),
+    **dict.fromkeys((".pkl", ".pickle", ".joblib"), _PICKLE),
+    ".json": ("JSON, which at most holds the configuration of a model and no weights", _FROM_JSON),
 }
 
 
@@ -139,15 +134,10 @@ def _describe_folder(path: Path) -> tuple[str, str] | None:
     if names & {"_CHECKPOINT_METADATA", "manifest.ocdbt", "_METADATA"}:
         return "an Orbax checkpoint, which holds weights and no model", _ASSIGN
     if "config.json" in names and any(name.endswith((".safetensors", ".bin")) for name in names):
-        return (
-            "a folder of Hugging Face",
-            "Load it with from_preset of keras_hub, and save it with model.save('model.keras').",
-        )
+        way_out = "Load it with from_preset of keras_hub, and save it with model.save('model.keras')."
+        return "a folder of Hugging Face", way_out
     if {"config.json", "model.weights.h5"} <= names:
-        return (
-            "the folder of a preset, or an unpacked .keras file",
-            _LOAD_PRESET,
-        )
+        return "the folder of a preset, or an unpacked .keras file", _LOAD_PRESET
     return "a folder without a model", "Give the file that model.save has written."
 
 
