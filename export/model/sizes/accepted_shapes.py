@@ -117,7 +117,7 @@ class Oracle:
         Raises:
             Exception: Whatever the kernels raise.
         """
-        inputs = replace(self._values, filling=filling).plain_tensors(self.specs(shapes))
+        inputs = replace(self._values, filling=filling).plain_tensors(self.model.specs(shapes))
         with state_left_alone():
             return self.model.call(list(inputs.values()))
 
@@ -128,10 +128,6 @@ class Oracle:
         except Exception:  # whatever the kernels raise
             return False
         return True
-
-    def specs(self, shapes: Sequence[Sequence[Any]]) -> dict[str, tuple[Any, str]]:
-        """Returns shapes with their dtypes, by the names of the inputs."""
-        return dict(zip(self.model.names, zip(shapes, self.model.dtypes, strict=True), strict=True))
 
     @property
     def infers(self) -> bool:
@@ -148,7 +144,7 @@ class Oracle:
         if all(shape is not None and None not in shape for shape in inferred):
             return inferred  # type: ignore[return-value]  # no size is None
         words = 1 + 2 * max((size for shape in shapes for size in shape), default=0)
-        run, specs = (self._inference or SymbolicShapes(self.model)).run, self.specs(shapes)
+        run, specs = (self._inference or SymbolicShapes(self.model)).run, self.model.specs(shapes)
         values = replace(self._values, filling=filling)
         try:
             return shapes_of(run(list(values.varied_tensors(specs, words).values())))

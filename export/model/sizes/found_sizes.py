@@ -78,7 +78,7 @@ def find_sizes(model: FlatModel, values: KnownValues, given: Mapping[str, Sequen
     by_settings = _HELD.setdefault(model.layers[0], {})
 
     def key() -> bytes:
-        text = repr((model.specs, model.structure, values, [*given.items()], model.settings))
+        text = repr((model.specs(model.shapes), model.structure, values, [*given.items()], model.settings))
         return hashlib.sha256(text.encode()).digest()
 
     before = key()
@@ -132,7 +132,7 @@ class _Calls:
         After a failed call, the model may accept the next sizes by chance, and dimensions that agree need not do so.
         Thus the search separates dimensions as far as calls succeed, and calls the model at other sizes too.
         """
-        zeros, *others = self._values.fillings(self.oracle.specs(self.oracle.model.shapes))
+        zeros, *others = self._values.fillings(self.oracle.model.specs(self.oracle.model.shapes))
         trials = [(zeros, start) for start in (_START, *_STARTS)]
         trials += [(filling, _START) for filling in others]
         trials += [(filling, _START_ALONE) for filling in (zeros, *others)]

@@ -124,10 +124,9 @@ class FlatModel:
         self.layers = all_layers(model)
         self.variables = list({id(variable): variable for variable in model.variables}.values())
 
-    @property
-    def specs(self) -> dict[str, tuple[Shape, str]]:
-        """The shape and dtype of each input, by its name."""
-        return dict(zip(self.names, zip(self.shapes, self.dtypes, strict=True), strict=True))
+    def specs(self, shapes: Sequence[Any]) -> dict[str, tuple[Any, str]]:
+        """Returns shapes of the inputs with their dtypes, by the names of the inputs."""
+        return dict(zip(self.names, zip(shapes, self.dtypes, strict=True), strict=True))
 
     @property
     def settings(self) -> list[Any]:
