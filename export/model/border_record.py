@@ -129,9 +129,7 @@ def border_from_json(text: str) -> BorderRecord:
         ValueError: If the text is not such a record, a step was not recorded, or a step cannot be loaded.
     """
     content, depth, steps = read_record(
-        text,
-        lambda own: (own, int(own.pop("depth")), {title: dict(own.pop(title)) for title in _STEPS}),
-        "a border",
+        text, lambda own: (own, int(own.pop("depth")), {title: dict(own.pop(title)) for title in _STEPS}), "a border"
     )
     if missing := [f"{title} of {name!r}" for title in _STEPS for name, step in steps[title].items() if step is None]:
         raise ValueError(

@@ -10,13 +10,7 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.state import State
 from keras_pe.export.model.cache_columns import Columns
 from keras_pe.export.model.encoder import BATCH, ENCODED, AroundLanguageModel, CacheShapes
-from keras_pe.export.model.language_model import (
-    Source,
-    call_whole,
-    call_with_cache,
-    has_encoder,
-    longest_text,
-)
+from keras_pe.export.model.language_model import Source, call_whole, call_with_cache, has_encoder, longest_text
 from keras_pe.export.model.rebuild import half_dtypes
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import BUFFER, SPARE, Dimension, Kind, SizeRange

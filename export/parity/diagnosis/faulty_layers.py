@@ -15,11 +15,7 @@ from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, Surroundings
 from keras_pe.export.parity.diagnosis.other_cases import OtherCase, in_other_cases, with_surroundings
 from keras_pe.export.parity.diagnosis.output_locations import Location, OutputLocations
-from keras_pe.export.parity.diagnosis.recorded_cases import (
-    RecordedCase,
-    RecordedOutput,
-    other_cases,
-)
+from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, RecordedOutput, other_cases
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, loose_tolerance
 from keras_pe.export.progress import OutOfTimeError

@@ -3,13 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from keras_pe.export.model.stored_weights import (
-    FOLDED_KEY,
-    Folding,
-    foldings_from_json,
-    is_foldable,
-    kernel_of,
-)
+from keras_pe.export.model.stored_weights import FOLDED_KEY, Folding, foldings_from_json, is_foldable, kernel_of
 from keras_pe.export.model.watch.layer_paths import layer_paths, matched_paths
 from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.parity.diagnosis.recorded_cases import content_key

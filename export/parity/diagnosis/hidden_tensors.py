@@ -14,12 +14,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.recording import LayerCall, replaced_output, state_left_alone
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, Surroundings, as_array, as_tensor
-from keras_pe.export.parity.diagnosis.recorded_cases import (
-    MOST_BEFORE,
-    RecordedCase,
-    is_answered,
-    other_cases,
-)
+from keras_pe.export.parity.diagnosis.recorded_cases import MOST_BEFORE, RecordedCase, is_answered, other_cases
 from keras_pe.export.results import Array
 
 

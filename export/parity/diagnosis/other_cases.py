@@ -11,11 +11,7 @@ from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
-from keras_pe.export.parity.diagnosis.recorded_cases import (
-    MOST_BEFORE,
-    RecordedCase,
-    RecordedOutput,
-)
+from keras_pe.export.parity.diagnosis.recorded_cases import MOST_BEFORE, RecordedCase, RecordedOutput
 from keras_pe.export.parity.diagnosis.tensor_search import Tensors, loose_tolerance
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays

@@ -26,10 +26,7 @@ class WeightComparison:
 
 
 def compare_weights(
-    model: Any,
-    constants: Mapping[str, Array],
-    foldable: Iterable[Folding] = (),
-    foldings: Sequence[Folding] = (),
+    model: Any, constants: Mapping[str, Array], foldable: Iterable[Folding] = (), foldings: Sequence[Folding] = ()
 ) -> WeightComparison:
     """Returns the weights that differ, in the model's order, and the paths of equal weights.
 

@@ -126,10 +126,7 @@ class RoundingMeasurement:
 
 
 def measure_rounding(
-    path: Path,
-    cases: Sequence[Mapping[str, Array]],
-    layer_outputs: Sequence[Array] = (),
-    layers: Iterable[str] = (),
+    path: Path, cases: Sequence[Mapping[str, Array]], layer_outputs: Sequence[Array] = (), layers: Iterable[str] = ()
 ) -> RoundingMeasurement:
     """Returns the rounded tensors of an ONNX or LiteRT file in some cases.
 

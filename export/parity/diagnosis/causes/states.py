@@ -52,11 +52,7 @@ def failed_cases(probe: Probe) -> list["FailedCase"]:
 
 
 def stream_at_fault(
-    failed: "FailedStream",
-    expect: Run,
-    states: Sequence[State],
-    own: Mapping[str, Array],
-    before: Mapping[str, Array],
+    failed: "FailedStream", expect: Run, states: Sequence[State], own: Mapping[str, Array], before: Mapping[str, Array]
 ) -> Finding | None:
     """Returns the finding for a sequence that differs although single calls agree; None without an explanation.
 

@@ -43,11 +43,7 @@ from keras_pe.export.parity.diagnosis.sites.output_operations import (
 )
 from keras_pe.export.parity.diagnosis.sites.output_values import changed_values
 from keras_pe.export.parity.diagnosis.sites.pixels import other_paddings, other_places
-from keras_pe.export.parity.diagnosis.sites.position_layers import (
-    any_positions,
-    other_positions,
-    other_schedules,
-)
+from keras_pe.export.parity.diagnosis.sites.position_layers import any_positions, other_positions, other_schedules
 from keras_pe.export.parity.diagnosis.sites.scalings import any_rates
 
 
