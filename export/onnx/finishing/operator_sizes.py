@@ -127,6 +127,12 @@ def _slice_vector(node: Inputs) -> Sizes:
     return node.vector()[slice(*_integers([*chain(*bounds)]))]
 
 
+def _choose(node: Inputs) -> Sizes:
+    vectors = _integers(node.vector(0)), node.vector(1), node.vector(2)
+    rows = islice(zip(*map(cycle, vectors), strict=False), max(map(len, vectors)))
+    return tuple(first if chosen else second for chosen, first, second in rows)
+
+
 VECTOR_RULES: dict[str, _Rule] = {
     "Add": partial(_elementwise, add, _sum),
     "Cast": _cast_vector,
@@ -138,6 +144,7 @@ VECTOR_RULES: dict[str, _Rule] = {
     "Mul": partial(_elementwise, mul, _product),
     "Shape": lambda node: node.shape()[slice(node.attributes.get("start"), node.attributes.get("end"))],
     "Slice": _slice_vector,
+    "Where": _choose,
 }
 """The entries of a vector that a node computes from vectors of sizes, by operator."""
 
@@ -205,9 +212,7 @@ def _matmul(node: Inputs) -> _Found:
 
 
 def _pad(node: Inputs) -> _Found:
-    shape, pads = node.shape(), node.vector(1)
-    if node.count > 3:  # the Pad names its axes
-        return _unknown()
+    shape, pads = node.shape(), node.vector(1) if node.count < 4 else _unknown()  # a fourth input names axes
     return [size if {*pads[axis :: len(shape)]} == {0} else None for axis, size in enumerate(shape)]
 
 
@@ -250,11 +255,9 @@ def _slice(node: Inputs) -> _Found:
 def _cut(start: Size, end: Size, size: Size) -> Size | None:
     if isinstance(start, int) and isinstance(end, int) and isinstance(size, int):
         return len(range(size)[start:end])
-    if start != 0:
-        return None
-    if end == size or (isinstance(end, int) and end >= _END):
+    if start == 0 and (end == size or (isinstance(end, int) and end >= _END)):
         return size
-    return ("least", end, size) if isinstance(size, int) and not isinstance(end, int) else None
+    return ("least", end, size) if start == 0 and isinstance(size, int) and not isinstance(end, int) else None
 
 
 def _unsqueeze(node: Inputs) -> _Found:

@@ -22,7 +22,12 @@ from keras_pe.export.onnx.finishing.image_rows import run_1d_as_2d
 from keras_pe.export.onnx.finishing.normalizations import fold_normalizations, store_normalizations
 from keras_pe.export.onnx.finishing.reshapes import merge_reshapes, remove_needless_reshapes, write_shapes
 from keras_pe.export.onnx.finishing.rules import Outcome, Rule
-from keras_pe.export.onnx.finishing.shape_sources import allow_empty_reshapes, read_single_sizes, share_sizes
+from keras_pe.export.onnx.finishing.shape_sources import (
+    allow_empty_reshapes,
+    count_in_64_bits,
+    read_single_sizes,
+    share_sizes,
+)
 from keras_pe.export.onnx.finishing.shared_cache import attend_in_place
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.weight_layouts import multiply_unsigned, name_weights, store_as_read
@@ -107,6 +112,8 @@ PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
     lambda each: share_sizes(each.graph, each.sizes),
     # No Reshape stands between a row-wise operator and the tensor of any rank that it could read.
     lambda each: remove_needless_reshapes(each.graph, each.sizes),
+    # Shapes are computed in the type that operators read.
+    lambda each: count_in_64_bits(each.graph),
     # A scaled root mean square is one RMSNormalization, or the form that ONNX Runtime fuses.
     operator_rewrites.root_mean_square,
     # A Gather counts negative indices itself.

@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from keras_pe.export.onnx.finishing.graph_edits import (
     Node,
     all_nodes,
     array,
+    attribute,
+    constant,
     copy,
     count_uses,
     insert,
@@ -107,6 +110,67 @@ def share_sizes(graph: ir.Graph, sizes: KnownSizes) -> None:
             equal = vectors.setdefault((vector, len(axes), kind), result)
             if equal is not result:
                 replace(result, equal)
+
+
+_JOINING = ("Add", "Concat", "Mul", "Sub")  # all their inputs are sizes; of a rearranging operator, the first is
+
+
+def count_in_64_bits(graph: ir.Graph) -> None:
+    """Computes the shapes that operators read from sizes of 64 bits, if fewer nodes are left.
+
+    TensorFlow casts the sizes of a tensor to 32 bits, and tf2onnx casts the shapes that they are arranged to back.
+    """
+    found = {cast: counting for cast in nodes(graph, "Cast") if (counting := _counting(cast))}
+    narrow = {node for counting in found.values() for node in counting}
+    ordered: list[Node] = [node for node in graph if node in narrow]
+    read_too = set[Node]()  # other nodes read their results of 32 bits
+    for node in reversed(ordered):
+        readers = {*node.outputs[0].consumers()} - found.keys()
+        if node.outputs[0].is_graph_output() or not readers <= narrow - read_too:
+            read_too.add(node)
+    casts = {node for node in ordered if node.op_type == "Cast"}
+    if len(found) + len(casts - read_too) <= len(read_too - casts):
+        return
+    wide: dict[ir.Value | None, ir.Value] = {}
+    for node in ordered:
+        result = node.outputs[0]
+        if node in casts:
+            wide[result] = node.inputs[0]
+            continue
+        count = _count_sizes(node)
+        for value in node.inputs[:count]:
+            if value not in wide:
+                wide[value] = constant(graph, np.asarray(array(value), np.int64))
+        widened = copy(node, [*(wide[value] for value in node.inputs[:count]), *node.inputs[count:]])
+        widened.type = ir.TensorType(ir.DataType.INT64)
+        wide[result] = widened
+    for cast in found:
+        replace(cast.outputs[0], wide[cast.inputs[0]])
+
+
+def _count_sizes(node: Node) -> int:
+    """Returns how many inputs of a node are sizes. The others are indices or axes."""
+    return len(node.inputs) if node.op_type in _JOINING else 1
+
+
+def _counting(cast: Node) -> list[Node]:
+    """Returns the nodes that compute the argument of a Cast to 64 bits from sizes; an empty list for other Casts."""
+    found, waiting = list[Node](), [cast.inputs[0]]
+    if cast.inputs[0].dtype != ir.DataType.INT32 or attribute(cast, "to") != ir.DataType.INT64:
+        return []
+    while waiting:
+        value = waiting.pop()
+        node = producer(value)
+        if array(value) is not None or node in found:
+            continue
+        if node is None or node.graph is not cast.graph or node.op_type not in (*_JOINING, *_REARRANGING):
+            return []
+        found.append(node)
+        if node.op_type != "Cast":
+            waiting += node.inputs[: _count_sizes(node)]
+        elif producer(node.inputs[0], "Shape") is None:
+            return []
+    return found
 
 
 _LEAST_RANK = 4  # the least number of axes of an image

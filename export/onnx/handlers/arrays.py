@@ -34,6 +34,17 @@ def dynamic_update_slice(ctx: Replacement, x: str, update: str, start: str) -> s
     return ctx.emit("Where", inside, ctx.emit("Pad", update, pads), x)
 
 
+@handler("Slice")
+def cut(ctx: Replacement, x: str, begin: str, size: str) -> str:
+    """Writes the bounds in 64 bits, so that sizes need no Cast. A size of -1 reaches up to the end."""
+    start, count = (ctx.cast(each, "int64") for each in (begin, size))
+    is_from_first = (places := ctx.value(begin)) is not None and not places.any()
+    end = count if is_from_first else ctx.emit("Add", start, count)
+    if (sizes := ctx.value(size)) is None or (sizes < 0).any():
+        end = ctx.emit("Where", ctx.emit("Equal", count, -1), np.iinfo("int64").max, end)
+    return ctx.emit("Slice", x, start, end)
+
+
 @handler("ReverseV2")
 def reverse(ctx: Replacement, x: str, axis: str) -> str:
     """Writes one Slice with negative steps instead of the ten nodes of tf2onnx."""

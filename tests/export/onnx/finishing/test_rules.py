@@ -26,6 +26,7 @@ from keras_pe.export.onnx.finishing.operator_rewrites import (
 from keras_pe.export.onnx.finishing.passes import Graph, run_passes
 from keras_pe.export.onnx.finishing.reshapes import merge_reshapes, remove_needless_reshapes
 from keras_pe.export.onnx.finishing.rules import Rule
+from keras_pe.export.onnx.finishing.shape_sources import count_in_64_bits
 from keras_pe.export.onnx.finishing.shared_cache import attend_in_place
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.weight_layouts import Weight, store_as_read
@@ -73,6 +74,9 @@ ROWS = """(float[2,length,4] x, float[4,8] w, float[8] b) => (float[2,length,8] 
 SHAPES = "(float[2,3,4] x) => (float[n,m,k] y) <int64[1] flat = {24}, int64[3] full = {4, 3, 2}> { %s  y = Relu(u) }"
 HALVES = """(float[2,4] a, float[2,4] b) => (float[2,8] y) <int64[1] axis = {%d}, int64[2] joined = {2, 8}>
     { p = Unsqueeze(a, axis)  q = Unsqueeze(b, axis)  s = Concat<axis=%d>(p, q)  y = Reshape(s, joined) }"""
+COUNTING = """(float[batch,length,8] x) => (float[length,batch,8] y%s) <int64[1] none = {0}, int64[1] one = {1},
+    int64[1] two = {2}, int32[1] width = {8}> { s = Shape(x)  c = Cast<to=6>(s)  b = Slice(c, none, one)
+    l = Slice(c, one, two)  all = Concat<axis=0>(l, b, width)  wide = Cast<to=7>(all)  y = Reshape(x, wide) }"""
 MASKED = """(float[batch,2,5,6] weights, %s mask, float[batch,2,6,3] values) => (float[batch,2,5,3] y)
     { factor = Cast<to = 1>(mask)  masked = Mul(weights, factor)  y = MatMul(masked, values) }"""
 CONVOLUTIONS = """(float[batch,6,4,3] x, float[3,3,1,1] w) => (float[batch,n,4,3] y)
@@ -160,6 +164,11 @@ CHANGES: dict[str, tuple[Any, str, list[str] | dict[str, int]]] = {
         { shape = Shape(x)  width = Slice(shape, second, two, first)  half = Div(width, two)
           own = Slice(shape, first, second, first)  asked = Concat<axis=0>(own, half, two)  y = Reshape(x, asked) }""",
         ["Shape", "Slice", "Concat", "Reshape"]),
+    "a shape of 32 bits that nothing else reads": (
+        lambda graph, _: count_in_64_bits(graph), COUNTING % "", ["Shape", "Slice", "Slice", "Concat", "Reshape"]),
+    "a shape whose sizes are read in 32 bits": (
+        lambda graph, _: count_in_64_bits(graph), COUNTING % ", int32[1] b, int32[1] l",
+        ["Shape", "Cast", "Slice", "Slice", "Concat", "Cast", "Reshape"]),
     "a reduction keeps the axes that are put back": (remove_needless_reshapes, """
         (float[batch,3,4] x) => (float[batch,3,1] y) <int64[1] last = {2}>
         { m = ReduceMean<keepdims=0>(x, last)  y = Unsqueeze(m, last) }""", ["ReduceMean"]),

@@ -116,6 +116,7 @@ FOLLOWED = """(float[?,?,8] x, float[?,?,8] y, float[9,8] table, float[5,1,3] ke
     int64[4] heads = {0, 0, 2, 4}, int64[6] sides = {0, 0, 1, 0, 0, 1}> {
     shape = Shape(x)  length = Slice(shape, one, two)  whole = Equal(minus, length)  added = Cast<to = 7>(whole)
     nothing = Mul(added, two)  end = Add(length, nothing)  cut = Slice(table, zero, end, zero)  sum = Add(x, cut)
+    chosen = Where(whole, two, shape)  spread = ConstantOfShape(chosen)
     other = Add(x, y)  split = Reshape(sum, heads)  turned = Transpose<perm = [0, 2, 1, 3]>(split)
     joined = Reshape(sum, row)  first, second = Split<axis = 3, num_outputs = 2>(split)
     scores = Einsum<equation = "abc,adc->abd">(x, y)  zeros = ConstantOfShape(shape)  found = NonZero(x)
@@ -126,6 +127,7 @@ FOLLOWED = """(float[?,?,8] x, float[?,?,8] y, float[9,8] table, float[5,1,3] ke
 SHAPES: dict[str, tuple[Any, ...]] = {
     "cut": (("least", "length", 9), 8),
     "sum": ("batch", "length", 8),
+    "spread": ("batch", "length", 8),
     "turned": ("batch", 2, "length", 4),
     "joined": ("batch", ("joined", 1), 4),  # twice the length has no name
     "other": ("batch", ("other", 1), 8),  # either may be 1

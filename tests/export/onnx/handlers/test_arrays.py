@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 
 from keras_pe.export import ExportError
@@ -29,6 +30,15 @@ def test_a_slice_is_written_where_it_fits(dtype: str, tmp_path: Path) -> None:
     x, update = (RANDOM.normal(size=shape, scale=9).astype(dtype) for shape in ((4, 3, 6), (2, 2, 3)))
     cases = [[x, update, np.array(start, "int32")] for start in ((0, 1, 2), (-3, 0, 0), (9, 9, 9))]
     assert_cases_agree(update_slice, [(4, 3, 6), (2, 2, 3), (3,)], cases, tmp_path)
+
+
+def test_a_slice_of_size_minus_one_reaches_the_end(tmp_path: Path) -> None:
+    def cut(x: Any, start: Any, size: Any) -> Any:
+        return tf.slice(x, (1, 0, 2), size), tf.slice(x, start, (2, -1, 1)), tf.slice(x, (0, 0, 0), size)
+
+    bounds = [((0, 1, 2), (2, 3, -1)), ((2, 0, 5), (-1, 1, 2))]
+    cases = [[normal(4, 3, 6), *(np.array(each, "int32") for each in bound)] for bound in bounds]
+    assert_cases_agree(cut, [(4, 3, 6), (3,), (3,)], cases, tmp_path)
 
 
 @pytest.mark.parametrize("opset", [15, 18])
