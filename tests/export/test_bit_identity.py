@@ -38,6 +38,7 @@ def export_layer(config: dict[str, Any], folder: Path) -> tuple[keras.Model, Any
 
 
 # In the default run each layout and each kind of table once.
+@pytest.mark.slow_rows(4)
 @pytest.mark.quick_rows(1)
 @pytest.mark.parametrize(
     ("layout", "max_length", "start_index"),

@@ -45,7 +45,7 @@ def check(entry: Entry, folder: Path) -> None:
 
 
 # keras-hub's T5 warns of a mask that its own attention does not pass on.
-@pytest.mark.slow_rows(21)
+@pytest.mark.slow_rows(13)
 @pytest.mark.quick_rows(2)
 @pytest.mark.filterwarnings(r"ignore:Layer '\w+' \(of type T5MultiHeadAttention\) was passed an input with a mask")
 @pytest.mark.parametrize("name", agreeing)
