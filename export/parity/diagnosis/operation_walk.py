@@ -29,9 +29,8 @@ class Suspects:
     """The operations of a call that may be at fault, by their numbers.
 
     Attributes:
-        located: The operations that are certainly at fault: Keras' result in a tensor of the artifact corrects the
-            later results.
-        puts: The replaced tensors of each located operation, by name.
+        located: The operations that are certainly at fault, each with the replaced tensors by name: Keras' result in a
+            tensor of the artifact corrects the later results.
         unseen: The operations without their own tensor that only lead to operations at fault. The fault of a located
             operation, or of the layer, may be theirs.
         wrong: All operations that the artifact gets wrong, including those that follow from others.
@@ -39,11 +38,10 @@ class Suspects:
         tensors: The tensors of the other operations' results.
     """
 
-    located: tuple[int, ...]
-    puts: tuple[Arrays, ...]
-    unseen: tuple[int, ...]
-    wrong: tuple[int, ...]
-    missing: tuple[int, ...]
+    located: Mapping[int, Arrays]
+    unseen: Sequence[int]
+    wrong: Sequence[int]
+    missing: Sequence[int]
     tensors: Mapping[int, str]
 
 
@@ -62,7 +60,6 @@ class OperationWalk:
         self._replaced: Arrays = dict(replaced)
         self._count = len(tape.operations)
         self._results = [[as_array(each) for each in operation.outputs] for operation in tape.operations]
-        self._consumers = [tape.consumers(number) for number in range(self._count)]
         self._tells = [self._is_telling(number) for number in range(self._count)]
 
     def suspects(self) -> Suspects:
@@ -82,8 +79,8 @@ class OperationWalk:
             held = self._holders(tensors)
         unseen = self._unseen_before(located, first) if located else suspicious
         names = {number: name for number, name in enumerate(first) if isinstance(name, str)}
-        missing = tuple(number for number, name in enumerate(first) if name is False)
-        return Suspects(tuple(located), tuple(located.values()), tuple(unseen), tuple(suspicious), missing, names)
+        missing = [number for number, name in enumerate(first) if name is False]
+        return Suspects(located, unseen, suspicious, missing, names)
 
     def _unseen_before(self, located: Mapping[int, Arrays], held: _Held) -> list[int]:
         """Returns the operations without their own tensor that lead to the located ones."""
@@ -124,8 +121,9 @@ class OperationWalk:
         is_right = self._is_right(tensors)
         found = set[int]()
         for number in reversed(range(self._count)):
-            smooth = [n for n in self._consumers[number] if all(is_float(each.dtype) for each in self._results[n])]
-            leads = [each in found for each in smooth or self._consumers[number]]
+            consumers = self._tape.consumers(number)
+            smooth = [n for n in consumers if all(is_float(each.dtype) for each in self._results[n])]
+            leads = [each in found for each in smooth or consumers]
             leads += [not is_right] if self._tape.is_output(number) else []
             if leads and not isinstance(held[number], str) and (any if held[number] is None else all)(leads):
                 found.add(number)
@@ -170,7 +168,8 @@ class OperationWalk:
 
     def _readers(self, number: int) -> set[int]:
         """Returns the operations that read a result, directly or through operations that prove nothing."""
-        return reach(self._consumers[number], lambda each: [] if self._tells[each] else self._consumers[each])
+        consumers = self._tape.consumers
+        return reach(consumers(number), lambda each: [] if self._tells[each] else consumers(each))
 
     def _candidates(self, number: int, held: _Held, tensors: Tensors) -> list[TensorMatch]:
         """Returns the tensors that may have a result: that of the layer's output, then the nearest of equal size.

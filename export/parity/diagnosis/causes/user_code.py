@@ -98,9 +98,9 @@ class _Code:
         """Returns the explanation of each of several operations, with Keras' results at the others."""
         found, is_exact = dict[CodePlace, Finding](), True
         alone = replace(self._probe, others=lambda fault: ())
-        for number, put in zip(self._suspects.located, self._suspects.puts, strict=True):
+        for number, put in self._suspects.located.items():
             place, origin = self._place(number), self._origin(number)
-            others = (each for each in self._suspects.puts if each is not put)
+            others = (each for each in self._suspects.located.values() if each is not put)
             actual = self._with({name: array for each in others for name, array in each.items()})
             site = operations_at([place], self._tapes)
             explained = explain(alone, self._fault.with_sighting(actual=actual), (site,))
