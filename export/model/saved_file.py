@@ -63,7 +63,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         with sequential_models_built_once():
             return keras.saving.load_model(path, compile=False)
     except Exception as error:
-        kind = MissingCodeError if _lacks_code(error, Path(path)) else ValueError
+        is_refused = _holds_python_code(Path(path)) and not loads_python_code()
+        kind = MissingCodeError if is_refused or _UNKNOWN.match(first_line(error)) else ValueError
         raise kind(f"{path} could not be loaded: {why_not_loaded(error, Path(path))}") from error
 
 
@@ -83,11 +84,6 @@ def check_saved_file(path: Path) -> None:
             f"{path} could not be loaded: its content cannot be read ({first_line(error)}). "
             f"{'' if isinstance(error, ImplausibleSizeError) else SAVE_AGAIN}".rstrip()
         ) from error
-
-
-def _lacks_code(error: Exception, path: Path) -> bool:
-    """Whether Keras failed to load a file because code is missing or may not run."""
-    return (_holds_python_code(path) and not loads_python_code()) or _UNKNOWN.match(first_line(error)) is not None
 
 
 def why_not_loaded(error: BaseException | None, path: Path, for_unknown: str = _IMPORT_IT) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.model.watch.keras_internals import built_shapes, functional_of
 from keras_pe.export.model.watch.nested_arguments import (
-    LeafPath,
     UniqueNames,
     align,
     leaves,
@@ -84,7 +83,8 @@ class Inputs:
             is_positional = isinstance(input_signature, list | tuple)
             arguments = tuple(input_signature) if is_positional else (input_signature,)
             called = _parameter_names(self.model, len(arguments))
-            names = [path_name(path[1:], _positional_name(called, path)) for path, _ in leaves(arguments)]
+            own_paths = [(called[int(path[0])], path[1:]) for path, _ in leaves(arguments)]
+            names = [path_name(path, "_".join(map(str, (name, *path)))) for name, path in own_paths]
         elif len(given) == len(names):
             own = declared.structure
             by_key = isinstance(input_signature, Mapping) and isinstance(own, Mapping)
@@ -205,10 +205,6 @@ def _layer_names(model: Any) -> dict[int, str]:
 def _parameter_names(model: Any, count: int) -> list[str]:
     names = [name for name in inspect.signature(model.call).parameters if name not in ("args", "kwargs", "training")]
     return [names[i] if i < len(names) else f"input_{i}" for i in range(count)]
-
-
-def _positional_name(called: list[str], path: LeafPath) -> str:
-    return "_".join([called[int(path[0])], *map(str, path[1:])])
 
 
 def output_names(model: Any, results: Any) -> list[str]:

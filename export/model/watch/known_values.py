@@ -186,7 +186,9 @@ class KnownValues:
         vocabulary contains the first entry. Other strings are texts of `words` words.
         """
         if self.examples:
-            example = next((each for each in self.examples if _has_shapes(each, specs)), self.examples[0])
+            shapes = {name: shape for name, (shape, _) in specs.items()}
+            fitting = (each for each in self.examples if {name: np.shape(each[name]) for name in shapes} == shapes)
+            example = next(fitting, self.examples[0])
             return {name: _tensor(_fit_to_shape(example[name], shape), dtype) for name, (shape, dtype) in specs.items()}
         return {name: self._fill_plain(name, specs, words) for name in specs}
 
@@ -242,10 +244,6 @@ class KnownValues:
         if "float" in dtype:
             return _tensor(low + (high - low) * (1 + np.sin(1 + numbers)) / 2, dtype)
         return _tensor(int(low) + numbers % max(1, min(2, int(high - low))), dtype)
-
-
-def _has_shapes(example: Mapping[str, Array], specs: Specs) -> bool:
-    return all(np.shape(example[name]) == shape for name, (shape, _) in specs.items())
 
 
 def _fit_to_shape(array: Array, shape: StaticShape) -> Array:
