@@ -158,12 +158,17 @@ def way(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
 
 
 QUICK = ("learned", "learned, a start", "rotations", "alibi")
+# The cases of a layer differ in code that is the same on every backend: on JAX and PyTorch a few of them are enough.
+ELSEWHERE = (
+    *("sinusoids", "sinusoids, composed", "sinusoids, unbounded", "features", "times"),
+    *("buckets", "distances", "windows", "windows, a network"),
+)
+SLOW = CASES if BACKEND == "tensorflow" else ELSEWHERE
+MARKS = {each: pytest.mark.slow if each in SLOW else pytest.mark.exhaustive for each in CASES if each not in QUICK}
 
 
 @pytest.mark.filterwarnings("ignore")  # compilers warn of what is deprecated in themselves
-@pytest.mark.parametrize(
-    "name", [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in CASES]
-)
+@pytest.mark.parametrize("name", [pytest.param(each, marks=MARKS.get(each, ())) for each in CASES])
 def test_a_position_without_a_row_is_an_error_or_not_a_number(way: Callable[[Any], Any], name: str) -> None:
     make, shape, last, beyond = CASES[name]
     x, call = ops.ones(shape), make()

@@ -40,7 +40,7 @@ class TestNumbers:
             assert np.abs(signal_of(length, 16) - timing_signal(np.arange(length), 16)).max() <= EXACT, length
 
     def test_any_width_is_encoded_and_odd_ones_end_in_zeros(self) -> None:
-        for channels, length in itertools.product((1, 2, 3, 5, 6, 7, 64), (3, 600)):
+        for channels, length in itertools.product((1, 2, 3, 7, 64), (3, 600)):
             signal = signal_of(length, channels)
             assert np.abs(signal - timing_signal(np.arange(length), channels)).max() <= EXACT, channels
             if channels % 2:
