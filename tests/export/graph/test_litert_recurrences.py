@@ -43,7 +43,7 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("name", sample_cases(list(LAYERS), ("forwards", "both ways", "gated")))
+@pytest.mark.parametrize("name", sample_cases(list(LAYERS), ("both ways", "gated")))
 def test_a_recurrent_layer_of_known_sizes_is_fused_and_for_a_gpu_unrolled(name: str, tmp_path: Path) -> None:
     make, count = LAYERS[name]
     model = sequence(make())
@@ -127,6 +127,6 @@ def test_recurrent_layers_equal_keras_after_any_number_of_steps(steps: int, tmp_
 
 @pytest.mark.slow
 def test_four_lstm_layers_are_four_operators(tmp_path: Path) -> None:
-    stack = [layers.LSTM(128, return_sequences=True) for _ in range(4)]
-    artifact = export_litert(sequence(*stack, steps=100, channels=128), tmp_path / "model.tflite", target="micro")
+    stack = [layers.LSTM(16, return_sequences=True) for _ in range(4)]
+    artifact = export_litert(sequence(*stack, steps=20), tmp_path / "model.tflite", target="micro")
     assert count_operators(artifact) == {FUSED: 4, "ADD": 8}
