@@ -104,7 +104,7 @@ def shown_sections() -> dict[str, str]:
     return {section.partition("\n")[0]: f"\n## {section}" for section in page.split("\n## ")[1:]}
 
 
-@pytest.mark.slow_rows(9)
+@pytest.mark.slow_rows(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("cause", shown_sections())
 def test_a_fault_is_named_by_its_cause_and_the_gallery_shows_what_is_said_of_it(cause: str) -> None:

@@ -116,6 +116,7 @@ def test_keras_pe_that_is_imported_while_a_thread_imports_keras_waits_for_it() -
     assert run(code) == "True"
 
 
+@pytest.mark.slow_rows(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("first", ["rotations.composed", "layers.axes"])
 def test_any_module_may_be_the_first_that_is_imported(first: str) -> None:
