@@ -158,6 +158,7 @@ def test_an_option_of_another_format_is_a_usage_error(model: Path, tmp_path: Pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.keras"]
 
 
+@pytest.mark.slow
 def test_several_formats_are_written_and_reported_if_sound(tmp_path: Path) -> None:
     x = keras.Input((4, 4))
     keras.Model(x, keras.ops.svd(x)[1], name="net").save(tmp_path / "model.keras")
