@@ -24,6 +24,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     producer,
     remove,
     replace,
+    rewrite,
     set_inputs,
     sizes_constant,
 )
@@ -123,27 +124,24 @@ def count_in_64_bits(graph: ir.Graph) -> None:
     found = {cast: counting for cast in nodes(graph, "Cast") if (counting := _counting(cast))}
     narrow = {node for counting in found.values() for node in counting}
     ordered: list[Node] = [node for node in graph if node in narrow]
-    read_too = set[Node]()  # other nodes read their results of 32 bits
-    for node in reversed(ordered):
-        readers = {*node.outputs[0].consumers()} - found.keys()
-        if node.outputs[0].is_graph_output() or not readers <= narrow - read_too:
-            read_too.add(node)
-    casts = {node for node in ordered if node.op_type == "Cast"}
-    if len(found) + len(casts - read_too) <= len(read_too - casts):
+    inside = narrow | found.keys()
+    read_too = {x for x in ordered if x.outputs[0].is_graph_output() or not inside.issuperset(x.outputs[0].consumers())}
+    if len(found) + sum(node.op_type == "Cast" for node in narrow) <= len(read_too):
         return
     wide: dict[ir.Value | None, ir.Value] = {}
     for node in ordered:
         result = node.outputs[0]
-        if node in casts:
+        if node.op_type == "Cast":
             wide[result] = node.inputs[0]
             continue
         count = _count_sizes(node)
         for value in node.inputs[:count]:
             if value not in wide:
                 wide[value] = constant(graph, np.asarray(array(value), np.int64))
-        widened = copy(node, [*(wide[value] for value in node.inputs[:count]), *node.inputs[count:]])
-        widened.type = ir.TensorType(ir.DataType.INT64)
-        wide[result] = widened
+        wide[result] = copy(node, [*(wide[value] for value in node.inputs[:count]), *node.inputs[count:]])
+        wide[result].type = ir.TensorType(ir.DataType.INT64)
+        if node in read_too:
+            wide[rewrite(node, "Cast", [wide[result]], to=ir.DataType.INT32)] = wide[result]
     for cast in found:
         replace(cast.outputs[0], wide[cast.inputs[0]])
 

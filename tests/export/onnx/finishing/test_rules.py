@@ -166,6 +166,8 @@ CHANGES: dict[str, tuple[Any, str, list[str] | dict[str, int]]] = {
         ["Shape", "Slice", "Concat", "Reshape"]),
     "a shape of 32 bits that nothing else reads": (
         lambda graph, _: count_in_64_bits(graph), COUNTING % "", ["Shape", "Slice", "Slice", "Concat", "Reshape"]),
+    "a shape of which a size is read in 32 bits": (lambda graph, _: count_in_64_bits(graph), COUNTING % ", int32[1] b",
+        ["Shape", "Slice", "Cast", "Slice", "Concat", "Reshape"]),
     "a shape whose sizes are read in 32 bits": (
         lambda graph, _: count_in_64_bits(graph), COUNTING % ", int32[1] b, int32[1] l",
         ["Shape", "Cast", "Slice", "Slice", "Concat", "Cast", "Reshape"]),
