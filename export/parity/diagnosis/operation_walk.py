@@ -18,6 +18,8 @@ from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CANDIDATES = 8  # tensors that are tried as the result of an operation
 _MOST_OPERATIONS = 8  # wrong operations in one layer
+_NEAREST = 8.0  # a result this many times as far from a tensor as another one has another tensor
+_ROUNDING = 2.0**-20  # the difference of a tensor from its own result, relative to the largest value
 _MOST_FURTHER = 32  # replacements to try after one that corrects a part of the later results
 
 _Held = list[str | bool | None]
@@ -91,11 +93,25 @@ class OperationWalk:
         return sorted(reach(located, unseen_sources) - located.keys())
 
     def _holders(self, tensors: Tensors) -> _Held:
-        return [self._holder(number, tensors) for number in range(self._count)]
+        """Returns the tensor of each operation's result.
 
-    def _holder(self, number: int, tensors: Tensors) -> str | bool | None:
-        found = [_find(each, tensors) for each in self._results[number]] if self._tells[number] else []
-        return (all(found) and found[0] is not None and found[0].tensor) if found else None
+        A tensor has one result. If it is almost another result, too, it proves the nearest of them.
+        """
+        found = {number: self._match(number, tensors) for number in range(self._count) if self._tells[number]}
+        least = dict[str, float]()
+        for match in filter(None, found.values()):
+            least[match.tensor] = min(match.difference, least.get(match.tensor, np.inf))
+        held: _Held = [None] * self._count
+        for number, match in found.items():
+            rounding = _ROUNDING * float(np.abs(self._results[number][0]).max())
+            is_nearest = match is not None and match.difference <= max(_NEAREST * least[match.tensor], rounding)
+            held[number] = is_nearest and match.tensor
+        return held
+
+    def _match(self, number: int, tensors: Tensors) -> TensorMatch | None:
+        """Returns the tensor with an operation's first result, if the artifact has all its results."""
+        found = [_find(each, tensors) for each in self._results[number]]
+        return found[0] if all(found) else None
 
     def _is_telling(self, number: int) -> bool:
         """Whether a tensor with the values of a result proves the operation right.
