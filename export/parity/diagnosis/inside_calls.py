@@ -72,6 +72,19 @@ class Tape:
         every = reach([source[0]], lambda number: [each for each, _ in self._sources[number]] if number >= 0 else [])
         return every - {_OF_LAYER}
 
+    def before_line(self, number: int) -> list[Source]:
+        """Returns the tensors that the line of an operation reads for its result, without its own operands."""
+        place = self.operations[number].place
+        found, todo = dict[Source, None](), [*self._sources[number]]
+        while todo:
+            source = todo.pop()
+            before = self.operations[source[0]].place if source[0] != _OF_LAYER else None
+            if before is not None and (before.file, before.line) == (place.file, place.line):
+                todo += self._sources[source[0]]
+            elif source not in self._sources[number]:
+                found[source] = None
+        return [*found]
+
     def is_output(self, number: int) -> bool:
         """Whether the layer returns a result of an operation."""
         return any((self.source(each) or (_OF_LAYER,))[0] == number for each in self.outputs)

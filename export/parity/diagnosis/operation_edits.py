@@ -106,22 +106,33 @@ class EditedOperation:
 
     def replace_operand(self, source: Source, operand: int, description: str) -> Edit:
         """Returns the edit that replaces an operand by another tensor of the call."""
+
+        def change(tensor: Any, *operation: Any) -> Any:
+            return with_operands(lambda own: put(own, operand, tensor), *operation)
+
+        return self._with_tensor(source, Cause.OTHER_INPUT, description, change)
+
+    def replace_result(self, source: Source, cause: Cause) -> Edit:
+        """Returns the edit that replaces the result by another tensor of the call."""
+        return self._with_tensor(source, cause, f"replaced by {self.tape.name(source)}", lambda tensor, *_: tensor)
+
+    def _with_tensor(self, source: Source, cause: Cause, description: str, change: Callable[..., Any]) -> Edit:
+        """Returns the edit that computes the result from an earlier tensor and the operation."""
         place, back = self.operation.place, self.number - source[0]
 
         def compute(fault: LayerFault) -> Array:
             tape = self.tapes(fault.call)
             numbers = {id(operation): number for number, operation in enumerate(tape.operations)}
 
-            def change(operation: Operation, arguments: Any, names: Any) -> Any:
+            def from_earlier(operation: Operation, arguments: Any, names: Any) -> Any:
                 number = source[0] if source[0] < 0 else numbers[id(operation)] - back
                 if source[0] >= 0 > number:
                     raise ValueError("This call has no equal tensor.")
-                tensor = tape.tensor((number, source[1]))
-                return with_operands(lambda own: put(own, operand, tensor), operation, arguments, names)
+                return change(tape.tensor((number, source[1])), operation, arguments, names)
 
-            return tape.replay({place: change}, fault.index)
+            return tape.replay({place: from_earlier}, fault.index)
 
-        return Edit(Cause.OTHER_INPUT, description, compute, place=place)
+        return Edit(cause, description, compute, place=place)
 
     def exchange(self, one: Source, other: Source, place: CodePlace) -> Edit:
         """Returns the edit that exchanges two tensors of the call for all their readers."""

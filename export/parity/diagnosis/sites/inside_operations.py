@@ -107,12 +107,15 @@ def _left_out(edited: EditedOperation) -> Edits:
         if fits(operand, result):
             description = "left out" if len(operands) == 1 else f"replaced by its operand {number + 1}"
             yield edited.edit(Cause.OPERATION_LEFT_OUT, description, partial(_operand_alone, number))
+    for source in edited.tape.before_line(edited.number):
+        if _is_alike(edited.tape.tensor(source), result):
+            yield edited.replace_result(source, Cause.OPERATION_LEFT_OUT)
     if as_array(result).dtype.kind == "b":
         yield from edited.result_place.edits([ALL_TRUE])
 
 
 def _other_operands(edited: EditedOperation) -> Edits:
-    """Yields exchanged operands, and operands replaced by another tensor or weight."""
+    """Yields exchanged operands, and an operand or a result of several readers replaced by another tensor or weight."""
     operation, tape = edited.operation, edited.tape
     for one, other in itertools.combinations(range(len(operation.operands)), 2):
         description = f"given its operands {one + 1} and {other + 1} exchanged"
@@ -126,6 +129,9 @@ def _other_operands(edited: EditedOperation) -> Edits:
         for source in _sources_like(tape, edited.number, operand):
             description = f"given {tape.name(source)} as its operand {number + 1}"
             yield edited.replace_operand(source, number, description)
+    if edited.result is not None and len(tape.consumers(edited.number)) > 1:
+        for source in _sources_like(tape, edited.number, edited.result):
+            yield edited.replace_result(source, Cause.OTHER_INPUT)
     yield from _other_variables(edited)
 
 

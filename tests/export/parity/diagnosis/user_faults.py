@@ -230,4 +230,19 @@ CODE_FAULTS = [
         ("ops.tanh(h) + x", "ops.tanh(h + x)"),
         ("ops.relu(h)", "ops.gelu(h)"),
     ),
+    *_faults(
+        "capsules",
+        ("return ops.sqrt(ops.sum(ops.square(made), axis=-1) + 1e-6)", "return ops.sum(made**2, axis=-1) + 1e-6"),
+    ),
+    *_faults(
+        "rays",
+        ("        clear = ops.concatenate([ops.ones_like(clear[:, :1]), clear[:, :-1]], axis=1)\n", "        pass\n"),
+        ("[ops.sin(angles), ops.cos(angles)]", "[ops.cos(angles), ops.sin(angles)]"),
+        ("seen + behind, depth", "seen, depth"),
+    ),
+    *_faults(
+        "warp",
+        ("fx, fy = x - x0, y - y0", "fx, fy = x - x0, x - x0"),
+        ("(h - 1) / 2.0", "(w - 1) / 2.0"),
+    ),
 ]
