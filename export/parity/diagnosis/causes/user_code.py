@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.model.watch.operations import CodePlace
+from keras_pe.export.model.watch.operations import CodePlace, Operation
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_search import explain
 from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes
@@ -116,11 +116,12 @@ class _Code:
         return tensors.in_shape(self._fault.location, self._fault.expected.shape)
 
     def _origin(self, number: int) -> CodePlace:
-        """Returns the place of an operation; the call of a function of the user's own that is right in another call."""
-        places = self._tape.operations[number].places
+        """Returns the place of an operation, or of the call of a user's own function that is right in another call."""
         right = self._suspects.tensors.keys() - {*self._suspects.unseen, *self._suspects.located}
-        sound = {place for each in right for place in self._tape.operations[each].places}
-        return next((each for each in places if each not in sound), places[0])
+        sound = {chain for each in right for chain in _call_chains(self._tape.operations[each])}
+        chains = _call_chains(self._tape.operations[number])
+        wrong = (own for own in chains if not any(each[0] == own[0] and each != own for each in sound))
+        return next(wrong, chains[0])[0]
 
     def _unknown(self, place: CodePlace) -> Finding:
         description = f"At {place} the operands agree with the artifact's tensors, but the result does not."
@@ -175,6 +176,11 @@ class _Code:
             tensors = [self._suspects.tensors.get(number, "") for number, _ in (one, other)]
             lines = {(self._place(number).file, self._place(number).line) for number in readers}
             yield one, other, self._place(one[0] if _is_turned(*tensors) or len(lines) > 1 else readers[0])
+
+
+def _call_chains(operation: Operation) -> list[tuple[CodePlace, ...]]:
+    """Returns the place of an operation and of each call around it, each with the calls around it."""
+    return [operation.places[level:] for level in range(len(operation.places))]
 
 
 def _is_turned(one: str, other: str) -> bool:
