@@ -1,8 +1,9 @@
 """Records the operations inside one call of a layer, and replays the call with one of them changed."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from keras_pe.export.model.watch.operations import CodePlace, Operation, recorded_operations, tensors_in
 from keras_pe.export.model.watch.recording import LayerCall, state_left_alone
@@ -17,6 +18,8 @@ Source = tuple[int, int]
 
 Tapes = Callable[[LayerCall], "Tape"]
 """Returns the tape of a call, which is recorded on first use."""
+
+Node = TypeVar("Node", bound=int | Source)
 
 _OF_LAYER = -1
 
@@ -72,18 +75,32 @@ class Tape:
         every = reach([source[0]], lambda number: [each for each, _ in self._sources[number]] if number >= 0 else [])
         return every - {_OF_LAYER}
 
-    def before_line(self, number: int) -> list[Source]:
-        """Returns the tensors that the line of an operation reads for its result, without its own operands."""
-        place = self.operations[number].place
-        found, todo = dict[Source, None](), [*self._sources[number]]
-        while todo:
-            source = todo.pop()
-            before = self.operations[source[0]].place if source[0] != _OF_LAYER else None
-            if before is not None and (before.file, before.line) == (place.file, place.line):
-                todo += self._sources[source[0]]
-            elif source not in self._sources[number]:
-                found[source] = None
-        return [*found]
+    def inputs_around(self, number: int) -> Iterator[tuple[CodePlace, Source]]:
+        """Yields the inputs of each call of a user's function, and of the line, that have the result of an operation.
+
+        The place is that of the call or of the operation. Inputs of the operation itself are left out.
+        """
+        own = self.operations[number]
+        for caller in own.callers:
+            yield from ((caller, each) for each in self._inputs_of(number, partial(_is_within, caller)))
+        yield from ((own.place, each) for each in self._inputs_of(number, _line) if each not in self._sources[number])
+
+    def _inputs_of(self, number: int, part: Callable[[Operation], Any]) -> list[Source]:
+        """Returns what a part of the code reads for an operation's result; nothing if the part reads the result, too.
+
+        Args:
+            number: The number of the operation.
+            part: Returns an equal value for all operations of one part.
+        """
+        own = part(self.operations[number])
+        if any(part(self.operations[each]) == own for each in self._consumers[number]):
+            return []
+
+        def is_inside(source: Source) -> bool:
+            return source[0] != _OF_LAYER and bool(part(self.operations[source[0]]) == own)
+
+        every = reach(self._sources[number], lambda each: self._sources[each[0]] if is_inside(each) else [])
+        return sorted(each for each in every if not is_inside(each))
 
     def is_output(self, number: int) -> bool:
         """Whether the layer returns a result of an operation."""
@@ -107,22 +124,20 @@ class Tape:
         which = f"result {place + 1} of " if len(operation.outputs) > 1 else ""
         return f"{which}`{operation.place.text}`"
 
-    def replay(
-        self, changes: Mapping[CodePlace, Change], index: int, values: Mapping[Source, Any] | None = None
-    ) -> Array:
+    def replay(self, changes: Mapping[CodePlace, Change], index: int, current: dict[int, Any] | None = None) -> Array:
         """Returns an output of the layer with changed operations at some places.
 
         Args:
             changes: The replacement at each place.
             index: The number of the output among the tensors that the layer returns.
-            values: Replacements of results, by their source.
+            current: The tensors that are replaced, by the `id` of the tape's own. It receives each changed result.
 
         Raises:
             ValueError: If an operation must be called again and cannot be.
         """
         import keras
 
-        now = {id(self.tensor(source)): tensor for source, tensor in (values or {}).items()}
+        now = {} if current is None else current
         for operation in self.operations:
             change = changes.get(operation.place)
             if change is None and not any(id(each) in now for each in operation.operands):
@@ -139,6 +154,15 @@ class Tape:
         return as_array(now.get(id(returned), returned))
 
 
+def _is_within(caller: CodePlace, operation: Operation) -> bool:
+    return caller in operation.callers
+
+
+def _line(operation: Operation) -> tuple[str, int, tuple[CodePlace, ...]]:
+    """Returns the line of an operation, in the calls around it."""
+    return operation.place.file, operation.place.line, operation.callers
+
+
 def again(operation: Operation, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """Calls an operation again with other arguments.
 
@@ -150,12 +174,12 @@ def again(operation: Operation, arguments: Sequence[Any], keywords: Mapping[str,
     return operation.function(*arguments, **keywords)
 
 
-def reach(start: Iterable[int], step: Callable[[int], Iterable[int]]) -> set[int]:
-    """Returns the numbers that steps lead to from some numbers, and these numbers."""
-    found, todo = set[int](), [*start]
+def reach(start: Iterable[Node], step: Callable[[Node], Iterable[Node]]) -> set[Node]:
+    """Returns the nodes that steps lead to from some nodes, and these nodes."""
+    found, todo = set[Node](), [*start]
     while todo:
-        number = todo.pop()
-        if number not in found:
-            found.add(number)
-            todo += step(number)
+        node = todo.pop()
+        if node not in found:
+            found.add(node)
+            todo += step(node)
     return found

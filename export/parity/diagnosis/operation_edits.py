@@ -14,6 +14,9 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as
 from keras_pe.export.parity.diagnosis.relations import plain
 from keras_pe.export.results import Array, Cause, OtherValue
 
+NamedFunction = tuple[str, Callable[[Any], Any]]
+"""A function of one tensor with its name."""
+
 Key = int | str
 """The position of an argument, or its name among the keywords."""
 
@@ -104,33 +107,47 @@ class EditedOperation:
 
         return NumericEdit({name: float(value)}, compute, lambda _: cause, place=place)
 
-    def replace_operand(self, source: Source, operand: int, description: str) -> Edit:
+    def replace_operand(self, source: Source, operand: int) -> Edit:
         """Returns the edit that replaces an operand by another tensor of the call."""
 
         def change(tensor: Any, *operation: Any) -> Any:
             return with_operands(lambda own: put(own, operand, tensor), *operation)
 
+        description = f"given {self.tape.name(source)} as its operand {operand + 1}"
         return self._with_tensor(source, Cause.OTHER_INPUT, description, change)
 
-    def replace_result(self, source: Source, cause: Cause) -> Edit:
-        """Returns the edit that replaces the result by another tensor of the call."""
-        return self._with_tensor(source, cause, f"replaced by {self.tape.name(source)}", lambda tensor, *_: tensor)
+    def replace_result(
+        self, source: Source, cause: Cause, place: CodePlace | None = None, through: NamedFunction | None = None
+    ) -> Edit:
+        """Returns the edit that replaces the result by an earlier tensor of the call, or by a function of it.
+
+        Args:
+            source: The tensor.
+            cause: The cause to report.
+            place: The place to report; by default, that of the operation.
+            through: The name of a function of one tensor, and the function.
+        """
+        name, function = through or ("", lambda tensor: tensor)
+        description = f"replaced by {name and f'{name} of '}{self.tape.name(source)}"
+        edit = self._with_tensor(source, cause, description, lambda tensor, *_: function(tensor))
+        return edit if place is None else replace(edit, place=place)
 
     def _with_tensor(self, source: Source, cause: Cause, description: str, change: Callable[..., Any]) -> Edit:
         """Returns the edit that computes the result from an earlier tensor and the operation."""
         place, back = self.operation.place, self.number - source[0]
 
         def compute(fault: LayerFault) -> Array:
-            tape = self.tapes(fault.call)
+            tape, current = self.tapes(fault.call), dict[int, Any]()
             numbers = {id(operation): number for number, operation in enumerate(tape.operations)}
 
             def from_earlier(operation: Operation, arguments: Any, names: Any) -> Any:
                 number = source[0] if source[0] < 0 else numbers[id(operation)] - back
                 if source[0] >= 0 > number:
                     raise ValueError("This call has no equal tensor.")
-                return change(tape.tensor((number, source[1])), operation, arguments, names)
+                tensor = tape.tensor((number, source[1]))
+                return change(current.get(id(tensor), tensor), operation, arguments, names)
 
-            return tape.replay({place: from_earlier}, fault.index)
+            return tape.replay({place: from_earlier}, fault.index, current)
 
         return Edit(cause, description, compute, place=place)
 
@@ -139,7 +156,8 @@ class EditedOperation:
 
         def compute(fault: LayerFault) -> Array:
             tape = self.tapes(fault.call)
-            return tape.replay({}, fault.index, {one: tape.tensor(other), other: tape.tensor(one)})
+            first, second = tape.tensor(one), tape.tensor(other)
+            return tape.replay({}, fault.index, {id(first): second, id(second): first})
 
         texts = [self.tape.name(source) for source in (one, other)]
         description = f"and the operations after it, with {' and '.join(texts)} exchanged"

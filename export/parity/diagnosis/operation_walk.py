@@ -99,13 +99,13 @@ class OperationWalk:
         """
         found = {number: self._match(number, tensors) for number in range(self._count) if self._tells[number]}
         least = dict[str, float]()
-        for match in filter(None, found.values()):
-            least[match.tensor] = min(match.difference, least.get(match.tensor, np.inf))
+        for each in filter(None, found.values()):
+            least[each.tensor] = min(each.difference, least.get(each.tensor, np.inf))
         held: _Held = [None] * self._count
         for number, match in found.items():
             rounding = _ROUNDING * float(np.abs(self._results[number][0]).max())
             is_nearest = match is not None and match.difference <= max(_NEAREST * least[match.tensor], rounding)
-            held[number] = is_nearest and match.tensor
+            held[number] = match.tensor if match is not None and is_nearest else False
         return held
 
     def _match(self, number: int, tensors: Tensors) -> TensorMatch | None:

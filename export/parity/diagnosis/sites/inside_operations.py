@@ -107,9 +107,8 @@ def _left_out(edited: EditedOperation) -> Edits:
         if fits(operand, result):
             description = "left out" if len(operands) == 1 else f"replaced by its operand {number + 1}"
             yield edited.edit(Cause.OPERATION_LEFT_OUT, description, partial(_operand_alone, number))
-    for source in edited.tape.before_line(edited.number):
-        if _is_alike(edited.tape.tensor(source), result):
-            yield edited.replace_result(source, Cause.OPERATION_LEFT_OUT)
+    for place, source in _inputs_like(edited, result):
+        yield edited.replace_result(source, Cause.OPERATION_LEFT_OUT, place)
     if as_array(result).dtype.kind == "b":
         yield from edited.result_place.edits([ALL_TRUE])
 
@@ -127,8 +126,7 @@ def _other_operands(edited: EditedOperation) -> Edits:
             yield edited.edit(Cause.EXCHANGED_INPUTS, description, partial(_exchanged_arguments, one, other))
     for number, operand in enumerate(operation.operands):
         for source in _sources_like(tape, edited.number, operand):
-            description = f"given {tape.name(source)} as its operand {number + 1}"
-            yield edited.replace_operand(source, number, description)
+            yield edited.replace_operand(source, number)
     if edited.result is not None and len(tape.consumers(edited.number)) > 1:
         for source in _sources_like(tape, edited.number, edited.result):
             yield edited.replace_result(source, Cause.OTHER_INPUT)
@@ -210,6 +208,8 @@ def _other_functions(edited: EditedOperation) -> Edits:
         for name in _REDUCED:
             change = partial(_through, getattr(keras.ops, name), 1, options)
             yield edited.edit(Cause.OTHER_OPERATION, f"as {name.replace('_', ' ')}", change)
+    for (place, source), other in itertools.product(_inputs_like(edited, result), unary_functions().items()):
+        yield edited.replace_result(source, Cause.OTHER_OPERATION, place, other)
 
 
 def _other_sequences(edited: EditedOperation) -> Edits:
@@ -292,6 +292,15 @@ def _sources_like(tape: Tape, number: int, operand: Any) -> list[Source]:
     others = ((source, tape.tensor(source)) for source in known)
     same = (source for source, each in others if each is not operand and _is_alike(each, operand))
     return list(itertools.islice(same, _MOST_SOURCES))
+
+
+def _inputs_like(edited: EditedOperation, result: Any) -> Iterator[tuple[CodePlace, Source]]:
+    """Yields inputs with the shape and type of a result, each with the innermost user's function that reads it."""
+    seen = set[Source]()
+    for place, source in edited.tape.inputs_around(edited.number):
+        if source not in seen and _is_alike(edited.tape.tensor(source), result):
+            seen.add(source)
+            yield place, source
 
 
 def _is_alike(one: Any, other: Any) -> bool:

@@ -232,7 +232,12 @@ CODE_FAULTS = [
     ),
     *_faults(
         "capsules",
-        ("return ops.sqrt(ops.sum(ops.square(made), axis=-1) + 1e-6)", "return ops.sum(made**2, axis=-1) + 1e-6"),
+        (
+            "return ops.sqrt(ops.sum(ops.square(made), axis=-1) + 1e-6)",
+            "return ops.sum(made**2, axis=-1) + 1e-6",
+        ),
+        ("self.squash(ops.sum(share[..., None] * votes, axis=1))", "ops.sum(share[..., None] * votes, axis=1)"),
+        ("made = self.squash(", "made = ops.tanh("),
     ),
     *_faults(
         "rays",
@@ -244,5 +249,6 @@ CODE_FAULTS = [
         "warp",
         ("fx, fy = x - x0, y - y0", "fx, fy = x - x0, x - x0"),
         ("(h - 1) / 2.0", "(w - 1) / 2.0"),
+        ("* (1.0 - fx)[..., None] + at(y0, x0 + 1)", "* (1.0 - fx)[..., None] + at(y0, x0)"),
     ),
 ]
