@@ -3,7 +3,7 @@
 import enum
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from numbers import Integral
 from pathlib import Path
@@ -104,6 +104,13 @@ class TensorInfo:
     def __str__(self) -> str:
         """Returns its name, type and shape, such as "x: float32 (batch, 8)"."""
         return f"{self.name}: {self.dtype} ({', '.join(map(str, self.shape))})"
+
+
+def dynamic_sizes(tensors: Iterable[TensorInfo], arrays: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the size of each dynamic dimension in arrays by name. A tensor without an array is left out."""
+    known = ((each.shape, arrays[each.name].shape) for each in tensors if each.name in arrays)
+    pairs = (pair for shapes in known for pair in zip(*shapes, strict=False))
+    return {dim: size for dim, size in pairs if isinstance(dim, str)}
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo, dynamic_sizes
 from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeFailedError
@@ -56,10 +56,8 @@ def input_coverage(
     given, specs = list(cases), list(inputs)
     sizes: dict[str, set[int]] = {dim: set() for spec in specs for dim in spec.shape if isinstance(dim, str)}
     for case in given:
-        for spec in specs:
-            for dim, size in zip(spec.shape, case[spec.name].shape, strict=True):
-                if isinstance(dim, str):
-                    sizes[dim].add(size)
+        for dim, size in dynamic_sizes(specs, case).items():
+            sizes[dim].add(size)
     tables = (_table(spec.name, roles.get(spec.name), given) for spec in specs)
     return Coverage(
         {dim: tuple(sorted(found)) for dim, found in sizes.items()}, tuple(table for table in tables if table)

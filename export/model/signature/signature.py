@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.display import Shown
-from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo, dynamic_sizes
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
 from keras_pe.export.model.sizes.dimensions import (
     Dimension,
@@ -212,13 +212,7 @@ def confirmed_outputs(
     """
     outputs = tuple(outputs)
     for given, returned in runs:
-        sizes = {
-            dim: size
-            for spec in inputs
-            if spec.name in given
-            for dim, size in zip(spec.shape, given[spec.name].shape, strict=False)
-            if isinstance(dim, str)
-        }
+        sizes = dynamic_sizes(inputs, given)
         outputs = tuple(
             replace(spec, shape=tuple(_confirm_size(spec, axis, size, sizes) for axis, size in enumerate(shape)))
             if spec.name in returned and len(shape := returned[spec.name].shape) == len(spec.shape)

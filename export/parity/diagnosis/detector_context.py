@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from keras_pe.export.artifacts.artifact import dynamic_sizes
 from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.comparison.inputs.sweep import draw_case
 from keras_pe.export.comparison.references.reference import Expectation, Reference
@@ -146,9 +147,4 @@ class Probe:
 
     def sizes(self, inputs: Mapping[str, Array]) -> dict[str, int]:
         """Returns the dynamic dimensions of a case by name."""
-        dims = [
-            (dim, size)
-            for spec in self.reference.inputs
-            for dim, size in zip(spec.shape, inputs[spec.name].shape, strict=True)
-        ]
-        return {dim: size for dim, size in dims if isinstance(dim, str)}
+        return dynamic_sizes(self.reference.inputs, inputs)
