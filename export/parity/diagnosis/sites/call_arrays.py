@@ -26,7 +26,7 @@ _OF_STEPS: dict[str, Callable[[Array], Array]] = {
 
 def altered_inputs(fault: LayerFault) -> Edits:
     """Yields changes of a layer's inputs, even if the artifact has the right input in a tensor."""
-    for number, array, place in _inputs(fault) if fault.through is None else ():
+    for number, array, place in input_places(fault) if fault.through is None else ():
         if array.dtype.kind == "f":
             yield place.scaling_edit(Cause.SCALED_INPUT)
         yield from place.edits(_input_proposals(fault, array))
@@ -38,13 +38,13 @@ def altered_inputs(fault: LayerFault) -> Edits:
 
 def other_sources(fault: LayerFault) -> Edits:
     """Yields a layer of several inputs with an earlier output in place of each, as for a wrong skip connection."""
-    for _, array, place in _inputs(fault) if len(fault.call.inputs) > 1 else ():
+    for _, array, place in input_places(fault) if len(fault.call.inputs) > 1 else ():
         yield from _taken_instead(place, fault, array, ("the output",))
 
 
 def dropped_inputs(fault: LayerFault) -> Edits:
     """Yields a layer of several inputs with each of them at zero."""
-    for number, array, place in _inputs(fault) if len(fault.call.inputs) > 1 else ():
+    for number, array, place in input_places(fault) if len(fault.call.inputs) > 1 else ():
         if array.dtype.kind == "f":
             source = fault.around.sources[number] if fault.around.sources else ""
             description = f"with {place.name}{f', from {source!r},' if source else ''} at zero"
@@ -76,8 +76,8 @@ def other_inputs(fault: LayerFault) -> Edits:
                 yield place.replacement(Cause.OTHER_ACTIVATION, f"given {name} of {description}", other)
 
 
-def _inputs(fault: LayerFault) -> Iterator[tuple[int, Array, Place]]:
-    """Yields the number, the array and the place of each input."""
+def input_places(fault: LayerFault) -> Iterator[tuple[int, Array, Place]]:
+    """Yields the number, the array and the place of each input of a call."""
     for number, array in enumerate(fault.call.inputs):
         name = "its input" if len(fault.call.inputs) == 1 else f"input {number}"
         yield number, array, _input_place(lambda fault: fault.call.inputs, number, name)

@@ -15,6 +15,7 @@ from keras_pe.export.parity.diagnosis.relations.detection import (
     find_change,
     holds,
 )
+from keras_pe.export.parity.diagnosis.sites.call_arrays import input_places
 from keras_pe.export.results import Array, Cause
 
 _OF_HALF = 2.0**-6  # largest error of a few roundings to 16 bits, relative to the largest value
@@ -26,10 +27,9 @@ def changed_values(fault: LayerFault) -> Edits:
         return
     yield from _value_edits(fault, "other values", _output)
     yield output_called("the right values").scaling_edit(Cause.SCALED_VALUES)
-    for number, array in enumerate(fault.call.inputs):
+    for number, array, place in input_places(fault):
         if array.shape == fault.expected.shape and array.dtype.kind == "f":
-            name = "its input" if len(fault.call.inputs) == 1 else f"input {number}"
-            yield from _value_edits(fault, f"another term added to {name}", partial(_summands, number))
+            yield from _value_edits(fault, f"another term added to {place.name}", partial(_summands, number))
 
 
 def _output(fault: LayerFault) -> tuple[Array, Array]:
