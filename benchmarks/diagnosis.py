@@ -122,9 +122,10 @@ def _find_planted(plant: Any, folder: Path) -> Callable[[], Sequence[Any]]:
 def _change(change: Any, by_keras: bool, folder: Path) -> Callable[[], Sequence[Any]]:
     from dataclasses import replace
 
-    from tests.export.parity.diagnosis.changes import say
+    from tests.export.parity.diagnosis.changes import say, write
 
-    return lambda: say(replace(change, by_keras=by_keras), folder, _worker()).findings
+    model, path = write(replace(change, by_keras=by_keras), folder)
+    return lambda: say(model, path, _worker()).findings
 
 
 @cache

@@ -77,12 +77,12 @@ def assign(path: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[k
 
 
 def _build_seeded(change: Change, is_changed: bool) -> keras.Model:
-    keras.utils.clear_session()  # restarts the numbers of operations without a name
+    keras.utils.clear_session(free_memory=False)  # restarts the numbers of operations without a name
     return seeded(change.build(is_changed))
 
 
-def say(change: Change, folder: Path, worker: Worker) -> RuntimeResult:
-    """Returns what the check says of the changed model's file."""
+def write(change: Change, folder: Path) -> tuple[keras.Model, Path]:
+    """Returns the model and the file of the changed model."""
     model, changed = (_build_seeded(change, is_changed) for is_changed in (False, True))
     change.after(changed)
     path = folder / "changed.onnx"
@@ -92,6 +92,11 @@ def say(change: Change, folder: Path, worker: Worker) -> RuntimeResult:
         changed.export(path, format="onnx", verbose=False)
     else:
         export_onnx(changed, path)
+    return model, path
+
+
+def say(model: keras.Model, path: Path, worker: Worker) -> RuntimeResult:
+    """Returns what the check says of the changed model's file."""
     reference = KerasReference(model)
     expectations = reference.answer(sweep(reference.inputs, reference.roles, seed=0))
     run = run_cases(worker, worker.spec, path, reference, expectations)

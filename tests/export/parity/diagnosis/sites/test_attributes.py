@@ -13,7 +13,7 @@ from onnx import helper
 
 from keras_pe.export import Cause, check_parity, export_onnx
 from keras_pe.export.parity.diagnosis.sites.attributes import cause_of
-from tests.export.parity.diagnosis.changes import SEQUENCE, Change, assign, functional, one, pool_layer, say
+from tests.export.parity.diagnosis.changes import SEQUENCE, Change, assign, functional, one, pool_layer, say, write
 
 
 def quick_gelu(x):
@@ -115,7 +115,7 @@ def _rows():
 @pytest.mark.parametrize(("change", "by_keras"), list(_rows()))
 @pytest.mark.filterwarnings("ignore:In the future `np.object`:FutureWarning")  # Keras asks NumPy 2.4 for it
 def test_a_change_of_a_layer_is_named_with_the_layer_alone(change, by_keras, tmp_path, plain_worker):
-    result = say(replace(change, by_keras=by_keras), tmp_path, plain_worker)
+    result = say(*write(replace(change, by_keras=by_keras), tmp_path), plain_worker)
     assert not result.passed
     assert {(finding.cause, finding.layer) for finding in result.findings} == {(change.cause, change.layer)}, result
     assert by_keras or change.description in result.findings[0].evidence

@@ -5,7 +5,7 @@ from fault_examples import seeded
 from keras import layers as L  # noqa: N812
 from keras import ops
 
-from tests.export.parity.diagnosis.changes import SEQUENCE, Change, one, say
+from tests.export.parity.diagnosis.changes import SEQUENCE, Change, one, say, write
 from tests.samples import sample_cases
 
 
@@ -53,7 +53,7 @@ SAMPLE = CHANGES[:1]  # each takes 20 s
 
 @pytest.mark.parametrize("change", sample_cases(CHANGES, SAMPLE), ids=lambda change: change.name)
 def test_a_change_of_the_two_directions_is_named(change, tmp_path, plain_worker):
-    result = say(change, tmp_path, plain_worker)
+    result = say(*write(change, tmp_path), plain_worker)
     (finding,) = result.findings
     assert (finding.cause, finding.layer) == (change.cause, change.layer), result
     assert change.description in finding.evidence

@@ -6,7 +6,7 @@ from keras import layers as L  # noqa: N812
 from keras import ops
 
 from keras_pe.export import Cause
-from tests.export.parity.diagnosis.changes import IMAGE, SEQUENCE, Change, functional, say
+from tests.export.parity.diagnosis.changes import IMAGE, SEQUENCE, Change, functional, say, write
 from tests.export.parity.diagnosis.planted import findings, one_layer
 
 
@@ -97,7 +97,7 @@ CHANGES = [
     pytest.param(c, id=c.name, marks=() if c.name == "scaled" else pytest.mark.slow) for c in CHANGES
 ])  # fmt: skip
 def test_a_change_of_an_input_is_named_with_the_layer_that_receives_it(change, tmp_path, plain_worker):
-    result = say(change, tmp_path, plain_worker)
+    result = say(*write(change, tmp_path), plain_worker)
     (finding,) = result.findings
     assert (finding.cause, finding.layer) == (change.cause, change.layer), result
     assert change.description in finding.evidence
@@ -107,7 +107,7 @@ def test_a_change_of_an_input_is_named_with_the_layer_that_receives_it(change, t
 @pytest.mark.slow
 def test_inputs_that_changed_places_are_named_with_the_layers_that_get_them(tmp_path, plain_worker):
     change = Change("keys for values", functional((6, 8), _keys_for_values), "other input", "attend")
-    findings = say(change, tmp_path, plain_worker).findings
+    findings = say(*write(change, tmp_path), plain_worker).findings
     assert [(finding.cause, finding.layer) for finding in findings] == [
         ("other input", "attend/key"),
         ("other input", "attend/value"),
