@@ -14,6 +14,7 @@ from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.errors import first_line
 from keras_pe.export.model.rebuild import half_dtypes
 from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.model.watch.decision_boundaries import Decisions
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.known_values import is_integer
@@ -24,6 +25,7 @@ _REACH = 2**24  # the encoding itself refuses larger positions
 _TURNS = 6  # largest number of sets of marks that match inputs with arrivals
 _FEWEST_TURNS = 4
 _MOST_MARK = 100
+_AT_ONCE = 2**16  # values of an input in one call, in as many rows as they make
 _INTEGERS = ((-64, 64), *((0, 2**bits) for bits in range(7, 1, -1)))  # ranges to try: the least value, and the end
 
 
@@ -103,17 +105,26 @@ def _decision_roles(
                 borders = find_borders(spec.name, decisions, signature, is_short=is_short)
         ends = signature.values.ranges.get(spec.name, (role.low, role.high))
         borders = borders.within(*ends)
-        shape = tuple(np.shape(signature.example()[spec.name]))
-        like = np.empty(shape, as_dtype(spec.dtype))
-        if not all(is_taken({spec.name: each}) for each in borders.fill_arrays(like)):
+        if not _are_taken(spec, borders, signature, is_taken):
             borders = replace(borders, beside=(), exact=())
         is_free = is_integer(spec.dtype) and ends == (None, None) and not role.vocabulary.is_closed
         is_wide = is_free and spec.name not in decisions.sized
-        wide = Borders(wide_integers(spec.dtype)).fill_arrays(like) if is_wide else ()
-        is_wide = is_wide and all(is_taken({spec.name: each}) for each in wide)
+        is_wide = is_wide and _are_taken(spec, Borders(wide_integers(spec.dtype)), signature, is_taken)
         if borders != Borders() or is_wide:
             found[spec.name] = replace(role, borders=borders, is_wide=is_wide)
     return found
+
+
+def _are_taken(spec: TensorInfo, borders: Borders, signature: Signature, is_taken: Callable[..., bool]) -> bool:
+    """Whether the model takes all values of borders in an input, in one call if the batch may hold them."""
+    sizes, shape = dict(signature.sizes), np.shape(signature.example()[spec.name])
+    own = signature.dimensions.get(str(next(iter(spec.shape), "")))
+    if own is not None and own.kind is Kind.BATCH:
+        needed = 2 * max(len(borders.beside), len(borders.exact))
+        batch = own.sizes.near(max(shape[0], min(needed, _AT_ONCE // max(1, int(np.prod(shape[1:]))))))
+        sizes, shape = {**sizes, own.name: batch}, (batch, *shape[1:])
+    like = np.empty(shape, as_dtype(spec.dtype))
+    return all(is_taken({spec.name: each}, sizes) for each in borders.fill_arrays(like))
 
 
 def _fair_integers(marks: Mapping[str, Array], signature: Signature, is_taken: Callable[..., bool]) -> dict[str, Role]:

@@ -14,6 +14,7 @@ from keras_pe.export.comparison.inputs.borders import Borders, dealt
 from keras_pe.export.comparison.inputs.role import Role, range_roles
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.model.signature.signature import Signature
 
 
 class Step(layers.Layer):
@@ -234,3 +235,18 @@ def test_a_file_that_decides_otherwise_at_one_border_fails(
     model = keras.Model(x, function(x))
     for file, passes in zip(files, (True, False), strict=True):
         assert check_parity(model, file, runtimes=["onnxruntime[all]"]).passed is passes
+
+
+def test_all_values_beside_a_decision_are_tried_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = keras.Input((4,), name="x")
+    reference = KerasReference(keras.Model(x, layers.ReLU(threshold=0.6)(x)))
+    rows, usual = list[int](), Signature.call
+
+    def call(signature: Signature, model: Any, arrays: Any) -> Any:
+        rows.append(len(arrays["x"]))
+        return usual(signature, model, arrays)
+
+    monkeypatch.setattr(Signature, "call", call)
+    borders = reference.roles["x"].borders
+    needed = 2 * max(len(borders.beside), len(borders.exact))
+    assert [each for each in rows if each > 3] == [needed]  # the example has fewer rows
