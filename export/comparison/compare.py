@@ -62,13 +62,16 @@ def incomparable(
     return failed
 
 
-def may_be_rounding(compared: Iterable[Comparison]) -> bool:
-    """Whether every failure, and every value near its tolerance, is small. Unknown noise gives no limit for small."""
+def may_be_rounding(compared: Iterable[Comparison], limit: float = FAR_OUT) -> bool:
+    """Whether every failure, and every value near its tolerance, is small: below a limit, in tolerances.
+
+    Unknown noise gives no limit.
+    """
     near = [each for each in compared if not each.passed or each.max_abs_diff > each.tolerance / 2]
     return bool(near) and all(
         each.problem is None
         and each.tolerance > 0
-        and (each.noise_floor is None or each.max_abs_diff < FAR_OUT * each.tolerance)
+        and (each.noise_floor is None or each.max_abs_diff < limit * each.tolerance)
         for each in near
     )
 

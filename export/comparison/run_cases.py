@@ -16,7 +16,7 @@ from keras_pe.export.comparison.name_matching import (
     runner_names,
 )
 from keras_pe.export.comparison.references.reference import Expectation, Reference, StoredReference
-from keras_pe.export.comparison.tolerance import STRICT, TolerancePolicy
+from keras_pe.export.comparison.tolerance import FAR_OUT, FAR_OUT_OF_SAMPLE, STRICT, TolerancePolicy
 from keras_pe.export.errors import (
     InvalidAnswerError,
     RuntimeDiedError,
@@ -101,8 +101,10 @@ def run_cases(
         answers.append(answer)
         expectations[number] = _cast_stored_outputs(answer or {}, reference, expectation)
         cases.append(_compare(reference, expectations[number], answer or {}, refusal))
-    near = [number for number, case in enumerate(cases) if may_be_rounding(case.comparisons)]
-    measured = compared_again(reference, expectations, answers, cases, near, STRICT)
+    measured: Sequence[CaseResult] = cases
+    for limit, is_brief in ((FAR_OUT, True), (FAR_OUT_OF_SAMPLE, False)):
+        near = [number for number, case in enumerate(measured) if may_be_rounding(case.comparisons, limit)]
+        measured = compared_again(reference, expectations, answers, measured, near, STRICT, is_brief=is_brief)
     declarations = Declarations.from_artifact(path, runner.names)
     broken = [
         declarations.broken_by(expectation.case.inputs, answer or {}, expectation.outputs or {})
@@ -223,10 +225,12 @@ def compared_again(
     cases: Sequence[CaseResult],
     numbers: Sequence[int],
     policy: TolerancePolicy,
+    *,
+    is_brief: bool = False,
 ) -> tuple[CaseResult, ...]:
     """Returns the results, with some cases compared again by the noise near them in the policy's precision."""
     near = [expectations[number].case for number in numbers]
-    noises = reference.noise(near, policy.allowance.precision) if near else []
+    noises = reference.noise(near, policy.allowance.precision, is_brief=is_brief) if near else []
     results = list(cases)
     for number, noise in zip(numbers, noises, strict=True):
         results[number] = compare_case(expectations[number], answers[number] or {}, noise, policy)

@@ -14,7 +14,7 @@ from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import find_roles
 from keras_pe.export.comparison.inputs.role import Role
-from keras_pe.export.comparison.references.noise import measure_noise
+from keras_pe.export.comparison.references.noise import SAMPLES, measure_noise
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeRefusedError, first_line
 from keras_pe.export.model.rebuild import float64_allowed, half_dtypes, in_float64, with_dtype
@@ -70,7 +70,7 @@ class KerasReference(Reference):
         self.fixed = {} if self.signature.fixed_sizes is None else self.signature.fixed_sizes.by_name
         self.version = f"keras {keras.__version__}"
         self.no_rebuild = ""
-        self._noise: dict[tuple[str | None, bool], WeakKeyDictionary[Case, Mapping[str, Array]]] = {}
+        self._noise: dict[tuple[str | None, bool, bool], WeakKeyDictionary[Case, Mapping[str, Array]]] = {}
         self._is_traced = compiled and keras.backend.backend() == "tensorflow"
         self._call = self._as_function(model)
 
@@ -179,31 +179,35 @@ class KerasReference(Reference):
             return self._truth(inputs, np.random.default_rng(0))
 
     def noise(
-        self, cases: Sequence[Case], precision: str | None = None, *, by_row: bool = False
+        self, cases: Sequence[Case], precision: str | None = None, *, by_row: bool = False, is_brief: bool = False
     ) -> Sequence[Mapping[str, Array]]:
-        known = self._noise.setdefault((precision, by_row), WeakKeyDictionary())
+        how = precision, by_row, is_brief
+        known = self._noise.setdefault(how, WeakKeyDictionary())
         new = [case for case in cases if case not in known]  # several runtimes need the same floors
         if new:
             with loops_as_graphs():
                 try:
-                    known.update(zip(new, self._measured_noise(new, precision, by_row), strict=True))
+                    known.update(zip(new, self._measured_noise(new, *how), strict=True))
                 except Exception:  # a layer may raise any error near one case; the other cases still get their noise
-                    known.update({case: self._noise_of(case, precision, by_row) for case in new})
+                    known.update({case: self._noise_of(case, *how) for case in new})
         return [known[case] for case in cases]
 
-    def _noise_of(self, case: Case, precision: str | None, by_row: bool) -> Mapping[str, Array]:
+    def _noise_of(self, case: Case, *how: Any) -> Mapping[str, Array]:
         try:
-            return self._measured_noise([case], precision, by_row)[0]
+            return self._measured_noise([case], *how)[0]
         except Exception:  # the model may raise any error on perturbed inputs
             return {}
 
-    def _measured_noise(self, cases: Sequence[Case], precision: str | None, by_row: bool) -> list[dict[str, Array]]:
+    def _measured_noise(
+        self, cases: Sequence[Case], precision: str | None, by_row: bool, is_brief: bool
+    ) -> list[dict[str, Array]]:
         """Returns the noise floors. Outputs without float64 values and other precisions use the change of the model."""
         narrow = self.float32_model or self.model
         if precision is not None:  # its rounding may move any value across a border
             return measure_noise(narrow, None, cases, self.predict, precision, by_row=by_row)
         exact = {name: role.borders.exact for name, role in self.roles.items()}
-        measure = partial(measure_noise, narrow, cases=cases, predict=self.predict, by_row=by_row, exact=exact)
+        options: dict[str, Any] = {"by_row": by_row, "exact": exact, "samples": 1 if is_brief else SAMPLES}
+        measure = partial(measure_noise, narrow, cases=cases, predict=self.predict, **options)
         if self.float64_model is None:
             return measure(float64_model=None)
         found = measure(float64_model=self.float64_model)

@@ -20,7 +20,7 @@ from keras_pe.export.model.watch.recording import altered_outputs, scaled_output
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 
-_SAMPLES = 3  # several, since one sample may be exact by luck
+SAMPLES = 3  # several, since one sample may be exact by luck
 _SAMPLES_BY_VALUE = 8  # more, since each value is measured separately
 _AT_ONCE = 2**22  # values to perturb at once, which takes several times their memory
 _MASKED = -3e4  # a score whose share is 0, in every float
@@ -36,6 +36,7 @@ def measure_noise(
     *,
     by_row: bool = False,
     exact: Mapping[str, Sequence[float]] = MappingProxyType({}),
+    samples: int = SAMPLES,
 ) -> list[dict[str, Array]]:
     """Returns the noise floors of each case, by output, in the form of the tolerance policy.
 
@@ -52,6 +53,7 @@ def measure_noise(
             effect if a precision is accepted.
         exact: Values that the model compares an input itself with, by input. An input with such a value is exact, and
             a perturbed one would be on the other side.
+        samples: The number of samples, without an accepted precision.
     """
     floors: list[dict[str, Array]] = [{} for _ in cases]
     variables = model.trainable_variables if precision is None else _rounded_weights(model, precision)
@@ -62,10 +64,10 @@ def measure_noise(
         with state_left_alone():
             truths = [_in_float64(predict(model, case.inputs)) for case in cases]
     try:
-        for seed in range(_SAMPLES if precision is None else _SAMPLES_BY_VALUE):
+        for seed in range(samples if precision is None else _SAMPLES_BY_VALUE):
             rng = np.random.default_rng(seed)
             inputs, weights = _nudged_together(cases, own, rng, precision, exact, by_row=by_row)
-            if precision is None and seed == _SAMPLES - 1:
+            if precision is None and seed == samples - 1:
                 values, rounding = _drift(model, own, weights)
             else:
                 values, rounding = list(zip(own, weights, strict=True)), _rounding_between_layers(model, rng, precision)

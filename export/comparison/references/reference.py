@@ -156,7 +156,7 @@ class Reference(Closing):
         return {}
 
     def noise(
-        self, cases: Sequence[Case], precision: str | None = None, *, by_row: bool = False
+        self, cases: Sequence[Case], precision: str | None = None, *, by_row: bool = False, is_brief: bool = False
     ) -> Sequence[Mapping[str, Array]]:
         """Returns the noise floors near each case, by output, in the form of the tolerance policy.
 
@@ -166,6 +166,7 @@ class Reference(Closing):
             cases: The cases whose inputs are perturbed.
             precision: The accepted precision.
             by_row: Whether to return a separate floor for each row.
+            is_brief: Whether one sample is enough.
         """
         return [{} for _ in cases]
 
