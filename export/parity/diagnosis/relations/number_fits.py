@@ -39,7 +39,7 @@ def fit_numbers(
             return None
         change = np.linalg.lstsq(slopes, (actual - now).ravel())[0]
         at = at + change
-        now = compute(*at).astype(np.float64)
+        now = compute(*at.tolist()).astype(np.float64)
         if (np.abs(change) <= 1e-4 * np.abs(at)).all():
             break
     return tuple(map(float, at))
@@ -51,7 +51,7 @@ def _slope(compute: Callable[..., Array], at: Array, index: int, step: float, no
     while True:
         further = at.copy()
         further[index] += step
-        change: Array = compute(*further).astype(np.float64) - now
+        change: Array = compute(*further.tolist()).astype(np.float64) - now
         if step >= _LARGEST_STEP or np.abs(change).max(initial=0.0) > seen:
             return change.ravel() / step
         step = min(100 * step, _LARGEST_STEP)

@@ -38,6 +38,14 @@ def test_two_numbers_are_found_together():
     assert fit_numbers(compute, [1.0, 0.0], X, compute(0.5, -1.0)) == pytest.approx([0.5, -1.0], rel=1e-3)
 
 
+def test_layer_has_numbers_of_python_beside_its_float32():
+    def compute(base):
+        assert type(base) is float  # TensorFlow has no power of a float64 and a float32
+        return np.power(base, np.abs(X))
+
+    assert fit_numbers(compute, [0.8], compute(0.8), compute(0.9)) == pytest.approx([0.9], rel=1e-3)
+
+
 def test_a_number_that_changes_nothing_and_a_difference_in_one_value_tell_none():
     assert fit_numbers(lambda number: X, [1.0], X, X + 1) is None
     changed = X.copy()
