@@ -177,12 +177,14 @@ def _cause_of_constant(name: str, value: Any) -> Cause:
 
 
 def _subscripts_beside(subscripts: str) -> Iterator[str]:
-    """Yields the subscripts of an einsum with two letters of an operand exchanged."""
+    """Yields the subscripts of an einsum with two letters exchanged, in one operand or at the same places in all."""
     given, arrow, result = subscripts.partition("->")
     parts = given.split(",")
     for number, part in enumerate(parts):
         for letters in exchanged_pairs(part):
             yield ",".join([*parts[:number], "".join(letters), *parts[number + 1 :]]) + arrow + result
+    for everywhere in zip(*map(exchanged_pairs, parts), strict=True) if len({*map(len, parts)}) == 1 else ():
+        yield ",".join(map("".join, everywhere)) + arrow + result
 
 
 def _other_functions(edited: EditedOperation) -> Edits:

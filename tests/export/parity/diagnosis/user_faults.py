@@ -240,6 +240,11 @@ CODE_FAULTS = [
         ("made = self.squash(", "made = ops.tanh("),
     ),
     *_faults(
+        "triangles",
+        ("bikc,bjkc->bijc", "bkic,bkjc->bijc"),
+        ("ops.power(self.gamma,", "ops.power(0.9,"),
+    ),
+    *_faults(
         "rays",
         ("        clear = ops.concatenate([ops.ones_like(clear[:, :1]), clear[:, :-1]], axis=1)\n", "        pass\n"),
         ("[ops.sin(angles), ops.cos(angles)]", "[ops.cos(angles), ops.sin(angles)]"),
