@@ -108,8 +108,9 @@ def _equality(left: Size, right: Size) -> Size | None:
 def _elementwise(of_numbers: Callable[..., int], of_sizes: Callable[..., Size | None], node: Inputs) -> Sizes:
     left, right = (node.vector(0), node.vector(1)) if node.count == 2 else _unknown()
     pairs = islice(zip(cycle(left), cycle(right), strict=False), max(len(left), len(right)))
-    found = (int(of_numbers(*each)) if {*map(type, each)} == {int} else of_sizes(*each) for each in pairs)
-    return tuple(_unknown() if each is None else each for each in found)
+    found = [int(of_numbers(*each)) if {*map(type, each)} == {int} else of_sizes(*each) for each in pairs]
+    is_beyond = any(isinstance(each, int) and abs(each) >= 2**31 for each in found)  # it may wrap around
+    return tuple(_unknown() if each is None or is_beyond else each for each in found)
 
 
 def _cast_vector(node: Inputs) -> Sizes:

@@ -112,11 +112,12 @@ def test_a_single_size_is_asked_for_alone_and_of_an_input_where_images_have_it(
 
 
 FOLLOWED = """(float[?,?,8] x, float[?,?,8] y, float[9,8] table, float[5,1,3] kernel) => (int64[?,?] found)
-    <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] minus = {-1}, int64[3] row = {0, -1, 4},
+    <int64[1] far = {9223372036854775807}, int64[1] zero = {0},
+    int64[1] one = {1}, int64[1] two = {2}, int64[1] minus = {-1}, int64[3] row = {0, -1, 4},
     int64[4] heads = {0, 0, 2, 4}, int64[6] sides = {0, 0, 1, 0, 0, 1}> {
     shape = Shape(x)  length = Slice(shape, one, two)  whole = Equal(minus, length)  added = Cast<to = 7>(whole)
     nothing = Mul(added, two)  end = Add(length, nothing)  cut = Slice(table, zero, end, zero)  sum = Add(x, cut)
-    chosen = Where(whole, two, shape)  spread = ConstantOfShape(chosen)
+    past = Add(far, one)  chosen = Where(whole, two, shape)  spread = ConstantOfShape(chosen)
     other = Add(x, y)  split = Reshape(sum, heads)  turned = Transpose<perm = [0, 2, 1, 3]>(split)
     joined = Reshape(sum, row)  first, second = Split<axis = 3, num_outputs = 2>(split)
     scores = Einsum<equation = "abc,adc->abd">(x, y)  zeros = ConstantOfShape(shape)  found = NonZero(x)
@@ -145,7 +146,7 @@ def test_sizes_are_told_as_far_as_the_inputs_determine_them() -> None:
     graph.inputs[0].shape, graph.inputs[1].shape = ir.Shape(["batch", "length", 8]), ir.Shape(["batch", "other", 8])
     sizes, values = KnownSizes(graph), {value.name: value for node in graph for value in node.outputs}
     assert {name: sizes.shape(values[name]) for name in SHAPES} == SHAPES
-    assert (sizes.vector(values["end"]), sizes.vector(values["found"])) == (("length",), None)
+    assert [sizes.vector(values[name]) for name in ("end", "found", "past")] == [("length",), None, None]
     assert sizes.shape(values["padded"])[:2] == ("batch", "length")
     assert sizes.shape(values["pooled"])[:2] == ("batch", 5)
 
