@@ -1,11 +1,10 @@
-"""Files of a small decoder that others write: both exporters of PyTorch, and the builder of onnxruntime-genai.
+"""Files of a small decoder that both exporters of PyTorch write.
 
     python -m tests.export.decoders.other_exporters FOLDER
 
-writes the model of transformers to FOLDER/hf, and FOLDER/dynamo.onnx, FOLDER/script.onnx and FOLDER/genai/model.onnx.
+writes the model of transformers to FOLDER/hf, and FOLDER/dynamo.onnx and FOLDER/script.onnx.
 """
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -65,9 +64,6 @@ def main(folder: Path) -> None:
     axes = {name: {0: "batch", 1: f"{name}_length"} for name in (*tensors, "logits")}
     axes |= {name: {0: "batch", 2: f"{name}_length"} for name in (*old, *new)}
     torch.onnx.export(step, arguments, str(folder / "script.onnx"), dynamo=False, dynamic_axes=axes, **names)
-    options = {"i": folder / "hf", "o": folder / "genai", "p": "fp32", "e": "cpu", "c": folder / "temporary"}
-    given = [str(each) for name, value in options.items() for each in (f"-{name}", value)]
-    subprocess.run([sys.executable, "-P", "-m", "onnxruntime_genai.models.builder", *given], check=True)
 
 
 if __name__ == "__main__":
