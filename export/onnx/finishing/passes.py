@@ -120,12 +120,12 @@ PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
     operator_rewrites.count_from_the_end,
     # 1-D convolutions and the operators between them read images of one row.
     lambda each: run_1d_as_2d(each.graph, each.sizes),
-    # ONNX Runtime fuses no Pad with a MaxPool, which it would do wrongly.
-    operator_rewrites.protect_pad,
     # No padding of SAME is negative.
     operator_rewrites.cut_unread_pixels,
     # Between convolutions, images have their channels first.
     lambda each: compute_channels_first(each.graph, each.sizes),
+    # ONNX Runtime fuses no Pad with a MaxPool, which it would do wrongly. Both have their channels first by now.
+    operator_rewrites.protect_pad,
     # The average of a small image is one operator, which keeps the layout of a convolution.
     operator_rewrites.average_image,
     # No weight is transposed or reshaped in a run. The layout pass has moved the transpositions of weights to them.

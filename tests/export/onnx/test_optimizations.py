@@ -23,7 +23,8 @@ X = -1 - np.random.default_rng(0).random((2, 9, 9, 3)).astype("float32")  # belo
 @pytest.mark.parametrize("opset", [15, 18, 25])
 def test_a_pad_before_a_max_pooling_survives_the_optimizations(tmp_path: Path, opset: int) -> None:
     """Pad_Fusion leaves a Pad alone that names its axes, or pads with anything but zero."""
-    layers = [keras.layers.ZeroPadding2D(1), keras.layers.MaxPooling2D(3, strides=2)]
+    below = keras.layers.Conv2D(3, 1, kernel_initializer=keras.initializers.Constant(1), name="below")
+    layers = [below, keras.layers.ZeroPadding2D(1), keras.layers.MaxPooling2D(3, strides=2)]
     model = keras.Sequential([keras.Input((9, 9, 3), name="x"), *layers])
     artifact = export_onnx(model, tmp_path / "m.onnx", opset_version=opset)
     expected = np.asarray(model(X))
@@ -34,6 +35,7 @@ def test_a_pad_before_a_max_pooling_survives_the_optimizations(tmp_path: Path, o
     graph = onnx.load(artifact.path).graph
     (pad,) = (node for node in graph.node if node.op_type == "Pad")
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    assert len(pad.input) > 2
     assert constants[pad.input[-1]].any()
 
 
