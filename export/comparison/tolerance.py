@@ -51,9 +51,6 @@ The limit of the values themselves, `MAX_FACTOR`, is larger. With it, every chan
 FAR_OUT = 1e4
 """An error of this many times the tolerance is not rounding, so the noise is not measured again."""
 
-FAR_OUT_OF_SAMPLE = 1e2
-"""An error of this many times the tolerance by one sample of the noise is not rounding: other samples are alike."""
-
 _SAME_SCALE = 4
 """Channels have one scale if their largest values differ by at most this factor."""
 

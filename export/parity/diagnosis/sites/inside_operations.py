@@ -25,10 +25,10 @@ from keras_pe.export.parity.diagnosis.sites.inside_additions import additions, u
 from keras_pe.export.parity.diagnosis.sites.inside_orders import (
     AXES,
     exchanged_pair,
-    exchanged_pairs,
     other_operation_axes,
     other_orders,
     other_slices,
+    subscripts_beside,
     transposed_operands,
 )
 from keras_pe.export.results import Array, Cause
@@ -166,7 +166,7 @@ def _other_constants(edited: EditedOperation) -> Edits:
             orders = (type(value)(order) for order in itertools.islice(itertools.permutations(value), 1, _MOST_ORDERS))
             yield from edited.with_values(Cause.OTHER_ORDER, each, (order for order in orders if order != value))
         elif isinstance(value, str) and name in ("subscripts", "equation"):
-            yield from edited.with_values(Cause.OTHER_AXIS, each, _subscripts_beside(value))
+            yield from edited.with_values(Cause.OTHER_AXIS, each, subscripts_beside(value))
 
 
 def _cause_of_constant(name: str, value: Any) -> Cause:
@@ -174,17 +174,6 @@ def _cause_of_constant(name: str, value: Any) -> Cause:
     if is_number(value) and 0 < abs(value) < _EPSILON:
         return Cause.OTHER_EPSILON
     return Cause.attribute("constant" if len(name) < 3 or name == "other" else name)
-
-
-def _subscripts_beside(subscripts: str) -> Iterator[str]:
-    """Yields the subscripts of an einsum with two letters exchanged, in one operand or at the same places in all."""
-    given, arrow, result = subscripts.partition("->")
-    parts = given.split(",")
-    for number, part in enumerate(parts):
-        for letters in exchanged_pairs(part):
-            yield ",".join([*parts[:number], "".join(letters), *parts[number + 1 :]]) + arrow + result
-    for everywhere in zip(*map(exchanged_pairs, parts), strict=True) if len({*map(len, parts)}) == 1 else ():
-        yield ",".join(map("".join, everywhere)) + arrow + result
 
 
 def _other_functions(edited: EditedOperation) -> Edits:

@@ -115,6 +115,17 @@ def _axes_beside(value: Any, rank: int) -> Iterator[Any]:
             yield from range(rank)
 
 
+def subscripts_beside(subscripts: str) -> Iterator[str]:
+    """Yields the subscripts of an einsum with two letters exchanged, in one operand or at the same places in all."""
+    given, arrow, result = subscripts.partition("->")
+    parts = given.split(",")
+    for number, part in enumerate(parts):
+        for letters in exchanged_pairs(part):
+            yield ",".join([*parts[:number], "".join(letters), *parts[number + 1 :]]) + arrow + result
+    for everywhere in zip(*map(exchanged_pairs, parts), strict=True) if len({*map(len, parts)}) == 1 else ():
+        yield ",".join(map("".join, everywhere)) + arrow + result
+
+
 def exchanged_pairs(values: Sequence[Any]) -> Iterator[list[Any]]:
     """Yields values with two of them exchanged."""
     return (exchanged_pair(*pair, values) for pair in itertools.combinations(range(len(values)), 2))
