@@ -4,6 +4,7 @@ The model is traced with the sizes of the case, and then with dynamic sizes if t
 two axes whose sizes are known to be equal.
 """
 
+import inspect
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.tolerance import STRICT
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.keras_internals import open_scopes
+from keras_pe.export.model.watch.operations import is_plain_tensor, tensors_in
 from keras_pe.export.model.watch.recording import recorded_symbols, state_left_alone
 from keras_pe.export.parity.diagnosis.detector_context import Probe
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, arguments_of, as_array
 from keras_pe.export.parity.diagnosis.recorded_cases import calls_of
 from keras_pe.export.parity.diagnosis.relations import close, distance
 from keras_pe.export.results import Array, Cause, Finding
@@ -46,6 +49,35 @@ def compiled_otherwise(probe: Probe) -> Iterator[Finding]:
             text = f"Keras returns the artifact's numbers if the model {how}.{description}"
             yield Finding(Cause.KERAS_ITSELF, text, where[0] if where else None)
             return
+
+
+def layer_compiled_otherwise(probe: Probe, fault: LayerFault) -> list[Finding]:
+    """Detects a layer whose compiled call returns the artifact's values, and whose eager call returns others."""
+    import keras
+    import tensorflow as tf
+
+    if fault.actual is None or not _is_compiled_by_tensorflow():
+        return []
+    arguments = arguments_of(fault)
+
+    def trace(*tensors: Any) -> Any:
+        given = iter(tensors)
+        now = keras.tree.map_structure(lambda leaf: next(given) if is_plain_tensor(leaf) else leaf, arguments)
+        bound = inspect.BoundArguments(inspect.signature(fault.call.layer.call), now)
+        return fault.call.layer.call(*bound.args, **bound.kwargs)
+
+    try:
+        with open_scopes(), state_left_alone():
+            result = tf.function(trace, autograph=False)(*tensors_in(arguments))
+        compiled = as_array(tensors_in(result)[fault.index])
+    except Exception as error:  # a layer may raise any error on symbolic values
+        probe.note(f"the compiled layer {fault.layer!r}", error)
+        return []
+    off = distance(compiled, fault.expected)
+    if not distance(compiled, fault.actual) <= fault.tolerance < off:
+        return []
+    text = f"Keras returns the artifact's numbers if the layer {_AS_PREDICT}. Its eager outputs differ by {off:.1e}."
+    return [Finding(Cause.KERAS_ITSELF, text, fault.layer)]
 
 
 def _agree(some: Arrays, outputs: Arrays) -> bool:

@@ -10,6 +10,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.layer_paths import is_within
+from keras_pe.export.parity.diagnosis.causes.compiled import layer_compiled_otherwise
 from keras_pe.export.parity.diagnosis.causes.user_code import operations_at_fault
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
@@ -209,9 +210,12 @@ def _following(fault: LayerFault, faults: Sequence[LayerFault]) -> list[LayerFau
 def _explain(fault: LayerFault, probe: Probe) -> list[Finding]:
     """Returns the operations in a user's code that explain a layer's output, or else the cause of the whole layer.
 
-    An attribute of the layer that also explains the output takes precedence over an operation that computes with it.
+    An attribute of the layer that also explains the output takes precedence over an operation that computes with it. So
+    does a layer that Keras compiles otherwise.
     """
     inside = operations_at_fault(probe, fault)
+    if inside.findings and (compiled := layer_compiled_otherwise(probe, fault)):
+        return compiled
     whole = explain(probe, fault, (other_attributes,)) if inside.is_exact else _explain_whole(fault, probe)
     if whole is None or (inside.findings and not whole.is_exact):
         return list(inside.findings)

@@ -34,12 +34,20 @@ class Odd(keras.layers.Layer):
         return keras.ops.sort(x) * keras.ops.flip(x, -1) if hasattr(x, "numpy") else keras.ops.square(x)
 
 
+class Growing(keras.layers.Layer):
+    """Computes an exponential where its values are at hand, and else a square, as an edit of the code would, too."""
+
+    def call(self, x):
+        return keras.ops.exp(x) if hasattr(x, "numpy") else keras.ops.square(x)
+
+
 @pytest.mark.slow
-def test_a_layer_that_returns_other_numbers_in_a_graph_is_named(tmp_path):
+@pytest.mark.parametrize("layer", [Odd, Growing])
+def test_a_layer_that_returns_other_numbers_in_a_graph_is_named(layer, tmp_path):
     keras.utils.set_random_seed(0)
     x = keras.Input((6,), name="x")
     hidden = keras.layers.Dense(4, name="mix")(x)
-    model = keras.Model(x, keras.layers.Dense(2, name="head")(Odd(name="odd")(hidden)))
+    model = keras.Model(x, keras.layers.Dense(2, name="head")(layer(name="odd")(hidden)))
     report = check_parity(model, export_onnx(model, tmp_path / "model.onnx"), runtimes=["onnxruntime[all]"])
     (finding,) = report.results[0].findings
     assert (finding.cause, finding.layer) == ("Keras differs from itself", "odd"), report
