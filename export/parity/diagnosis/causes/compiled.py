@@ -4,7 +4,6 @@ The model is traced with the sizes of the case, and then with dynamic sizes if t
 two axes whose sizes are known to be equal.
 """
 
-import inspect
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from keras_pe.export.model.watch.keras_internals import open_scopes
 from keras_pe.export.model.watch.operations import is_plain_tensor, tensors_in
 from keras_pe.export.model.watch.recording import recorded_symbols, state_left_alone
 from keras_pe.export.parity.diagnosis.detector_context import Probe
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, arguments_of, as_array
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
 from keras_pe.export.parity.diagnosis.recorded_cases import calls_of
 from keras_pe.export.parity.diagnosis.relations import close, distance
 from keras_pe.export.results import Array, Cause, Finding
@@ -58,17 +57,16 @@ def layer_compiled_otherwise(probe: Probe, fault: LayerFault) -> list[Finding]:
 
     if fault.actual is None or not _is_compiled_by_tensorflow():
         return []
-    arguments = arguments_of(fault)
+    given = tuple(fault.call.arguments), dict(fault.call.keywords)
 
     def trace(*tensors: Any) -> Any:
-        given = iter(tensors)
-        now = keras.tree.map_structure(lambda leaf: next(given) if is_plain_tensor(leaf) else leaf, arguments)
-        bound = inspect.BoundArguments(inspect.signature(fault.call.layer.call), now)
-        return fault.call.layer.call(*bound.args, **bound.kwargs)
+        symbols = iter(tensors)
+        own = keras.tree.map_structure(lambda leaf: next(symbols) if is_plain_tensor(leaf) else leaf, given)
+        return fault.call.layer.call(*own[0], **own[1])
 
     try:
         with open_scopes(), state_left_alone():
-            result = tf.function(trace, autograph=False)(*tensors_in(arguments))
+            result = tf.function(trace, autograph=False)(*tensors_in(given))
         compiled = as_array(tensors_in(result)[fault.index])
     except Exception as error:  # a layer may raise any error on symbolic values
         probe.note(f"the compiled layer {fault.layer!r}", error)
