@@ -76,7 +76,7 @@ class WeightPairs:
     ) -> None:
         self.variables, self.layer_of = _float_variables(model)
         self.constants, self.foldings, self.packed = LazyArrays.of(constants), foldings, _packed_weights(model)
-        self.weights = self.as_stored(foldings)
+        self.weights = self.fold(foldings)
         names = {_ENDING.sub("", name): name for name in integers}
         names |= {name: name for name in constants if name not in integers}
         self.named = {path: names[name] for path, name in _constants_by_name(self.weights, names).items()}
@@ -91,7 +91,7 @@ class WeightPairs:
     def _contents(self) -> dict[str, tuple[int, int]]:
         return {name: content(self.constants.pieces(name)) for name in self._free}
 
-    def as_stored(self, foldings: Iterable[Folding], without: Container[str] = ()) -> LazyArrays:
+    def fold(self, foldings: Iterable[Folding], without: Container[str] = ()) -> LazyArrays:
         """Returns the weights as an artifact stores them after some normalizations are folded."""
         changed, gone = folded_weights(foldings)
         paths = [path for path in self.variables if path not in gone and path not in without]
@@ -172,7 +172,7 @@ class WeightPairs:
         Args:
             foldings: The normalizations that are folded.
         """
-        weights, computed = self.as_stored(foldings, self.named), folded_weights(foldings)[0]
+        weights, computed = self.fold(foldings, self.named), folded_weights(foldings)[0]
         same, unused = self.match(weights, computed)
         for path, name in same.items():
             array = weights[path]

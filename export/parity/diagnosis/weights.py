@@ -100,7 +100,7 @@ def stored_weights(
 
 def _stored_changes(pairs: WeightPairs, *, may_be_cut: bool) -> Iterator[tuple[str, Change | None]]:
     """Yields the weights that an artifact stores unchanged or changed in part, each with its change."""
-    same, unused = pairs.match(pairs.as_stored(pairs.foldings, pairs.named))
+    same, unused = pairs.match(pairs.fold(pairs.foldings, pairs.named))
     for path, weight in pairs.weights.items():
         forms = pairs.forms(path, weight)
         known = pairs.named.get(path) or same.get(path)
