@@ -20,7 +20,7 @@ from keras_pe.export.parity.data.columns import (
     match_columns,
     side_by_side,
 )
-from keras_pe.export.parity.data.shards import count
+from keras_pe.export.parity.data.pieces import count, divide
 from keras_pe.export.parity.data.source import Column, DataError, Rows, byte_count, rows_within
 from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype
 
@@ -283,10 +283,7 @@ def run_whole_batches(
 
 def whole_parts(takes: Sequence[TensorInfo], inputs: Mapping[str, Array]) -> list[dict[str, Array]]:
     """Returns rows in batches of the fixed size, the last one filled up; one batch if the size is not fixed."""
-    total = count(inputs)
-    size = fixed_size(takes) or max(1, total)
-    parts = ({name: rows[start : start + size] for name, rows in inputs.items()} for start in range(0, total, size))
-    return [fill_up(part, takes) for part in parts]
+    return [fill_up(part, takes) for part in divide(inputs, fixed_size(takes) or max(1, count(inputs)))]
 
 
 def fill_up(inputs: Mapping[str, Array], takes: Sequence[TensorInfo]) -> dict[str, Array]:

@@ -1,21 +1,20 @@
 """Joins the rows of a data set to sequences: consecutive rows with one value in a column are one sequence."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from keras_pe.display import did_you_mean
-from keras_pe.export.parity.data.shards import count, fingerprint
-from keras_pe.export.parity.data.source import SHARD_ROWS, Column, DataError, DataPart, DataSource, Rows, to_rows
+from keras_pe.export.parity.data.pieces import cut, join, neighbors_within, regroup, rows_between
+from keras_pe.export.parity.data.shards import Shard, fingerprint, read_rows, shards_of, without_parts
+from keras_pe.export.parity.data.source import SHARD_ROWS, Column, DataError, DataPart, DataSource, Rows
 from keras_pe.export.results import Array
-
-_READ_ROWS = 1024
-
-_Read = Callable[[Any, int, Sequence[str]], Iterable[Any]]
 
 
 def join_sequences(source: DataSource, column: str) -> DataSource:
@@ -38,48 +37,24 @@ def join_sequences(source: DataSource, column: str) -> DataSource:
     columns = tuple(each for each in source.columns if each != column)
     if source.parts is None:
         return replace(source, columns=columns, read=partial(_read_here, source, column), rows=None)
-    ends, names = _find_ends(source, column)
-    parts, start = list[DataPart](), 0
-    while start < len(ends):
-        first = ends[start - 1] if start else 0
-        stop = start + 1
-        while stop < len(ends) and ends[stop] - first <= SHARD_ROWS:
-            stop += 1
-        lengths = np.diff([first, *ends[start:stop]]).tolist()
-        pieces = [*_segments(source.parts, first, ends[stop - 1])]
-        identity = [[part.identity for part in source.parts], first, lengths, fingerprint(names[start:stop])]
-        place = f"{source.name}, from row {first:,}"
-        locator = [[[part.locator, *rows] for part, *rows in pieces], lengths]
-        parts.append(DataPart(len(lengths), place, locator, identity))
-        start = stop
-    return DataSource(source.name, columns, partial(_read_part, source.read, source.name), tuple(parts))
+    shards = [*shards_of(source)]
+    steps = (name for shard in shards for rows in read_rows(source, [column], shard) for name in _names(rows[column]))
+    runs = [(name, len([*run])) for name, run in groupby(steps)]
+    _check_consecutive([name for name, _ in runs], column, source.name)
+    parts, first = list[DataPart](), 0
+    for group in neighbors_within([length for _, length in runs], SHARD_ROWS):
+        names, lengths = zip(*runs[group.start : group.stop], strict=True)
+        last = first + sum(lengths)
+        identity = [[part.identity for part in source.parts], first, lengths, fingerprint(names)]
+        locator = [[*_segments(shards, first, last)], lengths]
+        parts.append(DataPart(len(group), f"{source.name}, from row {first:,}", locator, identity))
+        first = last
+    return DataSource(source.name, columns, partial(_read_part, without_parts(source)), tuple(parts))
 
 
-def _find_ends(source: DataSource, column: str) -> tuple[list[int], list[str]]:
-    """Returns the row after each sequence, and the name of each sequence, by reading one column."""
-    ends, names, row = list[int](), list[str](), 0
-    for part in source.parts or ():
-        for piece in source.read(part.locator, _READ_ROWS, [column]):
-            values = to_rows(piece, [column], source.name, row)[column]
-            for name, length in _runs(values):
-                if names and names[-1] == name:
-                    ends[-1] += length
-                else:
-                    names.append(name)
-                    ends.append(row + length)
-                row += length
-    _check_consecutive(names, column, source.name)
-    return ends, names
-
-
-def _runs(values: Column) -> Iterator[tuple[str, int]]:
-    """Yields each value with the number of times that it repeats."""
-    texts = [str(value) for value in np.asarray(values).reshape(len(values), -1)[:, 0].tolist()]
-    start = 0
-    for stop in range(1, len(texts) + 1):
-        if stop == len(texts) or texts[stop] != texts[start]:
-            yield texts[start], stop - start
-            start = stop
+def _names(values: Column) -> Iterator[str]:
+    """Yields the name of the sequence of each row."""
+    return map(str, np.asarray(values).reshape(len(values), -1)[:, 0].tolist())
 
 
 def _check_consecutive(names: Sequence[str], column: str, source: str) -> None:
@@ -91,86 +66,48 @@ def _check_consecutive(names: Sequence[str], column: str, source: str) -> None:
         )
 
 
-def _segments(parts: Sequence[DataPart], first: int, last: int) -> Iterator[tuple[DataPart, int, int]]:
-    """Yields each part with rows between two rows of the data set, with these rows counted from the part's first."""
-    start = 0
-    for part in parts:
-        begin, end = max(first - start, 0), min(last - start, part.rows)
+def _segments(shards: Iterable[Shard], first: int, last: int) -> Iterator[list[Any]]:
+    """Yields each shard with rows between two rows of the data set, and these rows counted from the shard's first."""
+    for shard in shards:
+        begin, end = max(first - shard.start, 0), min(last - shard.start, shard.rows)
         if begin < end:
-            yield part, begin, end
-        start += part.rows
+            yield [shard.start, shard.place, shard.locator, begin, end]
 
 
-def _read_part(read: _Read, name: str, locator: Any, most: int, columns: Sequence[str]) -> Iterator[Rows]:
+def _read_part(source: DataSource, locator: Any, most: int, columns: Sequence[str]) -> Iterator[Rows]:
     """Yields the sequences of a part, at most `most` at once."""
     segments, lengths = locator
     pieces = (
         rows
-        for place, begin, end in segments
-        for rows in _cut(read(place, _READ_ROWS, columns), columns, name, begin, end)
+        for start, place, own, begin, end in segments
+        for rows in rows_between(read_rows(source, columns, Shard(0, start, end - begin, place, own, "")), begin, end)
     )
-    parts, size, found = list[Rows](), 0, list[dict[str, Array]]()
-    wanted = iter(lengths)
-    length = next(wanted, None)
-    for piece in pieces:
-        start, rows = 0, count(piece)
-        while length is not None and size + rows - start >= length:
-            stop = start + length - size
-            parts.append({key: column[start:stop] for key, column in piece.items()})
-            found.append(_join_steps(parts))
-            parts, size, start, length = [], 0, stop, next(wanted, None)
-            if len(found) == most:
-                yield _join_columns(found)
-                found = []
-        parts.append({key: column[start:] for key, column in piece.items()})
-        size += rows - start
-    if found:
-        yield _join_columns(found)
-
-
-def _cut(pieces: Iterable[Any], columns: Sequence[str], name: str, begin: int, end: int) -> Iterator[Rows]:
-    """Yields the rows of a part between two rows."""
-    row = 0
-    for piece in pieces:
-        rows = to_rows(piece, columns, name, row)
-        size = count(rows)
-        first, last = max(begin - row, 0), min(end - row, size)
-        if first < last:
-            yield {key: column[first:last] for key, column in rows.items()}
-        row += size
+    sequences = map(_join_steps, regroup(pieces, lengths))
+    while found := [*islice(sequences, most)]:
+        yield {key: [each[key] for each in found] for key in columns}
 
 
 def _read_here(source: DataSource, column: str, locator: Any, most: int, columns: Sequence[str]) -> Iterator[Rows]:
     """Yields the sequences of a source without parts, one at a time."""
-    parts, names, row = list[Rows](), list[str](), 0
-    for piece in source.read(locator, _READ_ROWS, [*columns, column]):
-        rows = to_rows(piece, [*columns, column], source.name, row)
-        start = 0
-        for name, length in _runs(rows[column]):
-            if names and names[-1] != name and parts:
-                yield _join_columns([_join_steps(parts)])
-                parts = []
-            if not names or names[-1] != name:
-                names.append(name)
-            parts.append({key: rows[key][start : start + length] for key in columns})
-            start += length
-        row += start
-    if parts:
-        yield _join_columns([_join_steps(parts)])
+    names = list[str]()
+    for name, run in groupby(_runs(read_rows(source, [*columns, column]), column), itemgetter(0)):
+        names.append(name)
+        sequence = _join_steps([rows for _, rows in run])
+        yield {key: [sequence[key]] for key in columns}
     _check_consecutive(names, column, source.name)
+
+
+def _runs(pieces: Iterable[Rows], column: str) -> Iterator[tuple[str, Rows]]:
+    """Yields the rows of each piece, divided by the names of their sequences."""
+    for rows in pieces:
+        start = 0
+        for name, run in groupby(_names(rows[column])):
+            stop = start + len([*run])
+            yield name, cut(rows, start, stop)
+            start = stop
 
 
 def _join_steps(pieces: Sequence[Rows]) -> dict[str, Array]:
     """Returns the steps of a sequence in pieces as one array for each column; rows of several steps are joined."""
-    return {key: _concatenate([piece[key] for piece in pieces]) for key in pieces[0]}
-
-
-def _concatenate(columns: Sequence[Column]) -> Array:
-    arrays = [column for column in columns if isinstance(column, np.ndarray)]
-    if len(arrays) == len(columns) and len({array.shape[1:] for array in arrays}) == 1:
-        return np.concatenate(arrays)
-    return np.concatenate([row for column in columns for row in column])
-
-
-def _join_columns(sequences: Sequence[dict[str, Array]]) -> Rows:
-    return {key: [each[key] for each in sequences] for key in sequences[0]}
+    joined = join(pieces).items()
+    return {key: column if isinstance(column, np.ndarray) else np.concatenate(column) for key, column in joined}

@@ -2,17 +2,18 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.errors import first_line
+from keras_pe.export.parity.data.pieces import count, divide, join, regroup
 from keras_pe.export.parity.data.source import (
     SHARD_ROWS,
-    Column,
     DataError,
     DataSource,
     Rows,
@@ -79,10 +80,7 @@ def read_rows(
         DataError: If the rows cannot be read, for any error of the reader.
     """
     if shard is not None and shard.content is not None:
-        content = shard.content
-        yield from (
-            {name: content[name][start : start + most] for name in columns} for start in range(0, shard.rows, most)
-        )
+        yield from divide({name: shard.content[name] for name in columns}, most)
         return
     row, place = (0, source.name) if shard is None else (shard.start, shard.place)
     pieces = iter(source.read(None if shard is None else shard.locator, most, columns))
@@ -107,11 +105,6 @@ def without_parts(source: DataSource) -> DataSource:
 
 def _not_here(locator: Any, most: int, columns: Sequence[str]) -> Iterator[Any]:
     raise AssertionError("the shards hold their rows")
-
-
-def count(rows: Mapping[str, Column]) -> int:
-    """Returns the number of rows."""
-    return len(next(iter(rows.values())))
 
 
 def fingerprint(*parts: Any) -> str:
@@ -142,39 +135,9 @@ def _hash(rows: Rows) -> str:
     return digest.hexdigest()
 
 
-def _gather(pieces: Iterable[Rows]) -> Iterator[Rows]:
+def _gather(pieces: Iterator[Rows]) -> Iterator[Rows]:
     """Yields rows in pieces of equal size, except the last. Large rows come in smaller pieces, to limit the memory."""
-    parts: list[Rows] = []
-    size = wanted = 0
-    for piece in pieces:
-        rows = count(piece)
-        wanted = wanted or _shard_rows(piece, rows)
-        start = 0
-        while size + rows - start >= wanted:
-            stop = start + wanted - size
-            parts.append({name: column[start:stop] for name, column in piece.items()})
-            yield _join_rows(parts)
-            parts, size, start = [], 0, stop
-        if start < rows:
-            parts.append({name: column[start:] for name, column in piece.items()})
-            size += rows - start
-    if parts:
-        yield _join_rows(parts)
-
-
-def _shard_rows(piece: Rows, rows: int) -> int:
-    """Returns the number of rows of a shard, from the size of these rows."""
-    return rows_within(SHARD_ROWS, sum(map(byte_count, piece.values())) // rows, _SHARD_BYTES)
-
-
-def _join_rows(pieces: list[Rows]) -> Rows:
-    if len(pieces) == 1:
-        return pieces[0]
-    return {name: _concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-
-
-def _concatenate(columns: list[Column]) -> Column:
-    arrays = [column for column in columns if isinstance(column, np.ndarray)]
-    if len(arrays) == len(columns) and len({array.shape[1:] for array in arrays}) == 1:
-        return np.concatenate(arrays)
-    return [row for column in columns for row in column]
+    if (first := next(pieces, None)) is not None:
+        row_bytes = sum(map(byte_count, first.values())) // max(1, count(first))
+        sizes = repeat(rows_within(SHARD_ROWS, row_bytes, _SHARD_BYTES))
+        yield from map(join, regroup(chain([first], pieces), sizes))

@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_pe.argument_errors import is_utf8
 from keras_pe.export.dependencies import require
+from keras_pe.export.parity.data.pieces import divide, neighbors_within, rows_between
 from keras_pe.export.parity.data.shards import file_identity
 from keras_pe.export.parity.data.source import SHARD_ROWS, DataError, DataPart, DataSource
 
@@ -27,10 +28,10 @@ def open_parquet(name: str, files: Sequence[Path]) -> DataSource:
     parts: list[DataPart] = []
     columns = _columns(name, files)
     for file in files:
-        row_groups = _fragment(file).row_groups
-        for groups, rows in _runs([group.num_rows for group in row_groups]):
+        rows = [group.num_rows for group in _fragment(file).row_groups]
+        for groups in neighbors_within(rows, SHARD_ROWS):
             place = f"{file.name}, row group {groups[0]}" + (f"-{groups[-1]}" if len(groups) > 1 else "")
-            parts += _pieces(file, place, groups, rows)
+            parts += _pieces(file, place, [*groups], sum(rows[group] for group in groups))
     return DataSource(name, columns, _read_part, tuple(parts))
 
 
@@ -93,14 +94,8 @@ def _columns(name: str, files: Sequence[Path]) -> tuple[str, ...]:
 def _read_part(locator: Any, most: int, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     path, groups, start, count = locator
     batches = _read_groups(path, groups, most, columns) if groups else _batches(_fragment(Path(path)), most, columns)
-    row = 0
-    for batch in batches:
-        first, last = max(start - row, 0), min(start + count - row, len(batch))
-        row += len(batch)
-        if first < last:
-            yield from _rows(batch.slice(first, last - first), most)
-        if row >= start + count:
-            return
+    for rows in rows_between(map(_rows, batches), start, start + count):
+        yield from divide(rows, most)
 
 
 def _read_groups(path: str, groups: list[int], most: int, columns: Sequence[str]) -> Iterator[Any]:
@@ -116,13 +111,11 @@ def _read_files(
 ) -> Iterator[dict[str, Any]]:
     for file in files:
         for batch in _batches(_fragment(file, kinds), most, columns):
-            yield from _rows(batch, most)
+            yield from divide(_rows(batch), most)
 
 
-def _rows(batch: Any, most: int) -> Iterator[dict[str, Any]]:
-    for start in range(0, len(batch), most):
-        part = batch.slice(start, most)
-        yield dict(zip(part.schema.names, part.columns, strict=True))
+def _rows(batch: Any) -> dict[str, Any]:
+    return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
 def _batches(fragment: Any, most: int | None, columns: Sequence[str]) -> Iterator[Any]:
@@ -197,17 +190,3 @@ def _kind(column: Any, least: Any) -> Any:
             continue
         return kind
     return pa.string()
-
-
-def _runs(rows: Sequence[int]) -> Iterator[tuple[list[int], int]]:
-    """Yields runs of row groups with at most `SHARD_ROWS` rows, or one larger group, and the rows of each run."""
-    groups: list[int] = []
-    total = 0
-    for group, count in enumerate(rows):
-        if groups and total + count > SHARD_ROWS:
-            yield groups, total
-            groups, total = [], 0
-        groups.append(group)
-        total += count
-    if total:
-        yield groups, total

@@ -20,7 +20,8 @@ from keras_pe.export.errors import RuntimeFailedError, first_line
 from keras_pe.export.model.sizes.dimensions import sizes_in_words
 from keras_pe.export.parity.coverage import compare_weights
 from keras_pe.export.parity.data.batching import Feed
-from keras_pe.export.parity.data.shards import Shard, count, read_rows
+from keras_pe.export.parity.data.pieces import count
+from keras_pe.export.parity.data.shards import Shard, read_rows
 from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.work.shard import shard_batches
 from keras_pe.export.parity.work.target_runner import TargetRunner

@@ -9,7 +9,8 @@ import numpy as np
 
 from keras_pe.export.errors import first_line
 from keras_pe.export.parity.data.batching import Batch, Feed
-from keras_pe.export.parity.data.shards import Shard, count, read_rows
+from keras_pe.export.parity.data.pieces import count
+from keras_pe.export.parity.data.shards import Shard, read_rows
 from keras_pe.export.parity.data.source import DataError, DataSource, byte_count
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from keras_pe.export.parity.work.batch_measurement import RowMeasurer

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from keras_pe.export.comparison.name_matching import cast_to_runtime_floats, runner_names
 from keras_pe.export.errors import RuntimeDiedError, RuntimeFailedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.parity.data.batching import fixed_size, run_whole_batches
-from keras_pe.export.parity.data.shards import count
+from keras_pe.export.parity.data.pieces import count
 from keras_pe.export.parity.work.sequence_calls import SequenceCalls
 from keras_pe.export.parity.work.worker_input import Target
 from keras_pe.export.results import NameMatch

@@ -29,7 +29,7 @@ from keras_pe.export.errors import (
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, MissingCodeError, load_model, why_not_loaded
 from keras_pe.export.model.watch.keras_internals import python_code_allowed
 from keras_pe.export.parity.data.batching import Batch, run_whole_batches, whole_parts
-from keras_pe.export.parity.data.shards import count
+from keras_pe.export.parity.data.pieces import count
 from keras_pe.export.parity.work.executors import Here
 from keras_pe.export.parity.work.sequence_calls import SequenceCalls
 from keras_pe.export.parity.work.target_runner import Answer, TargetRunner, one_thread_environment

@@ -64,6 +64,17 @@ def test_rows_of_several_steps_join_to_one_sequence() -> None:
     assert [each.tolist() for each in read_all(source)] == [[0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 2.0, 3.0]]
 
 
+def test_a_missing_value_is_named_by_its_row_in_the_data_set(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    for number in range(2):
+        values = [1.0, 2.0, None if number else 3.0]
+        pq.write_table(pa.table({"name": [number] * 3, "x": pa.array(values)}), tmp_path / f"{number}.parquet")
+    with pytest.raises(DataError, match="null in row 5"):
+        read_all(join_sequences(open_source(tmp_path), "name"))
+
+
 @pytest.mark.parametrize("kind", ["memory", "npz"])
 def test_a_sequence_in_two_places_and_a_missing_column_are_refused(kind: str, tmp_path: Path) -> None:
     data: Any = {"name": np.array([0, 1, 0]), "x": np.zeros((3, 2))}
