@@ -17,18 +17,20 @@ from keras_pe.export.model.border_steps import (
     relaid,
 )
 from keras_pe.export.model.signature.caller_arguments import by_name
-from keras_pe.export.model.signature.declared_inputs import (
-    declared_inputs,
-    name_inputs,
-    output_names,
-    spec_dtype,
-    spec_shape,
-)
+from keras_pe.export.model.signature.declared_inputs import declared_inputs, output_names
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
 from keras_pe.export.model.signature.model_signature import find_signature
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import checked_sizes
-from keras_pe.export.model.watch.nested_arguments import Shape, leaves, map_leaves, sanitize, unique, with_leaves
+from keras_pe.export.model.watch.nested_arguments import (
+    FlatModel,
+    Shape,
+    free_shape,
+    leaves,
+    sanitize,
+    unique,
+    with_leaves,
+)
 from keras_pe.export.results import Array
 from keras_pe.protocols import Model
 from keras_pe.signal.layouts import is_integer
@@ -146,11 +148,11 @@ class Border:
 
             return around_language_model(model, self.state, self.lengths), {}
         met: dict[tuple[str, str], Any] = {}
-        arguments, names = _arguments(model, input_signature, examples)
-        check_names("border.inputs", self.inputs.values(), names)
+        flat = _flatten(model, input_signature, examples)
+        check_names("border.inputs", self.inputs.values(), flat.names)
         renamed = {old: new for new, old in self.inputs.items()}
-        names = [renamed.get(name, name) for name in names]
-        specs = dict(zip(names, (spec for _, spec in leaves(arguments)), strict=True))
+        names = [renamed.get(name, name) for name in flat.names]
+        specs = dict(zip(names, zip(flat.shapes, flat.dtypes, strict=True), strict=True))
         check_names("preprocessing", self.preprocessing, names)
         for name, dtype in self.dtypes.items():
             check_dtype(name, dtype)
@@ -158,14 +160,15 @@ class Border:
         if self.state is not None or self.seed is not None:
             from keras_pe.export.model.stateless import with_state_as_arguments
 
-            symbols = with_leaves(arguments, map(_symbol, specs, specs.values()))
+            symbols = (keras.KerasTensor(free_shape(shape), dtype) for shape, dtype in specs.values())
+            arguments = with_leaves(flat.structure, symbols)
             stateless = with_state_as_arguments(
-                model, symbols, names, has_state=self.state is not None, has_seed=self.seed is not None
+                model, arguments, names, has_state=self.state is not None, has_seed=self.seed is not None
             )
         has_free_batch = stateless is not None and stateless.has_free_batch
-        inputs = {name: self._input(name, spec, fixed, has_free_batch) for name, spec in specs.items()}
-        given = (self._to_model(name, inputs[name], spec, met) for name, spec in specs.items())
-        results, states = _call_model(model, stateless, with_leaves(arguments, given), self.batch)
+        inputs = {name: self._input(name, *spec, fixed, has_free_batch) for name, spec in specs.items()}
+        given = (self._to_model(name, inputs[name], *spec, met) for name, spec in specs.items())
+        results, states = _call_model(model, stateless, with_leaves(flat.structure, given), self.batch)
         own = unique(map(sanitize, output_names(model, results)), taken=[*names, *states, *map(state_output, states)])
         outputs = self._outputs(dict(zip(own, (y for _, y in leaves(results)), strict=True)), met)
         check_names("layout", self.layout, [*names, *outputs])
@@ -190,24 +193,21 @@ class Border:
             return (first, rest[-1], *rest[:-1])
         return (first, *rest[1:], rest[0]) if name in self.layout else (first, *rest)
 
-    def _input(self, name: str, spec: Any, fixed: FixedSizes | None, has_free_batch: bool) -> Any:
+    def _input(self, name: str, shape: Shape, dtype: str, fixed: FixedSizes | None, has_free_batch: bool) -> Any:
         import keras
 
-        own = [dim if isinstance(dim, int) else None for dim in spec_shape(spec, name)]
-        shape = self.outer_shape(name, [None, *own[1:]] if has_free_batch else own)
+        shape = self.outer_shape(name, (None, *shape[1:]) if has_free_batch else shape)
         shape = shape if fixed is None else fixed.shape_of(name, shape)
-        static = tuple(dim if isinstance(dim, int) else None for dim in shape)
-        return keras.Input(batch_shape=static, dtype=self.dtypes.get(name, spec_dtype(spec, name)), name=name)
+        return keras.Input(batch_shape=free_shape(shape), dtype=self.dtypes.get(name, dtype), name=name)
 
-    def _to_model(self, name: str, x: Any, spec: Any, met: dict[tuple[str, str], Any]) -> Any:
+    def _to_model(self, name: str, x: Any, shape: Shape, dtype: str, met: dict[tuple[str, str], Any]) -> Any:
         from keras import ops
 
         if name in self.layout:
             x = relaid(x, other_layout(self.layout[name]))
         if name in self.preprocessing:
             met["preprocessing", name] = x
-            x = apply_step("preprocessing", name, self.preprocessing[name], x, spec_shape(spec, name))
-        dtype = spec_dtype(spec, name)
+            x = apply_step("preprocessing", name, self.preprocessing[name], x, shape)
         return x if x.dtype == dtype else ops.cast(x, dtype)
 
     def _from_model(self, name: str, y: Any) -> Any:
@@ -252,22 +252,14 @@ def own_signature(outer: Any) -> Signature | None:
     return getattr(outer, "artifact_signature", None)
 
 
-def _arguments(model: Any, input_signature: Any, examples: Sequence[Mapping[str, Array]]) -> tuple[Any, list[str]]:
-    """Returns the model's positional arguments, with a spec at each leaf, and the artifact's names of the leaves."""
+def _flatten(model: Any, input_signature: Any, examples: Sequence[Mapping[str, Array]]) -> FlatModel:
+    """Returns the model with a flat list of the inputs that it, a signature or an example declares."""
     own = declared_inputs(model)
     if isinstance(input_signature, Signature) or (input_signature is None and not own.is_known):
         signature = find_signature(model, input_signature, inputs=examples)
-        specs = {spec.name: spec for spec in signature.inputs}
-        return map_leaves(signature.arguments, specs.__getitem__), list(specs)
-    arguments, names = own.arguments(input_signature)
-    return arguments, name_inputs(names)
-
-
-def _symbol(name: str, spec: Any) -> Any:
-    import keras
-
-    shape = [dim if isinstance(dim, int) else None for dim in spec_shape(spec, name)]
-    return keras.KerasTensor(shape, spec_dtype(spec, name))
+        inputs = {spec.name: (spec.shape, spec.dtype) for spec in signature.inputs}
+        return FlatModel(model, signature.arguments, inputs)
+    return own.flatten(input_signature)[0]
 
 
 def _call_model(

@@ -8,6 +8,8 @@ from typing import Any
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.model.watch.keras_internals import built_shapes, functional_of
 from keras_pe.export.model.watch.nested_arguments import (
+    FlatModel,
+    Shape,
     UniqueNames,
     align,
     leaves,
@@ -53,16 +55,26 @@ class Inputs:
         pairs = zip(self.names, leaves(self.structure), strict=True)
         return with_leaves(self.structure, [None if name in left_out else spec for name, (_, spec) in pairs])
 
-    def arguments(self, input_signature: Any) -> tuple[tuple[Any, ...], list[str]]:
-        """Returns the positional arguments with a spec at each leaf, and the model's own name of each leaf.
+    def flatten(self, input_signature: Any) -> tuple[FlatModel, list[str]]:
+        """Returns the model with a flat list of inputs, and the model's own name of each input.
 
         Args:
             input_signature: See `model_signature`.
 
         Raises:
-            ValueError: If the signature is unknown, or its number of entries differs from the number of inputs.
+            ValueError: If the signature is unknown, or its number of entries differs from the number of inputs. Also
+                if a spec has no shape or no dtype, or is sparse or ragged.
             TypeError: If a leaf is not a spec.
         """
+        arguments, names = self._arguments(input_signature)
+        portable = name_inputs(names)
+        pairs = zip(names, leaves(arguments), strict=True)
+        described = [(_spec_shape(spec, name), _spec_dtype(spec, name)) for name, (_, spec) in pairs]
+        inputs = dict(zip(portable, described, strict=True))
+        return FlatModel(self.model, with_leaves(arguments, portable), inputs), names
+
+    def _arguments(self, input_signature: Any) -> tuple[tuple[Any, ...], list[str]]:
+        """Returns the positional arguments with a spec at each leaf, and the model's own name of each leaf."""
         import keras
 
         if input_signature is None:
@@ -164,7 +176,7 @@ def input_names(model: Any, input_signature: Any) -> list[str]:
     """Returns the artifact's names of a model's inputs; an empty list if neither model nor signature declares them."""
     inputs = declared_inputs(model)
     is_known = getattr(model, "built", False) and (input_signature is not None or inputs.is_known)
-    return [sanitize(name) for name in inputs.arguments(input_signature)[1]] if is_known else []
+    return inputs.flatten(input_signature)[0].names if is_known else []
 
 
 def _read_structure(model: Any) -> tuple[Any, list[str]]:
@@ -224,12 +236,7 @@ def output_names(model: Any, results: Any) -> list[str]:
     return [path_name(path, name) for (path, _), name in zip(found, own, strict=True)]
 
 
-def spec_shape(spec: Any, name: str) -> tuple[int | str | None, ...]:
-    """Returns the shape of an input.
-
-    Raises:
-        ValueError: If the spec has no shape, or is sparse or ragged.
-    """
+def _spec_shape(spec: Any, name: str) -> Shape:
     if getattr(spec, "sparse", False) or getattr(spec, "ragged", False):
         raise ValueError(f"Input {name!r} must be dense. Received: a sparse or ragged input.")
     if spec.shape is None:
@@ -237,12 +244,7 @@ def spec_shape(spec: Any, name: str) -> tuple[int | str | None, ...]:
     return tuple(dim if dim is None or isinstance(dim, str) else int(dim) for dim in spec.shape)
 
 
-def spec_dtype(spec: Any, name: str) -> str:
-    """Returns the dtype of an input.
-
-    Raises:
-        ValueError: If the spec has no dtype.
-    """
+def _spec_dtype(spec: Any, name: str) -> str:
     import keras
 
     if spec.dtype is None:

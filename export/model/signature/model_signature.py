@@ -12,11 +12,8 @@ from keras_pe.export.model.signature.caller_arguments import by_name, checked_ex
 from keras_pe.export.model.signature.declared_inputs import (
     Inputs,
     declared_inputs,
-    name_inputs,
     output_names,
     remarks_on_arguments,
-    spec_dtype,
-    spec_shape,
 )
 from keras_pe.export.model.signature.fixed_sizes import FixedSize, FixedSizes, Origin, fixed_as_given, fixed_between
 from keras_pe.export.model.signature.signature import Signature
@@ -25,7 +22,7 @@ from keras_pe.export.model.signature.subclassed_signature import recorded_shapes
 from keras_pe.export.model.sizes.dimensions import Kind, checked_sizes
 from keras_pe.export.model.sizes.found_sizes import FoundSizes, find_sizes
 from keras_pe.export.model.watch.known_values import KnownValues, find_vocabularies
-from keras_pe.export.model.watch.nested_arguments import FlatModel, leaves, sanitize, unique, with_leaves
+from keras_pe.export.model.watch.nested_arguments import free_shape, leaves, sanitize, sized_shape, unique, with_leaves
 from keras_pe.export.results import Array
 from keras_pe.protocols import Model
 
@@ -150,18 +147,13 @@ def _signature(
     """
     model = own.model
     given = checked_sizes(asked.sizes if fixed is None else fixed.without_fixed(asked.sizes))
-    arguments, names = own.arguments(input_signature)
-    specs = [spec for _, spec in leaves(arguments)]
-    plain = name_inputs(names)
-    shapes = [spec_shape(spec, name) for spec, name in zip(specs, names, strict=True)]
+    flat, names = own.flatten(input_signature)
+    plain, dtypes = flat.names, flat.dtypes
     if fixed is not None:
-        shapes = [fixed.shape_of(name, shape) for name, shape in zip(plain, shapes, strict=True)]
-        fixed = fixed if fixed.fits(dict(zip(plain, shapes, strict=True))) else None
-    dtypes = [spec_dtype(spec, name) for spec, name in zip(specs, names, strict=True)]
-    structure = with_leaves(arguments, plain)
-    flat = FlatModel(model, structure, dict(zip(plain, zip(shapes, dtypes, strict=True), strict=True)))
-    vocabularies, remarks = find_vocabularies(flat)
-    known = {name: each for name, each in zip(plain, vocabularies, strict=True) if each}
+        flat.shapes = [fixed.shape_of(name, shape) for name, shape in zip(plain, flat.shapes, strict=True)]
+        fixed = fixed if fixed.fits(dict(zip(plain, flat.shapes, strict=True))) else None
+    shapes = flat.shapes
+    known, remarks = find_vocabularies(flat)
     portable = dict(zip(names, plain, strict=True))
     fair = checked_ranges(rename_inputs(asked.ranges, portable), plain)
     values = KnownValues(known, fair, checked_examples([rename_inputs(each, portable) for each in asked.inputs], flat))
@@ -182,7 +174,7 @@ def _signature(
         fixed = FixedSizes(tuple(alone))
     may_fix_only = may_fix and input_signature is None and fixed is None and not asked.inputs
     if may_fix_only and (only := _only_size(model, found)):
-        taken = found.with_sizes({each.name: each.size for each in only})
+        taken = found.sized_shapes({each.name: each.size for each in only})
         return _signature(own, asked, None, FixedSizes(tuple(only), tuple(zip(plain, taken, strict=True))))
     _check_sizes(model.name, given, found, dtypes)
     named = [TensorInfo(*spec) for spec in zip(plain, found.shapes, dtypes, strict=True)]
@@ -191,7 +183,7 @@ def _signature(
     return Signature(
         tuple(named),
         outputs,
-        structure,
+        flat.structure,
         results,
         found.sizes,
         found.dimensions,
@@ -236,11 +228,9 @@ def _check_sizes(model: str, given: Mapping[str, Sequence[int]], found: FoundSiz
     )
 
 
-def written_signature(
-    shapes: Sequence[tuple[int | str, ...]], dtypes: Sequence[str], fixed: Mapping[str, int | None]
-) -> str:
+def written_signature(shapes: Sequence[tuple[int | str, ...]], dtypes: Sequence[str], fixed: Mapping[str, int]) -> str:
     """Returns the Python code of an `input_signature` that fixes dimensions."""
-    static = [tuple(fixed.get(dim) if isinstance(dim, str) else dim for dim in shape) for shape in shapes]
+    static = [free_shape(sized_shape(shape, fixed)) for shape in shapes]
     specs = (f"keras.InputSpec(shape={s}, dtype={d!r})" for s, d in zip(static, dtypes, strict=True))
     return f"input_signature=[{', '.join(specs)}]"
 

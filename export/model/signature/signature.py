@@ -17,7 +17,7 @@ from keras_pe.export.model.sizes.dimensions import (
     spread,
 )
 from keras_pe.export.model.watch.known_values import KnownValues, Vocabulary
-from keras_pe.export.model.watch.nested_arguments import StaticShape, align, map_leaves
+from keras_pe.export.model.watch.nested_arguments import StaticShape, align, free_shape, map_leaves, sized_shape
 from keras_pe.export.results import Array
 
 _NOT_TOLD = "The examples of its inputs are too large to be kept in the artifact: give them to a check as `inputs`."
@@ -99,10 +99,7 @@ class Signature(Shown):
         return self.values.varied_tensors(self._specs(self.sizes))
 
     def _specs(self, sizes: Mapping[str, int]) -> dict[str, tuple[StaticShape, str]]:
-        def static(shape: tuple[int | str, ...]) -> StaticShape:
-            return tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape)
-
-        return {spec.name: (static(spec.shape), spec.dtype) for spec in self.inputs}
+        return {spec.name: (sized_shape(spec.shape, sizes), spec.dtype) for spec in self.inputs}
 
     def other_sizes(self) -> dict[str, int]:
         """Returns valid sizes that all differ from `sizes` of the signature, if the ranges allow."""
@@ -138,8 +135,7 @@ class Signature(Shown):
         """Returns the signature with sizes in place of some dimensions."""
 
         def cut(specs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
-            shapes = (tuple(sizes.get(d, d) if isinstance(d, str) else d for d in spec.shape) for spec in specs)
-            return tuple(replace(spec, shape=shape) for spec, shape in zip(specs, shapes, strict=True))
+            return tuple(replace(spec, shape=sized_shape(spec.shape, sizes)) for spec in specs)
 
         left = {name: size for name, size in self.sizes.items() if name not in sizes}
         dimensions = {name: own for name, own in self.dimensions.items() if name not in sizes}
@@ -194,8 +190,7 @@ def input_specs(signature: Signature) -> list[Any]:
     """Returns a `tf.TensorSpec` for each input, with the name of the input."""
     import tensorflow as tf
 
-    shapes = [[None if isinstance(dim, str) else dim for dim in spec.shape] for spec in signature.inputs]
-    return [tf.TensorSpec(shape, s.dtype, s.name) for shape, s in zip(shapes, signature.inputs, strict=True)]
+    return [tf.TensorSpec(free_shape(spec.shape), spec.dtype, spec.name) for spec in signature.inputs]
 
 
 def confirmed_outputs(

@@ -6,7 +6,7 @@ from typing import Any
 from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.sizes.dimensions import Kind, name_axes
 from keras_pe.export.model.watch.known_values import is_integer
-from keras_pe.export.model.watch.nested_arguments import Shape
+from keras_pe.export.model.watch.nested_arguments import Shape, sized_shape
 
 
 def broken_rule(inputs: Sequence[Any], input_signature: Any, model: str) -> str:
@@ -37,13 +37,10 @@ def ways_out(
     batches = {name for name in sizes if Kind.from_name(name, named) is Kind.BATCH}
     lengths = {name: size for name, size in sizes.items() if name not in batches} or sizes
     sizes |= dict.fromkeys(batches, 2)
-    static = [tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape) for shape in named]
-    filled = {
-        name: ("a", "object") if dtype == "string" else (0, dtype) for name, dtype in zip(names, dtypes, strict=True)
-    }
+    filled = [("a", "object") if dtype == "string" else (0, dtype) for dtype in dtypes]
     arrays = (
-        f"{name!r}: numpy.full({shape}, {value!r}, {dtype!r})"
-        for shape, (name, (value, dtype)) in zip(static, filled.items(), strict=True)
+        f"{name!r}: numpy.full({sized_shape(shape, sizes)}, {value!r}, {dtype!r})"
+        for name, shape, (value, dtype) in zip(names, named, filled, strict=True)
     )
     examples = f"give an example, or several, with your values: inputs={{{', '.join(arrays)}}}"
     fixed = "fixed in `input_signature`"

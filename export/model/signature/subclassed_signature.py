@@ -101,18 +101,15 @@ def _built(model: Any) -> list[Any] | None:
         return None
     float_dtype = str(model.input_dtype)
     structure = _with_shape_leaves(noted)
-    met = [each for _, each in leaves(structure)]
-    names = [f"input_{i}" for i in range(len(met))]
-    shapes = [(None, *each.shape[1:]) for each in met]
-    flat = FlatModel(
-        model, (with_leaves(structure, names),), {name: (s, float_dtype) for name, s in zip(names, shapes, strict=True)}
-    )
+    shapes = {f"input_{place}": met.shape for place, (_, met) in enumerate(leaves(structure))}
+    inputs = {name: ((None, *shape[1:]), float_dtype) for name, shape in shapes.items()}
+    flat = FlatModel(model, (with_leaves(structure, shapes),), inputs)
     try:
         whole = set(layers_reached(flat, (keras.layers.Embedding,)))
     except Exception:  # a model for integers may raise any error on floats
-        whole = {i for i, shape in enumerate(shapes) if len(shape) <= 2}
-    dtypes = ("int32" if i in whole else float_dtype for i in range(len(met)))
-    return [with_leaves(structure, [_Met(each.shape, dtype) for each, dtype in zip(met, dtypes, strict=True)])]
+        whole = {name for name, shape in shapes.items() if len(shape) <= 2}
+    met = (_Met(shape, "int32" if name in whole else float_dtype) for name, shape in shapes.items())
+    return [with_leaves(structure, met)]
 
 
 def _with_shape_leaves(structure: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.json_records import read_record
-from keras_pe.export.model.watch.nested_arguments import Shape, StaticShape
+from keras_pe.export.model.watch.nested_arguments import Shape, StaticShape, sized_shape
 
 BUFFER, SPARE = "max_sequence_length", "spare_sequence_length"
 """The length of a shared cache, and the number of its rows after the rows of a call, which hold no numbers."""
@@ -159,13 +159,9 @@ class NamedShapes:
     shapes: list[tuple[int | str, ...]]
     dimensions: dict[str, Dimension]
 
-    def static(self, sizes: Mapping[str, int]) -> list[StaticShape]:
-        """Returns the shapes with sizes for the names."""
-        return [tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape) for shape in self.shapes]
-
-    def with_sizes(self, sizes: Mapping[str, int]) -> list[tuple[int | str, ...]]:
-        """Returns the shapes with sizes for some of the names."""
-        return [tuple(sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in shape) for shape in self.shapes]
+    def sized_shapes(self, sizes: Mapping[str, int]) -> list[Any]:
+        """Returns the shapes with sizes in place of their names."""
+        return [sized_shape(shape, sizes) for shape in self.shapes]
 
     def sizes_in(self, shapes: Sequence[StaticShape]) -> dict[str, int] | None:
         """Returns the size of each name in static shapes; None if the shapes contradict the names or fixed sizes."""

@@ -179,7 +179,7 @@ class _Calls:
             return None
         sizes = spread(dimensions, start.batch, start.length)
         try:
-            results = self.oracle.call(named.static(sizes), filling)
+            results = self.oracle.call(named.sized_shapes(sizes), filling)
         except Exception as error:  # whatever the kernels raise
             if filling == Filling():
                 self.oracle.cause = error
@@ -197,7 +197,7 @@ class _Calls:
         length = 1 if start.bound == "most" else start.length + 1
         if not self._call_model(called, _Start(1 if start.batch == 1 else 5, length, start.bound), filling):
             return None
-        runs = called.static(called.sizes), lambda asked: self.oracle.runs(asked, filling)
+        runs = called.sized_shapes(called.sizes), lambda asked: self.oracle.runs(asked, filling)
         try:
             other_sizes = next(
                 find_dimensions(
@@ -220,7 +220,7 @@ class _Calls:
         measured = [spread(found.dimensions, *row) for row in wanted]
         for more in [*measured, *_vary_sizes(found, measured)]:
             with contextlib.suppress(Exception):  # sizes that are valid one by one need not be valid together
-                rows.append((more, self.oracle.output_shapes(found.static(more), found.filling)))
+                rows.append((more, self.oracle.output_shapes(found.sized_shapes(more), found.filling)))
         return name_outputs(rows)
 
 
@@ -253,7 +253,7 @@ def _with_sizes_of(named: NamedShapes, examples: Sequence[Mapping[str, int]]) ->
         for name, own in named.dimensions.items()
     }
     fixed = {name: own.sizes.least for name, own in dimensions.items() if not (own.sizes.step or own.sizes.given)}
-    return NamedShapes(named.with_sizes(fixed), {name: own for name, own in dimensions.items() if name not in fixed})
+    return NamedShapes(named.sized_shapes(fixed), {name: own for name, own in dimensions.items() if name not in fixed})
 
 
 def name_outputs(rows: Sequence[tuple[Mapping[str, int], Sequence[StaticShape]]]) -> list[tuple[int | str, ...]]:

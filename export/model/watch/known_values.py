@@ -53,8 +53,8 @@ class Vocabulary:
         return [entry for entry in self.entries if isinstance(entry, int)]
 
 
-def find_vocabularies(model: FlatModel) -> tuple[list[Vocabulary | None], list[str]]:
-    """Returns the vocabulary of each input, or None, and a sentence if the vocabularies could not be inferred.
+def find_vocabularies(model: FlatModel) -> tuple[dict[str, Vocabulary], list[str]]:
+    """Returns the vocabularies of inputs by name, and a sentence if the vocabularies could not be inferred.
 
     If a text input does not reach a lookup layer by a traced path, its vocabulary has the words of all layers.
     """
@@ -63,22 +63,19 @@ def find_vocabularies(model: FlatModel) -> tuple[list[Vocabulary | None], list[s
     kinds = (keras.layers.StringLookup, keras.layers.IntegerLookup, keras.layers.TextVectorization)
     layers = [layer for layer in model.layers if isinstance(layer, kinds)]
     if not layers or keras.backend.backend() != "tensorflow":
-        return [None] * len(model.dtypes), []
+        return {}, []
     remarks: list[str] = []
     try:
         reached = layers_reached(model, kinds)
     except Exception as error:  # a layer may raise anything where a size is not known
         reached = {}
         remarks = [f"The vocabularies of the inputs are not known: {first_line(error)}."]
-    anything = _common(layers, is_closed=False)
-    vocabularies = [
-        _common(own, is_closed=any(map(_refuses_others, own)))
-        if (own := reached.get(i))
-        else anything
-        if dtype == "string"
-        else None
-        for i, dtype in enumerate(model.dtypes)
-    ]
+    vocabularies = {}
+    for name, dtype in zip(model.names, model.dtypes, strict=True):
+        if own := reached.get(name):
+            vocabularies[name] = _common(own, is_closed=any(map(_refuses_others, own)))
+        elif dtype == "string":
+            vocabularies[name] = _common(layers, is_closed=False)
     return vocabularies, remarks
 
 

@@ -19,6 +19,16 @@ Shape = tuple[int | str | None, ...]
 """The shape of an input, with `None` or a name for a dynamic dimension."""
 
 
+def free_shape(shape: Shape) -> PartialShape:
+    """Returns a shape with `None` for each dynamic dimension."""
+    return tuple(dim if isinstance(dim, int) else None for dim in shape)
+
+
+def sized_shape(shape: Shape, sizes: Mapping[str, int]) -> Any:
+    """Returns a shape with sizes in place of their names."""
+    return tuple(sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in shape)
+
+
 def leaves(structure: Any, path: LeafPath = ()) -> list[tuple[LeafPath, Any]]:
     """Returns every leaf with the keys and indices that lead to it. Dicts keep their order, `None` holds nothing."""
     if isinstance(structure, Mapping | list | tuple):

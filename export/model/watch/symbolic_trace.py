@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from keras_pe.export.model.watch.keras_internals import open_scopes, resizing_to_tensors
 from keras_pe.export.model.watch.mask_scopes import masks_in_scopes
-from keras_pe.export.model.watch.nested_arguments import FlatModel
+from keras_pe.export.model.watch.nested_arguments import FlatModel, free_shape
 from keras_pe.export.model.watch.recording import recorded_arguments, state_left_alone
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 
@@ -64,30 +64,29 @@ def traced_flat(model: FlatModel, function: Callable[..., Any], variables: Itera
     """
     import tensorflow as tf
 
-    shapes = [tuple(None if isinstance(dim, str) else dim for dim in shape) for shape in model.shapes]
-    specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, model.dtypes, strict=True)]
+    specs = [tf.TensorSpec(free_shape(shape), dtype) for shape, dtype in zip(model.shapes, model.dtypes, strict=True)]
     specs += [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
     traced = tf.function(function, input_signature=specs, autograph=False)
     return as_traceable(model.layers, traced.get_concrete_function)
 
 
-def layers_reached(model: FlatModel, kinds: tuple[type, ...]) -> dict[int, list[Any]]:
-    """Returns the layers of some kinds that each input reaches, by its number.
+def layers_reached(model: FlatModel, kinds: tuple[type, ...]) -> dict[str, list[Any]]:
+    """Returns the layers of some kinds that each input reaches, by its name.
 
     Raises:
         Exception: Whatever the layers raise if the model cannot be traced.
     """
-    found: dict[int, list[Any]] = {}
+    found: dict[str, list[Any]] = {}
 
     def flat(*inputs: Any) -> list[Any]:
         found.clear()
         with state_left_alone(), recorded_arguments(model.layers[0]) as calls:
             results = model.outputs(inputs)
-        numbers = {tensor.op.name: i for i, tensor in enumerate(inputs)}
+        names = {tensor.op.name: name for name, tensor in zip(model.names, inputs, strict=True)}
         for layer, arguments in calls:
-            number = numbers.get(_source(arguments[0])) if isinstance(layer, kinds) and arguments else None
-            if number is not None:
-                found.setdefault(number, []).append(layer)
+            name = names.get(_source(arguments[0])) if isinstance(layer, kinds) and arguments else None
+            if name is not None:
+                found.setdefault(name, []).append(layer)
         return results
 
     traced_flat(model, flat)
