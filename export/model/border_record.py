@@ -18,6 +18,7 @@ from keras_pe.export.model.signature.declared_inputs import declared_inputs, nam
 from keras_pe.export.model.signature.fixed_sizes import FixedSizes
 from keras_pe.export.model.watch.layer_paths import matched_paths
 from keras_pe.export.model.watch.nested_arguments import sanitize, unique
+from keras_pe.export.model.watch.temporary_patches import replaced_on_each
 from keras_pe.protocols import Model
 
 _MODEL = "model"  # the key of a step that is a Keras model
@@ -159,42 +160,20 @@ def _pack_step(step: Callable[[Any], Any], x: Any, name: str) -> dict[str, str]:
 
     inputs = keras.Input(batch_shape=x.shape, dtype=x.dtype, name="x")
     model = keras.Model(inputs, step(inputs), name=name)
-    with tempfile.TemporaryDirectory() as folder:
+    operations = [each for each in model.operations if not isinstance(each, keras.Layer)]
+    names = [(each, {"name": f"operation_{place}"}) for place, each in enumerate(operations)]
+    # Keras numbers operations across all models of a process, so the names of equal steps would differ.
+    with tempfile.TemporaryDirectory() as folder, replaced_on_each(names):
         path = Path(folder) / "step.keras"
         model.save(path)
         with zipfile.ZipFile(path) as file:
             files = {each: file.read(each) for each in sorted(file.namelist())}
-    files["config.json"] = _name_by_index(files["config.json"], model)
     files["metadata.json"] = json.dumps(json.loads(files["metadata.json"]) | _UNDATED, sort_keys=True).encode()
     texts = {each: base64.b64encode(content).decode() for each, content in files.items()}
     packed = zlib.compress(json.dumps(texts, sort_keys=True).encode(), 9)
     if len(packed) > _MOST_RECORDED:
         raise ValueError(f"it has {len(packed):,} bytes, at most {_MOST_RECORDED:,} are recorded")
     return {_MODEL: base64.b64encode(packed).decode()}
-
-
-def _name_by_index(config: bytes, model: Any) -> bytes:
-    """Names the operations of a configuration by their index: Keras' own numbers depend on earlier models."""
-    import keras
-
-    names = {
-        each.name: f"operation_{place}"
-        for place, each in enumerate(model.operations)
-        if not isinstance(each, keras.Layer)
-    }
-
-    def rename_in(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {
-                key: names.get(each, each) if key == "name" and isinstance(each, str) else rename_in(each)
-                for key, each in value.items()
-            }
-        if isinstance(value, list):
-            is_place = len(value) == 3 and isinstance(value[0], str) and isinstance(value[1], int)
-            return [names.get(value[0], value[0]), *value[1:]] if is_place else [rename_in(each) for each in value]
-        return value
-
-    return json.dumps(rename_in(json.loads(config)), sort_keys=True).encode()
 
 
 def _step(step: str | Mapping[str, str]) -> Any:
