@@ -108,7 +108,7 @@ def _kept_name(job: Job, calibration: Calibration, share: float) -> str:
         version=calibration.version,
         target=target.key,
         batching=repr(calibration.feed),
-        border=None if job.border is None else repr(job.border),
+        border=repr(job.border),
         share=share,
     )[:32]
 

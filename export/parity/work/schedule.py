@@ -92,16 +92,8 @@ class Checkpoint:
 
 
 def result_key(**parts: Any) -> str:
-    """Returns the hash of the parts of a result's name that all shards share."""
-    return fingerprint(_VERSION, {name: _plain(value) for name, value in parts.items()})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    """Returns the hash of the parts of a result's name that all shards share, which are JSON values."""
+    return fingerprint(_VERSION, parts)
 
 
 @dataclass(frozen=True)
@@ -246,10 +238,10 @@ class Schedule:
             reference=self._job.reference.key,
             version=calibration.version,
             target=key,
-            accepted=(accepted.rtol, accepted.atol, accepted.precision),
+            accepted=repr((accepted.rtol, accepted.atol, accepted.precision)),
             batching=repr(calibration.feed),
-            border=None if self._job.border is None else repr(self._job.border),
-            rules={name: repr(rule) for name, rule in sorted(calibration.targets[key].rules.items())},
+            border=repr(self._job.border),
+            rules=repr(sorted(calibration.targets[key].rules.items())),
             in_float32=calibration.targets[key].in_float32,
         )
 
