@@ -1,6 +1,5 @@
 """Runs shards in the calling thread, in processes on this machine, or on a cluster given by its address."""
 
-import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
@@ -34,12 +33,10 @@ class ProcessPool(Executor):
 
     def __init__(self, workers: int) -> None:
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="shard")
-        self._idle: queue.SimpleQueue[Child | None] = queue.SimpleQueue()
+        self._own = threading.local()  # the process of each thread
         self._children: set[Child] = set()
         self._lock = threading.Lock()
         self._is_closed = False
-        for _ in range(workers):
-            self._idle.put(None)
 
     def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
         return self._threads.submit(self._run, fn, args, kwargs)
@@ -60,20 +57,19 @@ class ProcessPool(Executor):
         self._close_all()
 
     def _run(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        child = self._idle.get()
+        child: Child | None = getattr(self._own, "child", None)
+        if child is None:
+            child = self._own.child = self._start_child()
         try:
-            if child is None:
-                child = self._start_child()
             return child.ask("run", fn, args, kwargs)
         except ProcessDiedError as error:
             raise WorkerDiedError(str(error)) from None
         finally:
-            if child is not None and not child.is_free:
+            if not child.is_free:
+                self._own.child = None
                 child.close()
                 with self._lock:
                     self._children.discard(child)
-                child = None
-            self._idle.put(child)
 
     def _start_child(self) -> Child:
         child = Child(f"{__name__}:Tasks", name="a worker process")
