@@ -187,14 +187,14 @@ class KnownValues:
             fitting = (each for each in self.examples if {name: np.shape(each[name]) for name in shapes} == shapes)
             example = next(fitting, self.examples[0])
             return {name: _tensor(_fit_to_shape(example[name], shape), dtype) for name, (shape, dtype) in specs.items()}
-        return {name: self._fill_plain(name, specs, words) for name in specs}
+        return {name: self._fill(name, specs, words) for name in specs}
 
     def varied_tensors(self, specs: Specs, words: int = 0) -> dict[str, Any]:
         """Returns tensors of the backend by name, with floats of both signs, and with zeros and ones of other types.
 
         An input with a closed vocabulary contains the entries in turn. Other strings are texts, see `plain_tensors`.
         """
-        return {name: self._fill_varied(name, *spec, words) for name, spec in specs.items()}
+        return {name: self._fill(name, specs, words, is_signed=True) for name in specs}
 
     def fillings(self, specs: Mapping[str, tuple[Sequence[Any], str]]) -> Iterator[Filling]:
         """Yields the fillings to try, the most common first; only the default filling if there are examples."""
@@ -213,11 +213,17 @@ class KnownValues:
             return _tensor(np.resize(entries, shape), dtype)
         return _tensor(np.full(shape, " ".join("a" * words), object), dtype) if dtype == "string" else None
 
-    def _fill_plain(self, name: str, specs: Specs, words: int) -> Any:
+    def _fill(self, name: str, specs: Specs, words: int, *, is_signed: bool = False) -> Any:
+        """Returns values of the filling, or numbers of both signs of which no two neighbors are alike."""
         (shape, dtype), filling = specs[name], self.filling
-        if (known := self._looked_up(name, shape, dtype, words, most=1)) is not None:
+        if (known := self._looked_up(name, shape, dtype, words, most=None if is_signed else 1)) is not None:
             return known
         numbers = np.arange(math.prod(shape)).reshape(shape)
+        if is_signed or filling.kind is FillingKind.VARIED:
+            low, high = self.ranges.get(name, (-1.0 if is_signed else 0.1, 1.0) if "float" in dtype else (0, 2))
+            if "float" in dtype:
+                return _tensor(low + (high - low) * (1 + np.sin(1 + numbers)) / 2, dtype)
+            return _tensor(int(low) + numbers % max(1, min(2, int(high - low))), dtype)
         values: Array = np.zeros(shape)
         if filling.kind is FillingKind.ONES:
             values = np.ones(shape)
@@ -227,20 +233,9 @@ class KnownValues:
             is_matrix = "float" in dtype and len(shape) > 1
             rows, columns = shape[-2:] if is_matrix else (1, math.prod(shape[-1:]))
             values = np.broadcast_to(np.eye(rows, columns), shape) if is_matrix else numbers % max(1, columns)
-        elif filling.kind is not FillingKind.ZEROS:
-            values = 0.55 + 0.45 * np.sin(1 + numbers) if "float" in dtype else numbers % 2
         low, high = self.ranges.get(name, (-math.inf, math.inf))
         is_fair = ((values >= low) & (values < high)).all()
         return _tensor(values if is_fair else np.full(shape, low), dtype)
-
-    def _fill_varied(self, name: str, shape: StaticShape, dtype: str, words: int) -> Any:
-        if (known := self._looked_up(name, shape, dtype, words)) is not None:
-            return known
-        numbers = np.arange(math.prod(shape)).reshape(shape)
-        low, high = self.ranges.get(name, (-1.0, 1.0) if "float" in dtype else (0, 2))
-        if "float" in dtype:
-            return _tensor(low + (high - low) * (1 + np.sin(1 + numbers)) / 2, dtype)
-        return _tensor(int(low) + numbers % max(1, min(2, int(high - low))), dtype)
 
 
 def _fit_to_shape(array: Array, shape: StaticShape) -> Array:
