@@ -1,10 +1,11 @@
 """The steps at the inputs and outputs of an artifact: casts, transposes, preprocessing and postprocessing."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
 from keras_pe.export.errors import first_line
+from keras_pe.export.model.watch.nested_arguments import Shape, shapes_fit
 
 _LAYOUTS = ("channels_first", "channels_last")
 _DECISIONS = ("argmax", "softmax", "sigmoid")
@@ -67,7 +68,7 @@ def relaid(x: Any, layout: str | None) -> Any:
     return ops.transpose(x, [0, *order])
 
 
-def apply_step(title: str, name: str, step: Step, x: Any, shape: Sequence[int | str | None] | None = None) -> Any:
+def apply_step(title: str, name: str, step: Step, x: Any, shape: Shape | None = None) -> Any:
     """Returns a tensor after a step.
 
     Args:
@@ -84,12 +85,13 @@ def apply_step(title: str, name: str, step: Step, x: Any, shape: Sequence[int | 
 
     takes = getattr(step, "inputs", None) or [x]
     cause: Exception | None = None
-    if len(takes) > 1 or not _fits(x.shape, takes[0].shape):  # Keras refuses another rank only when it runs the model
+    # Keras refuses another rank only when it runs the model.
+    if len(takes) > 1 or not shapes_fit(x.shape, takes[0].shape):
         fault = f"which takes {', '.join(f'{each.dtype} of shape {each.shape}' for each in takes)}"
     else:
         try:
             y = step(x)
-            if isinstance(y, keras.KerasTensor) and (shape is None or _fits(y.shape, shape)):
+            if isinstance(y, keras.KerasTensor) and (shape is None or shapes_fit(y.shape, shape)):
                 return y
             fault = f"which returns {y!r:.80}"
         except Exception as error:  # a user's layer may raise any error
@@ -100,12 +102,6 @@ def apply_step(title: str, name: str, step: Step, x: Any, shape: Sequence[int | 
         f"must take {name!r}, {x.dtype} of shape {x.shape}{returns}. Received: {step!r:.80}, {fault}. "
         "Otherwise export one keras.Model that contains this step.",
     ) from cause
-
-
-def _fits(own: Sequence[int | None], shape: Sequence[int | str | None]) -> bool:
-    """Whether a tensor may have a shape. A free size is compatible with each size."""
-    pairs = zip(own, shape, strict=False)
-    return len(own) == len(shape) and all(a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
 
 
 def postprocess(name: str, y: Any, step: str | Step | None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.errors import first_line
 from keras_pe.export.model.watch.layer_paths import matched_paths
+from keras_pe.export.model.watch.nested_arguments import shapes_fit
 from keras_pe.export.processes.temporary_folder import TemporaryFolder
 from keras_pe.export.results import RunStatus, RuntimeResult
 
@@ -39,14 +40,9 @@ class ExtractedSignature:
         """Returns whether the inputs of a case have the sizes of the signature. Default names may be renumbered."""
         ours = matched_paths(self.shapes, case.inputs)
         return all(
-            (array := case.inputs.get(ours.get(name, name))) is not None and _fits(array.shape, shape)
+            (array := case.inputs.get(ours.get(name, name))) is not None and shapes_fit(array.shape, shape)
             for name, shape in self.shapes.items()
         )
-
-
-def _fits(sizes: tuple[int, ...], shape: tuple[int | str, ...]) -> bool:
-    pairs = zip(sizes, shape, strict=False)
-    return len(sizes) == len(shape) and all(isinstance(dim, str) or size == dim for size, dim in pairs)
 
 
 @dataclass

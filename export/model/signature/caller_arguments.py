@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from keras_pe.argument_errors import ArgTypeError, ArgValueError
-from keras_pe.export.model.watch.nested_arguments import FlatModel
+from keras_pe.export.model.watch.nested_arguments import FlatModel, shapes_fit
 from keras_pe.export.results import Array
 
 Value = TypeVar("Value")
@@ -72,10 +72,7 @@ def checked_examples(examples: Sequence[Mapping[str, Array]], model: FlatModel) 
             )
         for name, shape in zip(model.names, model.shapes, strict=True):
             found = np.shape(example[name])
-            fits = len(found) == len(shape) and all(
-                not isinstance(dim, int) or dim == size for dim, size in zip(shape, found, strict=True)
-            )
-            if not fits:
+            if not shapes_fit(shape, found):
                 raise ArgValueError(
                     "inputs", f"must be of the shapes of the model: {name!r} is {shape}. Received: {found}."
                 )

@@ -1,6 +1,6 @@
 """The sizes that an artifact fixes if Keras cannot trace the model with free sizes, and the signature with them."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from keras_pe.export.model.signature.fixed_sizes import FixedSize, FixedSizes, O
 from keras_pe.export.model.signature.model_signature import find_signature
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.signature.subclassed_signature import recorded_shapes
-from keras_pe.export.model.sizes.dimensions import Kind
+from keras_pe.export.model.sizes.dimensions import Kind, named_sizes
 from keras_pe.export.model.watch.nested_arguments import map_leaves
 
 
@@ -24,13 +24,13 @@ def sizes_to_fix(model: Any, signature: Signature) -> dict[str, FixedSize]:
         model: The Keras model.
         signature: The model's signature.
     """
-    names = [spec.name for spec in signature.inputs]
-    shapes = ([np.shape(each[name]) for name in names] for each in signature.values.examples)
-    examples = [_sizes_in(signature, each) for each in shapes]
-    called = _sizes_in(signature, recorded_shapes(model))
+    declared = [spec.shape for spec in signature.inputs]
+    shapes = ([np.shape(each[spec.name]) for spec in signature.inputs] for each in signature.values.examples)
+    examples = _group_sizes(pair for each in shapes for pair in named_sizes(declared, each))
+    called = _group_sizes(named_sizes(declared, recorded_shapes(model)))
     found = {}
     for name, own in signature.dimensions.items():
-        given, shown = set(own.sizes.given), {size for each in examples for size in each.get(name, ())}
+        given, shown = set(own.sizes.given), examples.get(name, set())
         if len(given) > 1 or len(shown) > 1:
             continue
         noted = {size for size in called.get(name, ()) if size in own.sizes}
@@ -101,12 +101,9 @@ def with_fixed_sizes(model: Any, signature: Signature, sizes: Iterable[FixedSize
     )
 
 
-def _sizes_in(signature: Signature, shapes: Iterable[tuple[int | None, ...]]) -> Mapping[str, set[int]]:
-    """Returns the sizes of each dimension in the shapes of the first inputs. Shapes of another rank are ignored."""
+def _group_sizes(pairs: Iterable[tuple[str, int]]) -> dict[str, set[int]]:
+    """Returns the sizes of each dimension."""
     found: dict[str, set[int]] = {}
-    for spec, shape in zip(signature.inputs, shapes, strict=False):
-        if len(spec.shape) == len(shape):
-            for dim, size in zip(spec.shape, shape, strict=True):
-                if isinstance(dim, str) and size is not None:
-                    found.setdefault(dim, set()).add(size)
+    for name, size in pairs:
+        found.setdefault(name, set()).add(size)
     return found

@@ -9,7 +9,7 @@ from typing import Any
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.json_records import read_record
 from keras_pe.export.model.sizes.dimensions import Kind, checked_sizes, sizes_in_words
-from keras_pe.export.model.watch.nested_arguments import Shape
+from keras_pe.export.model.watch.nested_arguments import Shape, shapes_fit
 
 
 class Origin(enum.StrEnum):
@@ -85,19 +85,13 @@ class FixedSizes:
         A shape that contradicts the recorded sizes or rank is returned unchanged.
         """
         own = dict(self.shapes).get(name, ())
-        if len(own) != len(shape):
+        if not shapes_fit(own, shape):
             return shape
-        merged = tuple(other if isinstance(other, int) else one for one, other in zip(own, shape, strict=True))
-        fits = all(one == other for one, other in zip(own, merged, strict=True) if isinstance(one, int))
-        return merged if fits else shape
+        return tuple(other if isinstance(other, int) else one for one, other in zip(own, shape, strict=True))
 
     def fits(self, shapes: Mapping[str, Shape]) -> bool:
-        """Returns whether shapes of inputs, by name, have the fixed sizes."""
-        return all(
-            len(own) == len(shapes.get(name, ()))
-            and all(one == other for one, other in zip(own, shapes[name], strict=True) if isinstance(one, int))
-            for name, own in self.shapes
-        )
+        """Returns whether shapes of inputs, by name, do not contradict the fixed sizes."""
+        return all(name in shapes and shapes_fit(own, shapes[name]) for name, own in self.shapes)
 
     def without_fixed(self, sizes: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
         """Returns the caller's sizes without the dimensions whose only size equals the fixed one."""

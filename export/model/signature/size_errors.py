@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_pe.export.errors import UnknownSizesError
-from keras_pe.export.model.sizes.dimensions import Kind, name_axes
+from keras_pe.export.model.sizes.dimensions import Kind, name_axes, named_sizes
 from keras_pe.export.model.watch.known_values import is_integer
 from keras_pe.export.model.watch.nested_arguments import Shape, sized_shape
 
@@ -30,10 +30,7 @@ def ways_out(
     """
     named = name_axes(shapes)
     sizes = {dim: 64 for shape in named for dim in shape if isinstance(dim, str)}
-    for shape, met in zip(named, recorded, strict=False):
-        if len(shape) == len(met):
-            pairs = zip(shape, met, strict=True)
-            sizes |= {dim: size for dim, size in pairs if isinstance(dim, str) and size is not None}
+    sizes |= dict(named_sizes(named, recorded))
     batches = {name for name in sizes if Kind.from_name(name, named) is Kind.BATCH}
     lengths = {name: size for name, size in sizes.items() if name not in batches} or sizes
     sizes |= dict.fromkeys(batches, 2)

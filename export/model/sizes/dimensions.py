@@ -3,7 +3,7 @@
 import enum
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from numbers import Integral
 from typing import Any
@@ -171,6 +171,16 @@ class NamedShapes:
                 if (sizes.setdefault(dim, size) if isinstance(dim, str) else dim) != size:
                     return None
         return sizes
+
+
+def named_sizes(
+    shapes: Iterable[Sequence[int | str]], others: Iterable[Sequence[int | None]]
+) -> Iterator[tuple[str, int]]:
+    """Yields the name and the size of each dynamic axis of shapes in others, except for shapes of another rank."""
+    for shape, other in zip(shapes, others, strict=False):
+        if len(shape) == len(other):
+            pairs = zip(shape, other, strict=True)
+            yield from ((dim, size) for dim, size in pairs if isinstance(dim, str) and size is not None)
 
 
 def name_axes(shapes: Sequence[Shape]) -> list[tuple[int | str, ...]]:

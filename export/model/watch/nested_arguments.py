@@ -24,6 +24,12 @@ def free_shape(shape: Shape) -> PartialShape:
     return tuple(dim if isinstance(dim, int) else None for dim in shape)
 
 
+def shapes_fit(shape: Shape, other: Shape) -> bool:
+    """Whether a tensor may have both shapes. A dynamic dimension is compatible with each size."""
+    pairs = zip(shape, other, strict=False)
+    return len(shape) == len(other) and all(a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
+
+
 def sized_shape(shape: Shape, sizes: Mapping[str, int]) -> Any:
     """Returns a shape with sizes in place of their names."""
     return tuple(sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in shape)

@@ -8,7 +8,8 @@ from keras_pe.argument_errors import ArgValueError
 from keras_pe.display import did_you_mean
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.float_types import is_float
-from keras_pe.export.parity.data.source import Column, DataError, Rows
+from keras_pe.export.model.watch.nested_arguments import shapes_fit
+from keras_pe.export.parity.data.source import Column, DataError, Rows, is_number
 from keras_pe.export.runtimes.runtime import Array, as_dtype, as_texts
 
 WAY_OUT = " Shorter rows are padded where `pad_values` names the input."
@@ -122,12 +123,9 @@ def _first_text(values: Array, start: int) -> str:
     """Returns the type of a column that must hold numbers; for texts also the first non-numeric text and its row."""
     if values.dtype.kind not in "OUS":
         return str(values.dtype)
-    for row, text in enumerate(values.reshape(len(values), -1)[:, :1].ravel()):
-        try:
-            float(text)
-        except ValueError:
-            return f"texts, such as {text!r} in row {start + row:,}"
-    return "texts"
+    firsts = enumerate(values.reshape(len(values), -1)[:, :1].ravel())
+    found = (f"texts, such as {text!r} in row {start + row:,}" for row, text in firsts if not is_number(text))
+    return next(found, "texts")
 
 
 def arrange_rows(spec: TensorInfo, values: Array, column: str, *, pads: bool) -> Column:
@@ -138,8 +136,7 @@ def arrange_rows(spec: TensorInfo, values: Array, column: str, *, pads: bool) ->
     if len(static) == len(shape) and len(own) != len(shape) and np.prod(own, dtype=int) == np.prod(static, dtype=int):
         return values.reshape(len(values), *static)
     if len(own) == len(shape):
-        fits = [not isinstance(dim, int) or dim == size for dim, size in zip(shape, own, strict=True)]
-        if all(fits):
+        if shapes_fit(shape, own):
             return values
         if pads and all(not isinstance(dim, int) or size <= dim for dim, size in zip(shape, own, strict=True)):
             return list(values)

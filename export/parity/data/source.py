@@ -89,6 +89,15 @@ def byte_count(column: Column) -> int:
     return sum(map(len, column.flat)) if column.dtype.kind == "O" else column.nbytes
 
 
+def is_number(text: str | bytes) -> bool:
+    """Whether a text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def to_rows(batch: Any, names: Sequence[str], source: str, first_row: int) -> Rows:
     """Returns a batch as rows of named columns.
 

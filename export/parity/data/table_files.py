@@ -10,7 +10,7 @@ from keras_pe.argument_errors import is_utf8
 from keras_pe.export.dependencies import require
 from keras_pe.export.parity.data.pieces import divide, neighbors_within, rows_between
 from keras_pe.export.parity.data.shards import file_identity
-from keras_pe.export.parity.data.source import SHARD_ROWS, DataError, DataPart, DataSource
+from keras_pe.export.parity.data.source import SHARD_ROWS, DataError, DataPart, DataSource, is_number
 
 _DELIMITERS = ",;\t|"
 _PIECE_ROWS = 2**20  # A larger row group or file is divided, so that several processes run it and report progress.
@@ -163,18 +163,10 @@ def _header(file: Path) -> list[str]:
     """
     columns: list[str] = _fragment(file).physical_schema.names
     twice = [column for column, count in Counter(columns).items() if count > 1]
-    if twice or all(_is_number(column) for column in columns):
+    if twice or all(map(is_number, columns)):
         received = f"{twice[0]} twice" if twice else f"numbers ({', '.join(columns[:3])})"
         raise DataError(f"The first line of {file} must have the name of each column. Received: {received}.")
     return columns
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _kind(column: Any, least: Any) -> Any:
