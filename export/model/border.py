@@ -267,11 +267,7 @@ def _call_model(
 ) -> tuple[Any, dict[str, tuple[Any, Any]]]:
     """Returns the results of a model, and the values of each state before and after the call, by the state's input.
 
-    Args:
-        model: The model.
-        stateless: The model with its state as arguments; None if the state is not an argument.
-        arguments: The positional arguments of the model.
-        batch: The fixed size of the batch; None if the batch is free.
+    `stateless` is the model with its state as arguments, or None if the state is not an argument.
     """
     import keras
 

@@ -134,16 +134,8 @@ def _signature(
 ) -> Signature:
     """Returns the signature of a model whose inputs are declared by the model or by an input signature.
 
-    Args:
-        own: The inputs that the model declares.
-        asked: The caller's arguments.
-        input_signature: See `model_signature`.
-        fixed: The sizes that an artifact fixes.
-        may_fix: Whether the signature may fix a dimension with one size from the caller, or a declared dimension that
-            takes only one size.
-
-    Raises:
-        ValueError, TypeError: See `model_signature`.
+    With `may_fix`, the signature may fix a dimension with one size from the caller, or a declared dimension that takes
+    only one size.
     """
     model = own.model
     given = checked_sizes(asked.sizes if fixed is None else fixed.without_fixed(asked.sizes))

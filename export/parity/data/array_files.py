@@ -37,15 +37,7 @@ _LOCAL_HEADER = struct.Struct("<26x2H")  # lengths of an entry's name and extra 
 
 @dataclass(frozen=True)
 class _StoredArray:
-    """One array in a file, rows first.
-
-    Attributes:
-        path: The file.
-        offset: Position of the first value in the file, in bytes.
-        shape: The shape.
-        dtype: The type, as NumPy writes it.
-        order: Whether the values are stored by rows ("C") or by columns ("F").
-    """
+    """One array in a file, rows first: the arguments of `np.memmap`, with the offset of the first value in bytes."""
 
     path: str
     offset: int

@@ -165,10 +165,7 @@ def count_rows(source: str, shapes: Mapping[str, tuple[int, ...]]) -> int:
 def _from_arrow(column: Any, what: str, row_of: Callable[[int], int]) -> Column:
     """Returns an Arrow array as a column. Lists of a fixed size, and lists of equal length, become axes.
 
-    Args:
-        column: The array.
-        what: The name of the column in an error.
-        row_of: Returns the row of an element by the element's index.
+    `row_of` returns the row of an element by the element's index, for an error.
     """
     import pyarrow as pa
 
