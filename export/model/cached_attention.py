@@ -12,11 +12,6 @@ from typing import Any
 from keras_pe.export.model.cache_columns import Columns
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 
-_MASKS = ("_compute_self_attention_mask", "_compute_attention_mask")  # methods of keras-hub's decoder layers
-_WINDOW = "_mask_sliding_window"
-_ROTATION = "_compute_cos_sin_embedding"
-_SLOPES = "_get_alibi_bias"
-_BUCKETS = "compute_bias"
 _BUCKET_OF = "_relative_position_bucket"
 _PROJECTIONS = ("{}_dense", "_{}_dense", "{}_projector")  # the names of the layers of keys and of values
 
@@ -56,7 +51,6 @@ class _Repeated:
 
 def _replacements(layer: Any, columns: Columns, repeated: _Repeated) -> list[tuple[Any, str, Callable[..., Any]]]:
     """Returns the functions of one layer that depend on positions or on other columns, each with its replacement."""
-    found: list[tuple[Any, str, Callable[..., Any]]] = []
     window = getattr(layer, "sliding_window", None)
     groups = 1  # the heads of queries that share one head of keys within `_compute_attention`
 
@@ -115,16 +109,19 @@ def _replacements(layer: Any, columns: Columns, repeated: _Repeated) -> list[tup
     def project(usual: Any, *given: Any, **keywords: Any) -> Any:
         return with_heads(layer, usual(*given, **keywords), columns.extend)
 
-    found += [(layer, name, mask) for name in _MASKS if hasattr(layer, name)]
-    found += [(layer, _WINDOW, mask_window)] if hasattr(layer, _WINDOW) else []
-    found += [(layer, _ROTATION, rotate)] if hasattr(layer, _ROTATION) else []
-    found += [(layer, _SLOPES, add_slopes)] if hasattr(layer, _SLOPES) else []
-    found += [(layer, _BUCKETS, relate)] if hasattr(layer, _BUCKETS) else []
+    methods: dict[str, Callable[..., Any]] = {
+        "_compute_self_attention_mask": mask,
+        "_compute_attention_mask": mask,
+        "_mask_sliding_window": mask_window,
+        "_compute_cos_sin_embedding": rotate,
+        "_get_alibi_bias": add_slopes,
+        "compute_bias": relate,
+        "_compute_attention": attend,
+    }
+    found = [(layer, name, method) for name, method in methods.items() if hasattr(layer, name)]
     if type(layer).__name__ == "PositionEmbedding":
         found.append((layer, "call", embed_positions))
-    if hasattr(layer, "_compute_attention"):
-        found.append((layer, "_compute_attention", attend))
-    else:  # such a layer computes the attention within its `call`, and projects the keys first
+    if not hasattr(layer, "_compute_attention"):  # the layer attends within its `call`, and projects the keys first
         found += [(part, "call", project) for part in key_and_value(layer)]
     return found
 

@@ -254,17 +254,10 @@ def _function(frame: types.FrameType) -> Callable[..., Any] | None:
 
 def _arguments(frame: types.FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns the arguments of a frame that has just begun, with the defaults."""
-    code, values = frame.f_code, frame.f_locals
-    count, named = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    names = code.co_varnames
-    arguments = [values[name] for name in names[:count]]
-    keywords = {name: values[name] for name in names[count:named]}
-    rest = iter(names[named:])
-    if code.co_flags & inspect.CO_VARARGS:
-        arguments += values[next(rest)]
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        keywords |= values[next(rest)]
-    return tuple(arguments), keywords
+    names, rest, options, values = inspect.getargvalues(frame)
+    count = frame.f_code.co_argcount
+    arguments = (*(values[name] for name in names[:count]), *(values[rest] if rest else ()))
+    return arguments, {name: values[name] for name in names[count:]} | (values[options] if options else {})
 
 
 def _find_wrapped(function: Any) -> Any:

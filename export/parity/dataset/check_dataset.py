@@ -13,6 +13,7 @@ import numpy as np
 from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.read_artifact import hash_artifacts
+from keras_pe.export.comparison.differences import differences
 from keras_pe.export.comparison.references.opening import Source
 from keras_pe.export.model.border import Border
 from keras_pe.export.parity.check_parity import check_parity
@@ -267,15 +268,7 @@ def _batch_of(row: WorstRow, source: DataSource, feed: Feed) -> Mapping[str, Arr
         return None
     if batch is None:
         return None
-    stored = (
-        {name: array[place] for name, array in batch.inputs.items()} for place in np.flatnonzero(batch.rows == row.row)
-    )
-    is_same = any(all(_are_equal(each[name], row.inputs[name]) for name in each) for each in stored)
+    places = np.flatnonzero(batch.rows == row.row)
+    pairs = ([(np.asarray(array[place]), row.inputs[name]) for name, array in batch.inputs.items()] for place in places)
+    is_same = any(all(a.shape == b.shape and not differences(a, b).absolute.any() for a, b in each) for each in pairs)
     return batch.inputs if is_same else None
-
-
-def _are_equal(one: Array, other: Array) -> bool:
-    """Whether two arrays hold the same values; NaN equals NaN."""
-    if one.shape != other.shape:
-        return False
-    return bool(((one == other) | ((one != one) & (other != other))).all())

@@ -1,5 +1,6 @@
 """A logarithmic histogram whose edges are floats, so that counts and merges are exact."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
@@ -59,8 +60,7 @@ class Histogram(Shown):
 
     def merge(self, other: Self) -> Self:
         """Returns the counts of both."""
-        steps = sorted(self.counts.keys() | other.counts.keys())
-        return type(self)({step: self.counts.get(step, 0) + other.counts.get(step, 0) for step in steps})
+        return type(self)(dict(sorted((Counter(self.counts) + Counter(other.counts)).items())))
 
     def quantile(self, share: float) -> float:
         """Returns a value that at least this share of all values does not exceed; a step too large at most.

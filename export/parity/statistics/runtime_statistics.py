@@ -2,6 +2,7 @@
 
 import heapq
 import io
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
@@ -96,11 +97,10 @@ class OutputStatistics(Shown):
 
     def merge(self, other: Self) -> Self:
         """Returns the statistics of both, which must have no row in common."""
-        pairs = sorted(self.classes.keys() | other.classes.keys())
         merged: dict[str, Any] = {
             "max_abs_diff": max(self.max_abs_diff, other.max_abs_diff),
             "errors": self.errors.merge(other.errors),
-            "classes": {pair: self.classes.get(pair, 0) + other.classes.get(pair, 0) for pair in pairs},
+            "classes": dict(Counter(self.classes) + Counter(other.classes)),
             "margins": self.margins.merge(other.margins),
         }
         counts = [name for name in (each.name for each in fields(self)) if name not in merged]

@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from keras_pe.export import Acceptance, Batching
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.model.watch.keras_internals import python_code_allowed
+from keras_pe.export.parity.data.array_files import open_mapping
 from keras_pe.export.parity.data.batching import Feed
 from keras_pe.export.parity.data.shards import shards_of
 from keras_pe.export.parity.data.source import SHARD_ROWS, DataSource
@@ -421,3 +423,11 @@ def test_the_batch_of_the_worst_row_is_fed_only_if_the_data_can_be_read_twice(
     batch = door._batch_of(worst, source, feed)
     assert (batch is not None) == is_found
     assert batch is None or worst.inputs["x"] in batch["x"]
+
+
+def test_the_batch_of_a_row_of_one_text_is_found() -> None:
+    source = open_mapping({"x": np.array(["a", "b"], object)})
+    feed = Feed((TensorInfo("x", ("batch",), "string"),), Batching(columns={"x": "x"}))
+    worst = WorstRow(1, "memory", 0, 0, Severity.FAILED, 2.0, {"x": np.array("b")}, {}, {})
+    assert door._batch_of(worst, source, feed) is not None
+    assert door._batch_of(replace(worst, inputs={"x": np.array("c")}), source, feed) is None
