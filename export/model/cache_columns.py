@@ -95,15 +95,20 @@ class Columns:
         """
         from keras import ops
 
-        rows, place = ops.transpose(own, (0, 2, 1, 3)), len(self.present)
-        if self.past and self.is_shared:
-            rows = write_rows(self.past[place], rows, self.start)
-        elif self.past:
-            rows = ops.concatenate([self.past[place], rows], axis=2)
-        self.present.append(rows)
-        if self.is_shared and self.first is None:
-            rows = rows[:, :, : ops.shape(self.positions)[1]]
-        return ops.transpose(rows, (0, 2, 1, 3))
+        return ops.transpose(self._keep(ops.transpose(own, (0, 2, 1, 3))), (0, 2, 1, 3))
+
+    def _keep(self, rows: Any) -> Any:
+        """Returns the rows of all columns, `[batch, heads, total, channels]`, and keeps them for the next call."""
+        from keras import ops
+
+        place, total = len(self.present), ops.shape(self.positions)[1]
+        if not self.past:
+            self.present.append(rows)
+        elif self.is_shared:
+            self.present.append(write_rows(self.past[place], rows, self.start))
+        else:
+            self.present.append(ops.concatenate([self.past[place], rows], axis=2))
+        return self.present[-1][:, :, :total] if self.is_shared and self.first is None else self.present[-1]
 
     def call_step(self, step: Callable[..., Any], tokens: Any, mask: Any) -> Any:
         """Returns the logits of a `step`, and keeps its keys and values.

@@ -22,14 +22,10 @@ from keras_pe.export.model.watch.keras_internals import (
     seed_generators,
     with_free_batch,
 )
-from keras_pe.export.model.watch.nested_arguments import leaves, sanitize, unique, with_leaves
+from keras_pe.export.model.watch.nested_arguments import LeafPath, leaves, sanitize, unique, with_leaves
 from keras_pe.export.model.watch.recording import exchanged_state, state_left_alone
 from keras_pe.export.model.watch.symbolic_trace import operators_before
 from keras_pe.export.results import Array
-
-_GENERATORS = "seed_generators"  # in a place, in the position of an attribute
-_Place = tuple[int, str, int]
-"""The place of a variable: the index of its layer, the attribute, and the index in the attribute. A rebuild has it."""
 
 
 @keras.saving.register_keras_serializable("keras_pe")
@@ -38,7 +34,7 @@ class Stateless(keras.Model):  # type: ignore[misc]  # Keras has no types
 
     Args:
         model: A built model.
-        places: The place of each variable that is an argument.
+        numbers: The index of each variable that is an argument, see `_variables`.
         names: The name of each variable as an input of an artifact.
         free: Whether the first axis of each variable is the batch, and may have any size.
         initial: The value of each variable before the first call, see `State`.
@@ -47,15 +43,14 @@ class Stateless(keras.Model):  # type: ignore[misc]  # Keras has no types
     def __init__(
         self,
         model: Any,
-        places: Sequence[_Place],
+        numbers: Sequence[int],
         names: Sequence[str],
         free: Sequence[bool],
         initial: Sequence[Any],
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.model = model
-        self._places = [(int(number), str(attribute), int(place)) for number, attribute, place in places]
+        self.model, self._numbers = model, [*numbers]
         self._names, self._free, self._initial = [*names], [*free], [*initial]
         self.built = True
 
@@ -66,9 +61,9 @@ class Stateless(keras.Model):  # type: ignore[misc]  # Keras has no types
             states: The values of the variables before the call.
             arguments: The positional arguments of the model.
         """
-        variables = _at(self.model, self._places)
+        variables = self._arguments
         free = [variable for variable, is_free in zip(variables, self._free, strict=True) if is_free]
-        draws = any(attribute == _GENERATORS for _, attribute, _ in self._places)
+        draws = not _generators(self.model).keys().isdisjoint(map(id, variables))
         with contextlib.ExitStack() as stack:
             if free:
                 stack.enter_context(with_free_batch(free, all_layers(self.model)))
@@ -80,6 +75,11 @@ class Stateless(keras.Model):  # type: ignore[misc]  # Keras has no types
                 return results, [scope.get_current_value(variable) for variable in variables]
 
     @property
+    def _arguments(self) -> list[Any]:
+        variables = _variables(self.model)
+        return [variables[number] for number in self._numbers]
+
+    @property
     def has_free_batch(self) -> bool:
         """Whether the batch may have any size, although the model fixes it."""
         return any(self._free)
@@ -87,7 +87,7 @@ class Stateless(keras.Model):  # type: ignore[misc]  # Keras has no types
     @property
     def exchanged(self) -> tuple[State, ...]:
         """The inputs and outputs of the state, in the order of the call."""
-        variables = _at(self.model, self._places)
+        variables = self._arguments
         pairs = [(tuple(v.shape), is_free) for v, is_free in zip(variables, self._free, strict=True)]
         shapes = [(Kind.BATCH.value, *shape[1:]) if is_free else shape for shape, is_free in pairs]
         dtypes = [str(keras.backend.standardize_dtype(v.dtype)) for v in variables]
@@ -98,7 +98,7 @@ class Stateless(keras.Model):  # type: ignore[misc]  # Keras has no types
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         model = keras.saving.serialize_keras_object(self.model)
-        own = {"places": self._places, "names": self._names, "free": self._free, "initial": self._initial}
+        own = {"numbers": self._numbers, "names": self._names, "free": self._free, "initial": self._initial}
         return {"name": self.name, "model": model, **own}
 
     @classmethod
@@ -129,10 +129,11 @@ def with_state_as_arguments(
             "must be left out on another backend than TensorFlow, whose generator a file repeats. "
             f"Received: seed='argument' with KERAS_BACKEND={keras.backend.backend()}.",
         )
-    specs = [_with_batch(spec, _recurrent_batch(model)) for _, spec in leaves(arguments)]
+    fixed_batch = next((int(state.shape[0]) for *_, state in _recurrent_states(model)), None)
+    specs = [_with_batch(spec, fixed_batch) for _, spec in leaves(arguments)]
     arguments = with_leaves(arguments, specs)
-    assigned = _assigned_places(model, arguments, specs)
-    seeds, states = ([each for each in assigned if (each[1] == _GENERATORS) is wanted] for wanted in (True, False))
+    assigned, generators = _assigned_variables(model, arguments, specs), _generators(model)
+    seeds, states = ([each for each in assigned if (id(each) in generators) is wanted] for wanted in (True, False))
     if has_state and not states:
         raise ArgValueError(
             "state",
@@ -145,25 +146,26 @@ def with_state_as_arguments(
             "must be left out for a model without a keras.random.SeedGenerator in a layer. "
             f"Received: {model.name!r}, whose calls draw from no such generator.",
         )
-    places = [*(states if has_state else []), *(seeds if has_seed else [])]
-    variables = _at(model, places)
+    variables = [*(states if has_state else []), *(seeds if has_seed else [])]
+    places = {id(variable): place for place, variable in enumerate(_variables(model))}
+    numbers = [places[id(variable)] for variable in variables]
     batches = {spec.shape[0] if spec.shape else None for spec in specs}
     batch = batches.pop() if len(batches) == 1 else None
     initial = [keras.ops.convert_to_numpy(variable.value) for variable in variables]
     for rank in (1, 2):  # an axis of size 1 need not be the batch: a counter may have the shape (1,)
         free = [
-            attribute != _GENERATORS and value.ndim >= rank and value.shape[0] == (batch or 1)
-            for (_, attribute, _), value in zip(places, initial, strict=True)
+            id(variable) not in generators and value.ndim >= rank and value.shape[0] == (batch or 1)
+            for variable, value in zip(variables, initial, strict=True)
         ]
         if any(free) and has_independent_rows(
-            Stateless(model, places, [], free, [], name=model.name), arguments, specs, free, initial
+            Stateless(model, numbers, [], free, [], name=model.name), arguments, specs, free, initial
         ):
             break
     else:
         free = [False] * len(variables)
     starts = [initial_value(value, is_free) for value, is_free in zip(initial, free, strict=True)]
-    names = unique(map(partial(_name, model), variables, places), taken)
-    return Stateless(model, places, names, free, starts, name=model.name)
+    names = unique(map(partial(_name, model), variables), taken)
+    return Stateless(model, numbers, names, free, starts, name=model.name)
 
 
 def exchanged_states(layers: Iterable[Any], inputs: Iterable[TensorInfo]) -> tuple[State, ...]:
@@ -199,31 +201,23 @@ def with_first_states(model: Any, example: Mapping[str, Array]) -> dict[str, Arr
     return {**{state.input: state.start(batch) for state in states}, **example}
 
 
-def _variables(model: Any) -> dict[_Place, Any]:
-    """Returns the variables that the layers of a model hold, by their places."""
-    found: dict[_Place, Any] = {}
-    seen = set[int]()
-    for number, layer in enumerate(all_layers(model)):
-        for place, generator in enumerate(seed_generators(layer)):
-            found[number, _GENERATORS, place] = generator.state
-        for attribute, value in list(vars(layer).items()):
-            for place, (_, each) in enumerate(leaves(value)):
-                if isinstance(each, keras.Variable) and id(each) not in seen and not attribute.startswith("_"):
-                    seen.add(id(each))
-                    found[number, attribute, place] = each
-    return found
+def _variables(model: Any) -> list[Any]:
+    """Returns the variables of a model, also the states of recurrent layers, which Keras does not list."""
+    states = (state for *_, state in _recurrent_states(model))
+    return list({id(variable): variable for variable in (*model.variables, *states)}.values())
 
 
-def _at(model: Any, places: Sequence[_Place]) -> list[Any]:
-    known = _variables(model)
-    return [known[place] for place in places]
+def _generators(model: Any) -> dict[int, Any]:
+    """Returns the layer of each generator of random numbers, by the identity of the generator's state."""
+    return {id(each.state): layer for layer in all_layers(model) for each in seed_generators(layer)}
 
 
-def _recurrent_batch(model: Any) -> int | None:
-    """Returns the batch that a recurrent layer with a state of its own fixes; None without one."""
+def _recurrent_states(model: Any) -> list[tuple[Any, LeafPath, Any]]:
+    """Returns the states that recurrent layers keep: the layer, the indices in its `states`, and the variable."""
     recurrent = (layer for layer in all_layers(model) if getattr(layer, "stateful", False))
-    states = (state for layer in recurrent for _, state in leaves(getattr(layer, "states", None) or []))
-    return next((int(state.shape[0]) for state in states if isinstance(state, keras.Variable)), None)
+    # Bidirectional has a property `states` with the states of both of its layers.
+    states = ((layer, *found) for layer in recurrent for found in leaves(vars(layer).get("states")))
+    return [each for each in states if isinstance(each[-1], keras.Variable)]
 
 
 def _with_batch(spec: Any, batch: int | None) -> Any:
@@ -232,8 +226,8 @@ def _with_batch(spec: Any, batch: int | None) -> Any:
     return keras.KerasTensor((batch, *spec.shape[1:]), spec.dtype) if is_free else spec
 
 
-def _assigned_places(model: Any, arguments: Any, specs: Sequence[Any]) -> list[_Place]:
-    """Returns the places of variables with assigned values that depend on inputs or on variables."""
+def _assigned_variables(model: Any, arguments: Any, specs: Sequence[Any]) -> list[Any]:
+    """Returns the variables with assigned values that depend on inputs or on variables."""
     found: dict[int, Any] = {}
 
     def call(tensors: Sequence[Any]) -> Any:
@@ -243,8 +237,8 @@ def _assigned_places(model: Any, arguments: Any, specs: Sequence[Any]) -> list[_
         return results
 
     compute_output_spec(call, list(specs))
-    places = {id(variable): place for place, variable in _variables(model).items()}
-    return [places[key] for key, value in found.items() if key in places and _varies(value)]
+    variables = {id(variable): variable for variable in _variables(model)}
+    return [variables[key] for key, value in found.items() if key in variables and _varies(value)]
 
 
 def _varies(value: Any) -> bool:
@@ -254,15 +248,14 @@ def _varies(value: Any) -> bool:
     return any(operator.type == "Placeholder" for operator in operators_before([value]))
 
 
-def _name(model: Any, variable: Any, place: _Place) -> str:
+def _name(model: Any, variable: Any) -> str:
     """Returns the name of a variable as an input: its path, or for a recurrent layer the layer's path and the role."""
     path = variable.path.removeprefix(f"{model.name}/")
-    layer = all_layers(model)[place[0]]
-    if place[1] == _GENERATORS:
-        return sanitize(f"{layer.name}_seed")
+    if (owner := _generators(model).get(id(variable))) is not None:
+        return sanitize(f"{owner.name}_seed")
     if not _is_recurrent(variable):
         return sanitize(path)
-    keys, _ = leaves(layer.states)[place[2]]
+    layer, keys = next((layer, keys) for layer, keys, state in _recurrent_states(model) if state is variable)
     is_stacked = hasattr(layer.cell, "cells")
     number = int([*keys[1:], 0][0] if is_stacked else keys[0])
     role = "hc"[number] if number < 2 else str(number)

@@ -135,6 +135,19 @@ def test_a_model_called_with_its_state_goes_on_as_the_model_does(name: str) -> N
     assert any(each.any() for each in state.values())
 
 
+def test_a_variable_of_a_private_attribute_is_a_state() -> None:
+    class Private(layers.Layer):
+        def build(self, _: Any) -> None:
+            self._count = self.add_weight(shape=(), initializer="zeros", trainable=False, name="count")
+
+        def call(self, x: Any) -> Any:
+            self._count.assign_add(1.0)
+            return x + self._count
+
+    outer = Border(state="arguments").around(chain(Private(name="private")))
+    assert list(outer.input) == ["x", "private_count"]
+
+
 def test_a_model_without_state_has_no_state_as_arguments() -> None:
     with pytest.raises(ValueError, check=about("state")):
         Border(state="arguments").around(chain(layers.Dense(3)))
