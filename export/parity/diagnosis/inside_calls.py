@@ -135,16 +135,12 @@ class Tape:
         Raises:
             ValueError: If an operation must be called again and cannot be.
         """
-        import keras
-
         now = {} if current is None else current
         for operation in self.operations:
             change = changes.get(operation.place)
             if change is None and not any(id(each) in now for each in operation.operands):
                 continue
-            arguments, keywords = keras.tree.map_structure(
-                lambda leaf: now.get(id(leaf), leaf), (tuple(operation.arguments), dict(operation.keywords))
-            )
+            arguments, keywords = replaced_arguments(operation, now)
             result = again(operation, arguments, keywords) if change is None else change(operation, arguments, keywords)
             made = tensors_in(result)
             if len(made) != len(operation.outputs):
@@ -172,6 +168,17 @@ def again(operation: Operation, arguments: Sequence[Any], keywords: Mapping[str,
     if operation.function is None:
         raise ValueError(f"{operation.place} cannot be called again.")
     return operation.function(*arguments, **keywords)
+
+
+def replaced_arguments(operation: Operation, now: Mapping[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns the arguments of an operation by position and by name, with tensors replaced by their `id`."""
+    import keras
+
+    given = (tuple(operation.arguments), dict(operation.keywords))
+    found: tuple[tuple[Any, ...], dict[str, Any]] = keras.tree.map_structure(
+        lambda leaf: now.get(id(leaf), leaf), given
+    )
+    return found
 
 
 def reach(start: Iterable[Node], step: Callable[[Node], Iterable[Node]]) -> set[Node]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -11,11 +11,18 @@ from keras_pe.export.model.watch.operations import CodePlace, Operation, is_plai
 from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Place
 from keras_pe.export.parity.diagnosis.inside_calls import Change, Source, Tape, Tapes, again
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as_tensor
-from keras_pe.export.parity.diagnosis.relations import plain
+from keras_pe.export.parity.diagnosis.relations import is_number, plain
 from keras_pe.export.results import Array, Cause, OtherValue
 
 NamedFunction = tuple[str, Callable[[Any], Any]]
 """A function of one tensor with its name."""
+
+AXES = frozenset({"axis", "axes", "dim", "dims", "axis1", "axis2", "source", "destination", "perm", "reduction_axes"})
+"""Names of arguments that are axes."""
+
+_OPTIONS = frozenset(
+    {"epsilon", "k", "num_classes", "negative_slope", "alpha", "shift", "decimals", "repeats", "indices_or_sections"}
+)
 
 Key = int | str
 """The position of an argument, or its name among the keywords."""
@@ -58,6 +65,12 @@ class EditedOperation:
         outputs = self.operation.outputs
         return outputs[0] if len(outputs) == 1 else None
 
+    @property
+    def last_call(self) -> Self:
+        """The last operation at the same place, which differs from this one in a loop."""
+        same = [number for number, each in enumerate(self.tape.operations) if each.place == self.operation.place]
+        return replace(self, number=same[-1])
+
     def edit(self, cause: Cause, description: str, change: Change) -> Edit:
         """Returns the edit that replaces the operation."""
         place = self.operation.place
@@ -91,11 +104,33 @@ class EditedOperation:
 
     def with_values(self, cause: Cause, argument: Argument, others: Iterable[Any]) -> Iterator[Edit]:
         """Yields the edit with each of some values of an argument."""
-        key, name, value = argument
-        for other in others:
+        yield from self.with_changes(cause, argument, map(constantly, others))
+
+    def with_changes(self, cause: Cause, argument: Argument, changes: Iterable[Callable[[Any], Any]]) -> Iterator[Edit]:
+        """Yields the edit with each of some functions of an argument, whose value may change in a loop."""
+        name = argument.name
+        for change, value, other in self.changed_values(argument, changes):
             description = f"with {name}={other!r} instead of {value!r}"
-            edit = self.edit(cause, description, partial(with_argument, key, other))
+            edit = self.edit(cause, description, partial(with_argument, argument.key, change))
             yield replace(edit, parameters=(OtherValue(name, plain(value), plain(other)),))
+
+    def changed_values(
+        self, argument: Argument, changes: Iterable[Callable[[Any], Any]]
+    ) -> Iterator[tuple[Callable[[Any], Any], Any, Any]]:
+        """Yields distinct functions of an argument, each with the first value that changes, and the other value."""
+        own = self._values_of(argument)
+        seen = {repr(own)}
+        for change in changes:
+            others = [change(value) for value in own]
+            if repr(others) not in seen:
+                seen.add(repr(others))
+                yield change, *next(pair for pair in zip(own, others, strict=True) if repr(pair[0]) != repr(pair[1]))
+
+    def _values_of(self, argument: Argument) -> list[Any]:
+        """Returns the values of an argument at the place of the operation, without tensors; one for each call."""
+        same = (each for each in self.tape.operations if each.place == self.operation.place)
+        values = ({**dict(enumerate(each.arguments)), **each.keywords}.get(argument.key) for each in same)
+        return [value for value in values if value is not None and not is_plain_tensor(value)] or [argument.value]
 
     def with_number(self, cause: Cause, argument: Argument) -> NumericEdit:
         """Returns the edit with another number as an argument, which is fitted."""
@@ -103,7 +138,7 @@ class EditedOperation:
         place = self.operation.place
 
         def compute(fault: LayerFault, numbers: Mapping[str, float]) -> Array:
-            return self._replay({place: partial(with_argument, key, numbers[name])}, fault)
+            return self._replay({place: partial(with_argument, key, constantly(numbers[name]))}, fault)
 
         return NumericEdit({name: float(value)}, compute, lambda _: cause, place=place)
 
@@ -189,11 +224,18 @@ def with_operands(
     return again(operation, positional, keywords)
 
 
-def with_argument(key: Key, value: Any, operation: Operation, arguments: Any, names: Any) -> Any:
-    """Returns an operation's result with another value of an argument."""
+def with_argument(key: Key, change: Callable[[Any], Any], operation: Operation, arguments: Any, names: Any) -> Any:
+    """Returns an operation's result with a function of an argument. A tensor, which a loop may pass later, stays."""
     if isinstance(key, int):
-        return again(operation, [*arguments[:key], value, *arguments[key + 1 :]], names)
-    return again(operation, arguments, {**names, key: value})
+        own = arguments[key]
+        other = own if is_plain_tensor(own) else change(own)
+        return again(operation, [*arguments[:key], other, *arguments[key + 1 :]], names)
+    return again(operation, arguments, {**names, key: change(names[key])})
+
+
+def constantly(value: Any) -> Callable[[Any], Any]:
+    """Returns the function that returns a value for each argument."""
+    return lambda _: value
 
 
 def with_leaf(old: Any, new: Any, operation: Operation, arguments: Any, names: Any) -> Any:
@@ -224,6 +266,21 @@ def named_arguments(operation: Operation) -> Iterator[Argument]:
     for name, value in operation.keywords.items():
         if not is_plain_tensor(value) and name != "name":
             yield Argument(name, name, value)
+
+
+def is_alike(one: Any, other: Any) -> bool:
+    """Whether two tensors have equal shapes and types."""
+    return tuple(one.shape) == tuple(other.shape) and one.dtype == other.dtype
+
+
+def value_positions(operation: Operation) -> list[int]:
+    """Returns the positions of arguments that are tensors, or numbers other than axes and options."""
+    names = operation.parameters
+    return [
+        number
+        for number, value in enumerate(operation.arguments)
+        if is_plain_tensor(value) or (is_number(value) and not {*names[number : number + 1]} & (AXES | _OPTIONS))
+    ]
 
 
 def fits(operand: Any, result: Any) -> bool:

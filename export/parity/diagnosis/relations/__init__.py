@@ -50,7 +50,9 @@ def plain(value: Any) -> Any:
     """Returns a NumPy scalar as a Python number, and a list or an array as a tuple, so that the value has a hash."""
     if isinstance(value, np.ndarray):
         return tuple(map(plain, value)) if value.ndim else plain(value[()])
-    return tuple(value) if isinstance(value, list) else value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, list | tuple):
+        return tuple(map(plain, value))
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def is_number(value: Any) -> bool:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from keras_pe.export.model.watch.operations import Operation, tensors_in
 from keras_pe.export.parity.diagnosis.edits import INVERTED, Edits, integer_steps, through
 from keras_pe.export.parity.diagnosis.inside_calls import again
@@ -39,11 +41,15 @@ def additions(edited: EditedOperation) -> Edits:
     result, operands, place = edited.result, edited.operation.operands, edited.result_place
     if result is None:
         return
-    kind = as_array(result).dtype.kind
-    if kind in "biu":
-        yield from place.edits([INVERTED] if kind == "b" else integer_steps())
-        return
+    array = as_array(result)
+    kind = array.dtype.kind
     floats = [number for number, operand in enumerate(operands) if as_array(operand).dtype.kind not in "biu"]
+    if kind == "b" or np.array_equal(array, np.round(array)):  # a step of a position may show in a comparison alone
+        yield from place.edits([INVERTED] if kind == "b" else integer_steps())
+    if kind in "biu":
+        for number in floats if kind != "b" else ():
+            yield from edited.operand_place(number).edits(through(unary_functions(), Cause.OPERATION_ADDED))
+        return
     places = [place, *map(edited.operand_place, floats)]
     yield from (each.scaling_edit(Cause.SCALED_VALUES) for each in places)
     yield from (each.offset_edit() for each in places)

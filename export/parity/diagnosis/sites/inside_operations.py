@@ -8,40 +8,43 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.watch.operations import CodePlace, Operation, is_plain_tensor, tensors_in
+from keras_pe.export.model.watch.operations import CodePlace, Operation, tensors_in
 from keras_pe.export.parity.diagnosis.edits import ALL_TRUE, Edit, Edits, Site, stored_instead
-from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes, again
+from keras_pe.export.parity.diagnosis.inside_calls import Source, Tapes, again
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
 from keras_pe.export.parity.diagnosis.operation_edits import (
+    AXES,
     EditedOperation,
     fits,
+    is_alike,
     named_arguments,
     put,
-    with_leaf,
+    value_positions,
     with_operands,
 )
 from keras_pe.export.parity.diagnosis.relations import is_number
 from keras_pe.export.parity.diagnosis.sites.inside_additions import additions, unary_functions
+from keras_pe.export.parity.diagnosis.sites.inside_loops import other_iterations
+from keras_pe.export.parity.diagnosis.sites.inside_operands import other_operands
 from keras_pe.export.parity.diagnosis.sites.inside_orders import (
-    AXES,
-    exchanged_pair,
     other_operation_axes,
     other_orders,
     other_slices,
+    rearrangements,
     subscripts_beside,
-    transposed_operands,
 )
 from keras_pe.export.results import Array, Cause
 
-_MOST_SOURCES = 12  # tensors to try as an operand, the nearest earlier ones
 _MOST_ORDERS = 24
 _BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "floor_divide", "matmul")
 _COMPARED = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or")
 _REDUCED = ("sum", "mean", "max", "min", "prod", "var", "std", "logsumexp", "any", "all", "argmax", "argmin")
-_SMALL = (0, 1, -1, 2, 3, 4, 8)
-_OPTIONS = frozenset(
-    {"epsilon", "k", "num_classes", "negative_slope", "alpha", "shift", "decimals", "repeats", "indices_or_sections"}
+_STEPS: tuple[Callable[[Any], Any], ...] = (
+    *(lambda value: value + 1, lambda value: value - 1, lambda value: 2 * value),
+    *(lambda value: value // 2, lambda value: -value),
 )
+_MOST_PADDED = 16  # values on one side
+_SMALL = (0, 1, -1, 2, 3, 4, 8)
 _EPSILON = 1e-2  # a smaller constant serves to avoid a division by zero
 
 
@@ -75,8 +78,10 @@ def operations_at(
             yield from _left_out(each)
         for one, other, place in exchanged if edited else ():
             yield edited[0].exchange(one, other, place)
-        tried = itertools.product(_OTHERS, edited), itertools.product(_OTHERS, earlier)
-        for family, each in itertools.chain(*tried, itertools.product([additions], [*edited, *earlier])):
+        yield from other_iterations(tapes, tape, places)
+        every = [*edited, *earlier]
+        tried = ((_OTHERS, edited), (_OTHERS, earlier), ([rearrangements], every), ([additions], every))
+        for family, each in itertools.chain.from_iterable(itertools.product(*pair) for pair in tried):
             with contextlib.suppress(ValueError, TypeError, ArithmeticError, LookupError):
                 yield from family(each)  # operations of other libraries may have arguments that a family cannot handle
 
@@ -93,8 +98,7 @@ def _other_limits(edited: EditedOperation) -> Edits:
     if all(as_array(each).dtype.kind in "iu" for each in edited.operation.operands):
         for each in named_arguments(edited.operation):
             if isinstance(each.value, int) and not isinstance(each.value, bool):
-                near = (each.value + 1, each.value - 1)
-                yield from edited.with_values(_cause_of_constant(each.name, each.value), each, near)
+                yield from edited.with_changes(_cause_of_constant(each.name, each.value), each, _STEPS[:2])
 
 
 def _left_out(edited: EditedOperation) -> Edits:
@@ -113,43 +117,6 @@ def _left_out(edited: EditedOperation) -> Edits:
         yield from edited.result_place.edits([ALL_TRUE])
 
 
-def _other_operands(edited: EditedOperation) -> Edits:
-    """Yields exchanged operands, and an operand or a result of several readers replaced by another tensor or weight."""
-    operation, tape = edited.operation, edited.tape
-    for one, other in itertools.combinations(range(len(operation.operands)), 2):
-        description = f"given its operands {one + 1} and {other + 1} exchanged"
-        yield edited.change_operands(Cause.EXCHANGED_INPUTS, description, partial(exchanged_pair, one, other))
-    values = _values(operation)
-    for one, other in itertools.combinations(values, 2):
-        if any(is_number(operation.arguments[each]) for each in (one, other)):
-            description = f"given its arguments {one + 1} and {other + 1} exchanged"
-            yield edited.edit(Cause.EXCHANGED_INPUTS, description, partial(_exchanged_arguments, one, other))
-    for number, operand in enumerate(operation.operands):
-        for source in _sources_like(tape, edited.number, operand):
-            yield edited.replace_operand(source, number)
-    if edited.result is not None and len(tape.consumers(edited.number)) > 1:
-        for source in _sources_like(tape, edited.number, edited.result):
-            yield edited.replace_result(source, Cause.OTHER_INPUT)
-    yield from _other_variables(edited)
-
-
-def _other_variables(edited: EditedOperation) -> Edits:
-    """Yields a weight replaced by another weight of the layer, or transposed."""
-    import keras
-
-    same = (each for each in edited.tape.operations if each.place == edited.operation.place)
-    leaves = {id(leaf): leaf for each in same for leaf in each.leaves if isinstance(leaf, keras.Variable)}
-    for used in leaves.values():
-        for other in edited.layer.variables:
-            if other is not used and other.shape == used.shape and other.dtype == used.dtype:
-                description = f"given {other.path!r} instead of {used.path!r}"
-                yield edited.edit(Cause.ANOTHER_WEIGHT, description, partial(with_leaf, used, other))
-                yield edited.replace_everywhere(Cause.ANOTHER_WEIGHT, description, used, other)
-        if len(used.shape) == 2 and used.shape[0] == used.shape[1]:
-            turned = partial(with_leaf, used, keras.ops.transpose(used))
-            yield edited.edit(Cause.TRANSPOSED_AXES, f"given {used.path!r} transposed", turned)
-
-
 def _other_constants(edited: EditedOperation) -> Edits:
     """Yields other numbers, booleans and orders of numbers among the arguments."""
     for each in named_arguments(edited.operation):
@@ -158,15 +125,34 @@ def _other_constants(edited: EditedOperation) -> Edits:
         if isinstance(value, bool | np.bool_):
             yield from edited.with_values(cause, each, [not value])
         elif isinstance(value, int | np.integer) and name not in (*AXES, "self"):
-            near = dict.fromkeys((value + 1, value - 1, 2 * value, value // 2, -value, *_SMALL))
-            yield from edited.with_values(cause, each, (type(value)(other) for other in near if other != value))
+            yield from edited.with_changes(cause, each, _STEPS)
+            yield from edited.with_values(cause, each, map(type(value), _SMALL))
         if is_number(value) and name not in AXES:
             yield edited.with_number(cause, each)
         elif isinstance(value, tuple | list) and name not in AXES and all(isinstance(size, int) for size in value):
             orders = (type(value)(order) for order in itertools.islice(itertools.permutations(value), 1, _MOST_ORDERS))
             yield from edited.with_values(Cause.OTHER_ORDER, each, (order for order in orders if order != value))
+        elif isinstance(value, tuple | list | np.ndarray) and _are_pairs(value):
+            yield from edited.with_values(Cause.OTHER_PADDING, each, _other_sides(value))
         elif isinstance(value, str) and name in ("subscripts", "equation"):
             yield from edited.with_values(Cause.OTHER_AXIS, each, subscripts_beside(value))
+
+
+def _are_pairs(value: Any) -> bool:
+    """Whether a value has two integers for each axis, as a padding does."""
+    with contextlib.suppress(ValueError):
+        pairs = np.asarray(value)
+        return pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu"
+    return False
+
+
+def _other_sides(value: Any) -> Iterator[list[list[int]]]:
+    """Yields a padding with the numbers of one axis otherwise on its two sides, and with all sides exchanged."""
+    pairs = np.asarray(value).tolist()
+    for axis, pair in enumerate(pairs):
+        for first in range(min(sum(pair), _MOST_PADDED) + 1):
+            yield [*pairs[:axis], [first, sum(pair) - first], *pairs[axis + 1 :]]
+    yield [pair[::-1] for pair in pairs]
 
 
 def _cause_of_constant(name: str, value: Any) -> Cause:
@@ -184,7 +170,7 @@ def _other_functions(edited: EditedOperation) -> Edits:
     if result is None:
         return
     operands = operation.operands
-    if _values(operation) == [0, 1]:
+    if value_positions(operation) == [0, 1]:
         for name in _COMPARED if as_array(result).dtype.kind == "b" else _BINARY:
             function = getattr(keras.ops, name)
             description = f"as {name.replace('_', ' ')}"
@@ -238,25 +224,10 @@ _OTHERS: tuple[Callable[[EditedOperation], Edits], ...] = (
     _other_constants,
     _other_functions,
     other_slices,
-    _other_operands,
+    other_operands,
     other_orders,
     _other_sequences,
-    transposed_operands,
 )
-
-
-def _values(operation: Operation) -> list[int]:
-    """Returns the positions of arguments that are tensors, or numbers other than axes and options."""
-    names = operation.parameters
-    return [
-        number
-        for number, value in enumerate(operation.arguments)
-        if is_plain_tensor(value) or (is_number(value) and not {*names[number : number + 1]} & (AXES | _OPTIONS))
-    ]
-
-
-def _exchanged_arguments(one: int, other: int, operation: Operation, arguments: Any, names: Any) -> Any:
-    return again(operation, exchanged_pair(one, other, arguments), names)
 
 
 def _operand_alone(number: int, operation: Operation, arguments: Any, names: Any) -> Any:
@@ -276,23 +247,10 @@ def _through(
     return function(*operands, **options)
 
 
-def _sources_like(tape: Tape, number: int, operand: Any) -> list[Source]:
-    """Returns earlier tensors of the call with the shape and type of an operand, the nearest first."""
-    results = [(n, place) for n in reversed(range(number)) for place in range(len(tape.operations[n].outputs))]
-    known = [*results, *((-1, place) for place in range(len(tape.inputs)))]
-    others = ((source, tape.tensor(source)) for source in known)
-    same = (source for source, each in others if each is not operand and _is_alike(each, operand))
-    return list(itertools.islice(same, _MOST_SOURCES))
-
-
 def _inputs_like(edited: EditedOperation, result: Any) -> Iterator[tuple[CodePlace, Source]]:
     """Yields inputs with the shape and type of a result, each with the innermost user's function that reads it."""
     seen = set[Source]()
     for place, source in edited.tape.inputs_around(edited.number):
-        if source not in seen and _is_alike(edited.tape.tensor(source), result):
+        if source not in seen and is_alike(edited.tape.tensor(source), result):
             seen.add(source)
             yield place, source
-
-
-def _is_alike(one: Any, other: Any) -> bool:
-    return tuple(one.shape) == tuple(other.shape) and one.dtype == other.dtype

@@ -1,7 +1,7 @@
 """Edits of axes, slices and orders of values of an operation inside a layer."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,11 +11,14 @@ from keras_pe.export.model.watch.operations import Operation, tensors_in
 from keras_pe.export.parity.diagnosis.edits import Edits, Proposal, backwards, block_orders, exchanged_axes, rolls
 from keras_pe.export.parity.diagnosis.inside_calls import again
 from keras_pe.export.parity.diagnosis.layer_call import as_array
-from keras_pe.export.parity.diagnosis.operation_edits import EditedOperation, named_arguments, with_argument
+from keras_pe.export.parity.diagnosis.operation_edits import (
+    AXES,
+    EditedOperation,
+    constantly,
+    named_arguments,
+    with_argument,
+)
 from keras_pe.export.results import Array, Cause
-
-AXES = frozenset({"axis", "axes", "dim", "dims", "axis1", "axis2", "source", "destination", "perm", "reduction_axes"})
-"""Names of arguments that are axes."""
 
 _PARTS = frozenset({"slice_spec", "idx", "key", "item", "index"})
 _MOST_AXES = 5  # largest rank to permute, in 120 orders
@@ -29,31 +32,46 @@ def other_operation_axes(edited: EditedOperation) -> Edits:
     for each in named_arguments(operation):
         if each.name in AXES and rank:
             yield from edited.with_values(Cause.OTHER_AXIS, each, _axes_beside(each.value, rank))
+    if edited.result is not None:
+        yield from _moved_ones(edited, tuple(edited.result.shape))
 
 
-def transposed_operands(edited: EditedOperation) -> Edits:
-    """Yields operands with two axes exchanged."""
-    for number, operand in enumerate(edited.operation.operands):
-        yield from edited.operand_place(number).edits(exchanged_axes(as_array(operand)))
+def _moved_ones(edited: EditedOperation, shape: tuple[int, ...]) -> Edits:
+    """Yields the result with a new axis of size one at another place, as after another index or `keepdims`."""
+    if any(tuple(each.shape) == shape for each in edited.operation.operands):
+        return
+    for axis, other in itertools.permutations(range(len(shape)), 2):
+        if shape[axis] == 1 and shape[other] > 1:
+            change = partial(_move_axis, axis, other)
+            yield edited.edit(Cause.OTHER_AXIS, f"with axis {axis} of its result, of size 1, as axis {other}", change)
+
+
+def _move_axis(axis: int, other: int, operation: Operation, arguments: Any, names: Any) -> Any:
+    import keras
+
+    return keras.ops.moveaxis(again(operation, arguments, names), axis, other)
 
 
 def other_slices(edited: EditedOperation) -> Edits:
     """Yields other slices of an operand."""
     operation = edited.operation
-    for key, name, value in named_arguments(operation):
-        if name not in _PARTS or len(operation.operands) != 1:
+    for argument in named_arguments(operation):
+        if argument.name not in _PARTS or len(operation.operands) != 1:
             continue
-        parts, shape = list(value) if isinstance(value, tuple) else [value], operation.operands[0].shape
+        parts, shape = _parts_of(argument.value), operation.operands[0].shape
         for place, axis in _sliced_axes(parts, len(shape)):
-            for other in itertools.islice(_slices_beside(parts[place], int(shape[axis])), _MOST_ORDERS):
-                now = [*parts[:place], other, *parts[place + 1 :]]
-                description = f"with {_slice_text(other)} instead of {_slice_text(parts[place])}"
-                changed = tuple(now) if isinstance(value, tuple) else other
-                yield edited.edit(Cause.SHIFTED_ROWS, description, partial(with_argument, key, changed))
+            size = int(shape[axis])
+            others = itertools.islice(_slices_beside(parts[place], size), _MOST_ORDERS)
+            moves = (partial(_moved_slice, size, shift) for shift in (1, -1, None))
+            changes = (partial(_with_part, place, change) for change in (*moves, *map(constantly, others)))
+            for change, own, other in edited.changed_values(argument, changes):
+                one, now = (_slice_text(_parts_of(each)[place]) for each in (own, other))
+                description = f"with {now} instead of {one}"
+                yield edited.edit(Cause.SHIFTED_ROWS, description, partial(with_argument, argument.key, change))
 
 
 def other_orders(edited: EditedOperation) -> Edits:
-    """Yields the values of a result in another order: by other reshapes, concatenations, splits or transpositions."""
+    """Yields the values of a result in another order: by other reshapes, concatenations or splits."""
     operation, result, operands = edited.operation, edited.result, edited.operation.operands
     if result is None:
         yield from _other_pieces(edited)
@@ -64,9 +82,16 @@ def other_orders(edited: EditedOperation) -> Edits:
         for order in itertools.islice(itertools.permutations(range(len(operands))), 1, _MOST_ORDERS):
             description = f"given its operands in the order {[each + 1 for each in order]}"
             yield edited.change_operands(Cause.OTHER_ORDER, description, partial(_take_in_order, order))
-    array = as_array(result)
-    orders = backwards(array), rolls(array), block_orders(array), exchanged_axes(array)
-    yield from edited.result_place.edits(itertools.chain.from_iterable(orders))
+
+
+def rearrangements(edited: EditedOperation) -> Edits:
+    """Yields an additional rearrangement of the result, or of an operand."""
+    if edited.result is not None:
+        array = as_array(edited.result)
+        orders = backwards(array), rolls(array), block_orders(array), exchanged_axes(array)
+        yield from edited.result_place.edits(itertools.chain.from_iterable(orders))
+    for number, operand in enumerate(edited.operation.operands):
+        yield from edited.operand_place(number).edits(exchanged_axes(as_array(operand)))
 
 
 def _other_shapes(edited: EditedOperation, before: int, after: int) -> Edits:
@@ -146,6 +171,29 @@ def _sliced_axes(parts: Sequence[Any], rank: int) -> Iterator[tuple[int, int]]:
         if isinstance(part, int | slice) and part != slice(None):
             yield place, axis
         axis += skipped if part is Ellipsis else part is not None
+
+
+def _parts_of(index: Any) -> list[Any]:
+    return list(index) if isinstance(index, tuple) else [index]
+
+
+def _with_part(place: int, change: Callable[[Any], Any], index: Any) -> Any:
+    """Returns an index with one of its parts changed."""
+    parts = _parts_of(index)
+    parts[place] = change(parts[place])
+    return tuple(parts) if isinstance(index, tuple) else parts[0]
+
+
+def _moved_slice(size: int, shift: int | None, part: Any) -> Any:
+    """Returns a part of an index moved along an axis, or the part as far from the other end if `shift` is None."""
+    if isinstance(part, int):
+        return size - 1 - part % size if shift is None else part + shift
+    own = range(size)[part]
+    if not own:
+        return part
+    first = size - 1 - own[-1] if shift is None else own[0] + shift
+    last = first + own[-1] - own[0]
+    return slice(first, last + 1, own.step) if own.step > 0 and first >= 0 and last < size else part
 
 
 def _slices_beside(part: Any, size: int) -> Iterator[Any]:

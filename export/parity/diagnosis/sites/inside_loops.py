@@ -1,0 +1,163 @@
+"""Edits of the loops in a layer's code: fewer iterations, one more, or the first one left out."""
+
+import ast
+import linecache
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import pairwise
+from typing import Any
+
+from keras_pe.export.model.watch.operations import CodePlace, Operation, tensors_in
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits
+from keras_pe.export.parity.diagnosis.inside_calls import Tape, Tapes, again, replaced_arguments
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.results import Array, Cause
+
+_MOST_FEWER = 3  # iterations to leave out at the end
+
+_Key = tuple[tuple[CodePlace, ...], int]
+"""The calls that lead to an operation of an iteration, and the number of equal calls before it in the iteration."""
+
+_Run = list[dict[_Key, int]]
+"""The iterations of one run of a loop, with the numbers of their operations."""
+
+_Replaced = Callable[[Tape, _Run, dict[int, Any]], Mapping[int, Callable[[], list[Any]]]]
+"""Returns functions for the results of some operations of a run, from the tensors that are replaced so far."""
+
+
+def other_iterations(tapes: Tapes, tape: Tape, places: Collection[CodePlace]) -> Edits:
+    """Yields other numbers of iterations of each loop around some places. The statement of the loop is the place."""
+    for place, runs in _runs(tape).items():
+        inside = {tape.operations[number].place for run in runs for each in run for number in each.values()}
+        if inside.isdisjoint(places):
+            continue
+        edits: dict[str, _Replaced] = {"without its first iteration": _without_first}
+        for count in range(1, min(_MOST_FEWER + 1, *map(len, runs))):
+            edits[f"with {count} {'iterations' if count > 1 else 'iteration'} fewer"] = partial(_without_last, count)
+        edits["with 1 iteration more"] = _with_another
+        for description, change in edits.items():
+            compute = partial(_replay, place, change, tapes)
+            yield Edit(Cause.attribute("iterations"), description, compute, place=place)
+
+
+def _replay(place: CodePlace, change: _Replaced, tapes: Tapes, fault: LayerFault) -> Array:
+    """Returns the layer's output with a change of each run of a loop."""
+    tape, current = tapes(fault.call), dict[int, Any]()
+    numbers = {id(operation): number for number, operation in enumerate(tape.operations)}
+    results = {number: made for run in _runs(tape)[place] for number, made in change(tape, run, current).items()}
+
+    def result(operation: Operation, arguments: Any, names: Any) -> Any:
+        made = again(operation, arguments, names)
+        number = numbers[id(operation)]
+        if number not in results:
+            return made
+        current.update({id(old): new for old, new in zip(operation.outputs, tensors_in(made), strict=True)})
+        return results[number]()
+
+    return tape.replay({tape.operations[number].place: result for number in results}, fault.index, current)
+
+
+def _without_last(count: int, tape: Tape, run: _Run, current: dict[int, Any]) -> Mapping[int, Callable[[], list[Any]]]:
+    """Replaces the results of the last iteration by those of an earlier one."""
+    last, end = run[-1], run[-1 - count]
+    return {number: partial(_now, tape, current, end[key]) for key, number in last.items() if key in end}
+
+
+def _without_first(tape: Tape, run: _Run, current: dict[int, Any]) -> Mapping[int, Callable[[], list[Any]]]:
+    """Replaces the results of the first iteration that the second one reads by the values before the loop."""
+    first, second = run[:2]
+    before = dict[int, Any]()
+    for key, number in second.items():
+        operands = tape.operations[first[key]].operands if key in first else []
+        pairs = zip(operands, tape.operations[number].operands, strict=False)
+        before |= {id(own): early for early, own in pairs if early is not own}
+
+    def results(number: int) -> list[Any]:
+        entering = [before.get(id(each), each) for each in tape.operations[number].outputs]
+        return [current.get(id(each), each) for each in entering]
+
+    return {number: partial(results, number) for number in first.values()}
+
+
+def _with_another(tape: Tape, run: _Run, current: dict[int, Any]) -> Mapping[int, Callable[[], list[Any]]]:
+    """Replaces the results of the last iteration by those of one more, which reads the results of the last one."""
+    last, early = run[-1], run[-2]
+    if last.keys() != early.keys():
+        return {}
+
+    def results() -> list[Any]:
+        now = dict(current)
+        for key, number in early.items():
+            now |= zip(map(id, tape.operations[number].outputs), _now(tape, current, last[key]), strict=True)
+        own = {id(each) for number in last.values() for each in tape.operations[number].outputs}
+        now = {each: tensor for each, tensor in now.items() if each not in own}
+        for operation in (tape.operations[number] for number in sorted(last.values())):
+            made = tensors_in(again(operation, *replaced_arguments(operation, now)))
+            now |= zip(map(id, operation.outputs), made, strict=True)
+        current.update({each: now[each] for each in own})
+        return _now(tape, current, max(last.values()))
+
+    return {max(last.values()): results}
+
+
+def _now(tape: Tape, current: Mapping[int, Any], number: int) -> list[Any]:
+    """Returns the results of an operation after the replacements so far."""
+    return [current.get(id(each), each) for each in tape.operations[number].outputs]
+
+
+def _runs(tape: Tape) -> dict[CodePlace, list[_Run]]:
+    """Returns the runs of each loop of at least two iterations that make equal calls, by the statement of the loop."""
+    calls = dict[tuple[CodePlace, tuple[CodePlace, ...]], list[tuple[int, tuple[CodePlace, ...]]]]()
+    for number, operation in enumerate(tape.operations):
+        levels = {loop: level for level, place in enumerate(operation.places) for loop in _loops_around(place)}
+        for loop, level in levels.items():
+            around, inside = operation.places[level + 1 :], operation.places[: level + 1]
+            calls.setdefault((loop, around), []).append((number, inside))
+    found = dict[CodePlace, list[_Run]]()
+    for (loop, _), own in calls.items():
+        ends = [0, *(n for n, (one, other) in enumerate(pairwise(own), 1) if other[0] > one[0] + 1), len(own)]
+        for begin, end in pairwise(ends):
+            run = _iterations(own[begin:end])
+            if len(run) > 1 and all(each.keys() <= run[0].keys() for each in run):
+                found.setdefault(loop, []).append(run)
+    return found
+
+
+def _iterations(calls: Sequence[tuple[int, tuple[CodePlace, ...]]]) -> _Run:
+    """Returns the iterations of a run. Each begins with the first call of the run."""
+    run: _Run = []
+    counts = dict[tuple[CodePlace, ...], int]()
+    for number, inside in calls:
+        if inside == calls[0][1]:
+            run.append({})
+            counts = {}
+        run[-1][inside, counts.setdefault(inside, 0)] = number
+        counts[inside] += 1
+    return run
+
+
+def _loops_around(place: CodePlace) -> Iterator[CodePlace]:
+    """Yields the statements of the loops around a place in its function."""
+    for line, column, first, last, text in _loops("".join(linecache.getlines(place.file))):
+        if first <= place.line <= last:
+            yield CodePlace(place.file, line, place.function, text, column)
+
+
+@lru_cache(maxsize=64)
+def _loops(source: str) -> list[tuple[int, int, int, int, str]]:
+    """Returns the line and column of each loop statement, the first and last line of its body, and its text."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except SyntaxError:  # a cell of a notebook may have commands that are not Python
+        return []
+    return [
+        (node.lineno, node.col_offset, node.body[0].lineno, node.body[-1].end_lineno or 0, _header(node))
+        for node in nodes
+        if isinstance(node, ast.For | ast.While)
+    ]
+
+
+def _header(node: ast.For | ast.While) -> str:
+    if isinstance(node, ast.While):
+        return f"while {ast.unparse(node.test)}"
+    return f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}"
