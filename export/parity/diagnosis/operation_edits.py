@@ -129,7 +129,8 @@ class EditedOperation:
     def _values_of(self, argument: Argument) -> list[Any]:
         """Returns the values of an argument at the place of the operation, without tensors; one for each call."""
         same = (each for each in self.tape.operations if each.place == self.operation.place)
-        values = ({**dict(enumerate(each.arguments)), **each.keywords}.get(argument.key) for each in same)
+        named = (dict[Key, Any]([*enumerate(each.arguments), *each.keywords.items()]) for each in same)
+        values = (each.get(argument.key) for each in named)
         return [value for value in values if value is not None and not is_plain_tensor(value)] or [argument.value]
 
     def with_number(self, cause: Cause, argument: Argument) -> NumericEdit:
@@ -185,18 +186,6 @@ class EditedOperation:
             return tape.replay({place: from_earlier}, fault.index, current)
 
         return Edit(cause, description, compute, place=place)
-
-    def exchange(self, one: Source, other: Source, place: CodePlace) -> Edit:
-        """Returns the edit that exchanges two tensors of the call for all their readers."""
-
-        def compute(fault: LayerFault) -> Array:
-            tape = self.tapes(fault.call)
-            first, second = tape.tensor(one), tape.tensor(other)
-            return tape.replay({}, fault.index, {id(first): second, id(second): first})
-
-        texts = [self.tape.name(source) for source in (one, other)]
-        description = f"and the operations after it, with {' and '.join(texts)} exchanged"
-        return Edit(Cause.EXCHANGED_INPUTS, description, compute, place=place)
 
     def replace_everywhere(self, cause: Cause, description: str, old: Any, new: Any) -> Edit:
         """Returns the edit that replaces a value in the arguments of all operations.

@@ -156,26 +156,31 @@ class _Code:
                 suspected |= {number} if is_constant else set()
                 yield number
 
-    def _exchangeable(self) -> Iterator[tuple[Source, Source, CodePlace]]:
-        """Yields pairs of correct results of equal shape that suspects read, and the place to report for each pair.
+    def _exchangeable(self) -> Iterator[tuple[Source, Source, list[int], CodePlace]]:
+        """Yields pairs of tensors of equal shape that suspects read, with the readers and the place to report.
 
-        The place is that of the first result if the artifact numbers the results in the other order, or if several
-        lines read them. Otherwise, it is the place that reads them. A single operation that reads both is skipped,
-        since it has its operands exchanged. So is a pair that follows from a result which the artifact lacks: the
-        exchange of exp(x) and exp(-x) is a sign of x.
+        The readers are all of them, or those of one line. The place is that of the first result if the artifact numbers
+        the results in the other order, or if several lines read them. Otherwise, it is the place that reads them. A
+        single operation that reads both is skipped, since it has its operands exchanged. So is a pair that follows from
+        a result which the artifact lacks: the exchange of exp(x) and exp(-x) is a sign of x.
         """
         suspects = {*self._suspects.located, *self._suspects.unseen}
         read = dict.fromkeys(source for number in sorted(suspects) for source in self._tape.sources(number))
-        known = [source for source in read if source[0] >= 0 and source[0] not in suspects]
+        known = [source for source in read if source[0] not in suspects or not self._tape.depends_on_inputs(source[0])]
         for one, other in itertools.combinations(sorted(known), 2):
             readers = [n for n in sorted(suspects) if {one, other} & set(self._tape.sources(n))]
-            if len(readers) < 2 or self._tape.tensor(one).shape != self._tape.tensor(other).shape:
+            if self._tape.tensor(one).shape != self._tape.tensor(other).shape:
                 continue
             if self._tape.before(one).intersection(self._tape.before(other), self._suspects.missing):
                 continue
             tensors = [self._suspects.tensors.get(number, "") for number, _ in (one, other)]
-            lines = {(self._place(number).file, self._place(number).line) for number in readers}
-            yield one, other, self._place(one[0] if _is_turned(*tensors) or len(lines) > 1 else readers[0])
+            by_line = dict[tuple[str, int], list[int]]()
+            for number in readers:
+                by_line.setdefault((self._place(number).file, self._place(number).line), []).append(number)
+            is_earlier = one[0] >= 0 and (_is_turned(*tensors) or len(by_line) > 1)
+            for every in (readers, *by_line.values()) if len(by_line) > 1 else (readers,):
+                if len(every) > 1:
+                    yield one, other, every, self._place(one[0] if is_earlier and every is readers else every[0])
 
 
 def _call_chains(operation: Operation) -> list[tuple[CodePlace, ...]]:

@@ -1,16 +1,24 @@
 """Edits of the operands of an operation inside a layer: exchanged, or replaced by other tensors or weights."""
 
 import itertools
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from keras_pe.export.model.watch.operations import Operation
-from keras_pe.export.parity.diagnosis.edits import Edits
+from keras_pe.export.model.watch.operations import Operation, tensors_in
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, again
-from keras_pe.export.parity.diagnosis.operation_edits import EditedOperation, is_alike, value_positions, with_leaf
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.parity.diagnosis.operation_edits import (
+    EditedOperation,
+    is_alike,
+    value_positions,
+    with_leaf,
+    with_operands,
+)
 from keras_pe.export.parity.diagnosis.relations import is_number
 from keras_pe.export.parity.diagnosis.sites.inside_orders import exchanged_pair
-from keras_pe.export.results import Cause
+from keras_pe.export.results import Array, Cause
 
 _MOST_SOURCES = 12  # tensors to try as an operand, the nearest earlier ones
 
@@ -35,6 +43,41 @@ def other_operands(edited: EditedOperation) -> Edits:
         for source in _sources_like(tape, edited.number, edited.result):
             yield edited.replace_result(source, Cause.OTHER_INPUT)
     yield from _other_variables(edited)
+
+
+def exchanged_tensors(edited: EditedOperation, one: Source, other: Source, readers: Sequence[int]) -> Iterator[Edit]:
+    """Yields the edit that exchanges two tensors of the call for some readers, in each iteration of a loop."""
+    operations = edited.tape.operations
+    distinct = {operations[number].place: number for number in reversed(readers)}
+    operands = {
+        (number, place): source
+        for number in distinct.values()
+        for place, source in enumerate(map(edited.tape.source, operations[number].operands))
+        if source in (one, other)
+    }
+    if len(set(operands.values())) < 2:
+        return
+    partners = {
+        own: next(each for each, another in operands.items() if another != source) for own, source in operands.items()
+    }
+
+    def compute(fault: LayerFault) -> Array:
+        tape, current = edited.tapes(fault.call), dict[int, Any]()
+        numbers = {id(operation): number for number, operation in enumerate(tape.operations)}
+
+        def change(operation: Operation, arguments: Any, names: Any) -> Any:
+            now = tensors_in((arguments, dict(names)))
+            for (number, place), (reader, operand) in partners.items():
+                if operations[number].place == operation.place:
+                    another = tape.operations[numbers[id(operation)] + reader - number].operands[operand]
+                    now[place] = current.get(id(another), another)
+            return with_operands(lambda _: now, operation, arguments, names)
+
+        return tape.replay(dict.fromkeys(distinct, change), fault.index, current)
+
+    texts = [edited.tape.name(source) for source in (one, other)]
+    description = f"and the operations after it, with {' and '.join(texts)} exchanged"
+    yield Edit(Cause.EXCHANGED_INPUTS, description, compute)
 
 
 def _other_variables(edited: EditedOperation) -> Edits:

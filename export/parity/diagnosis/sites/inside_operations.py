@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,7 +26,7 @@ from keras_pe.export.parity.diagnosis.operation_edits import (
 from keras_pe.export.parity.diagnosis.relations import is_number
 from keras_pe.export.parity.diagnosis.sites.inside_additions import additions, unary_functions
 from keras_pe.export.parity.diagnosis.sites.inside_loops import other_iterations
-from keras_pe.export.parity.diagnosis.sites.inside_operands import other_operands
+from keras_pe.export.parity.diagnosis.sites.inside_operands import exchanged_tensors, other_operands
 from keras_pe.export.parity.diagnosis.sites.inside_orders import (
     other_operation_axes,
     other_orders,
@@ -51,7 +52,7 @@ _EPSILON = 1e-2  # a smaller constant serves to avoid a division by zero
 def operations_at(
     places: Sequence[CodePlace],
     tapes: Tapes,
-    exchanged: Sequence[tuple[Source, Source, CodePlace]] = (),
+    exchanged: Sequence[tuple[Source, Source, Sequence[int], CodePlace]] = (),
     before: Sequence[CodePlace] = (),
 ) -> Site:
     """Returns the site of the operations at some places in a user's code, in this order.
@@ -59,7 +60,7 @@ def operations_at(
     Args:
         places: The places of the operations that may be at fault.
         tapes: The operations of the layer's calls.
-        exchanged: Pairs of tensors that may be exchanged for all readers, with the place to report.
+        exchanged: Pairs of tensors that may be exchanged for some readers, with the readers and the place to report.
         before: The places of correct operations whose results only `places` read. A change of such a result affects all
             readers.
     """
@@ -76,8 +77,8 @@ def operations_at(
             yield from _other_limits(each)
         for each in edited:
             yield from _left_out(each)
-        for one, other, place in exchanged if edited else ():
-            yield edited[0].exchange(one, other, place)
+        for one, other, readers, place in exchanged if edited else ():
+            yield from (replace(each, place=place) for each in exchanged_tensors(edited[0], one, other, readers))
         yield from other_iterations(tapes, tape, places)
         every = [*edited, *earlier]
         tried = ((_OTHERS, edited), (_OTHERS, earlier), ([rearrangements], every), ([additions], every))
