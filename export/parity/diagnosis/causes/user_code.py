@@ -180,7 +180,7 @@ class _Code:
             is_earlier = one[0] >= 0 and (_is_turned(*tensors) or len(by_line) > 1)
             for every in (readers, *by_line.values()) if len(by_line) > 1 else (readers,):
                 if len(every) > 1:
-                    yield one, other, every, self._place(one[0] if is_earlier and every is readers else every[0])
+                    yield one, other, every, self._origin(one[0] if is_earlier and every is readers else every[0])
 
 
 def _call_chains(operation: Operation) -> list[tuple[CodePlace, ...]]:

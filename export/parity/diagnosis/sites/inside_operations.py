@@ -23,7 +23,7 @@ from keras_pe.export.parity.diagnosis.operation_edits import (
     value_positions,
     with_operands,
 )
-from keras_pe.export.parity.diagnosis.relations import is_number
+from keras_pe.export.parity.diagnosis.relations import is_number, plain
 from keras_pe.export.parity.diagnosis.sites.inside_additions import additions, unary_functions
 from keras_pe.export.parity.diagnosis.sites.inside_loops import other_iterations
 from keras_pe.export.parity.diagnosis.sites.inside_operands import exchanged_tensors, other_operands
@@ -182,7 +182,7 @@ def _other_functions(edited: EditedOperation) -> Edits:
         for name, function in unary_functions().items():
             yield edited.edit(Cause.OTHER_OPERATION, f"as {name}", partial(_through, function, 1, {}))
     elif len(operands) == 1:
-        options = {name: value for _, name, value in named_arguments(operation) if name in ("axis", "keepdims")}
+        options = {name: plain(value) for _, name, value in named_arguments(operation) if name in ("axis", "keepdims")}
         for name in _REDUCED:
             change = partial(_through, getattr(keras.ops, name), 1, options)
             yield edited.edit(Cause.OTHER_OPERATION, f"as {name.replace('_', ' ')}", change)
