@@ -18,14 +18,6 @@ from tests.export.onnx.exported import Apply, export_and_compare
 SIZES = ((2, 5), (1, 1), (3, 19))  # batch and steps
 
 
-def assert_it_arrives(function: Callable[[Any], Any], folder: Path) -> None:
-    x = keras.Input((None, 4), name="x")
-    model = keras.Model(x, Apply(function)(x))
-    cases = [np.random.default_rng(n).normal(size=(batch, n, 4)).astype("float32") for batch, n in SIZES]
-    # Some twenty steps, each of two roundings to 2**-24, of values of up to some ten.
-    export_and_compare(model, folder / "m.onnx", *cases, atol=2e-5)
-
-
 def step(carry: Any, row: Any) -> Any:
     return carry * 0.5 + row, carry - row
 
@@ -45,13 +37,6 @@ def scans(x: Any) -> Any:
         ops.scan(lambda carry, _: (carry * 2.0, carry + 1.0), x, length=3),
     )
     return tuple(keras.tree.flatten(results))
-
-
-@pytest.mark.slow
-def test_a_scan_arrives_at_any_length(tmp_path: Path) -> None:
-    usual = core.scan
-    assert_it_arrives(scans, tmp_path)
-    assert core.scan is usual
 
 
 def recurrence(first: Any, second: Any) -> Any:
@@ -85,11 +70,6 @@ def switches(x: Any) -> Any:
     return tuple(ops.switch(index + shift, branches, x) for shift in (-2, 0, 1, 5))  # below, within and beyond them
 
 
-@pytest.mark.slow
-def test_a_switch_takes_the_branch_that_is_nearest(tmp_path: Path) -> None:
-    assert_it_arrives(switches, tmp_path)
-
-
 def loops(x: Any) -> Any:
     """Over as many steps as the input has, until its values are large, and over rows."""
     return (
@@ -102,8 +82,14 @@ def loops(x: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_other_loops_and_branches_arrive(tmp_path: Path) -> None:
-    assert_it_arrives(loops, tmp_path)
+@pytest.mark.parametrize("function", [scans, switches, loops])
+def test_loops_and_branches_arrive_at_any_length(function: Callable[[Any], Any], tmp_path: Path) -> None:
+    usual, x = core.scan, keras.Input((None, 4), name="x")
+    model = keras.Model(x, Apply(function)(x))
+    cases = [np.random.default_rng(n).normal(size=(batch, n, 4)).astype("float32") for batch, n in SIZES]
+    # Some twenty steps, each of two roundings to 2**-24, of values of up to some ten.
+    export_and_compare(model, tmp_path / "m.onnx", *cases, atol=2e-5)
+    assert core.scan is usual
 
 
 @pytest.mark.slow

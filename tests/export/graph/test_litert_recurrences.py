@@ -14,16 +14,10 @@ from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.litert_operators import read_operators
 from keras_pe.export.artifacts.rewrite import UNFUSED_KEY
 from keras_pe.export.graph.litert_recurrences import move_back, move_kept_first
+from tests.export.onnx.exported import chain_layers
 from tests.samples import sample_cases
 
 FUSED = "UNIDIRECTIONAL_SEQUENCE_LSTM"
-
-
-def sequence(*stack: Any, steps: int = 7, channels: int = 5) -> keras.Model:
-    x = y = keras.Input((steps, channels), name="x")
-    for layer in stack:
-        y = layer(y)
-    return keras.Model(x, y)
 
 
 def count_operators(artifact: Artifact) -> Counter[str]:
@@ -46,7 +40,7 @@ LAYERS = {
 @pytest.mark.parametrize("name", sample_cases(list(LAYERS), ("both ways", "gated")))
 def test_a_recurrent_layer_of_known_sizes_is_fused_and_for_a_gpu_unrolled(name: str, tmp_path: Path) -> None:
     make, count = LAYERS[name]
-    model = sequence(make())
+    model = chain_layers((7, 5), make())
     micro = export_litert(model, tmp_path / "micro.tflite", target="micro")
     assert count_operators(micro)[FUSED] == count
     assert count_operators(micro)["WHILE"] == (not count)
@@ -73,7 +67,7 @@ LOOPS = {
 @pytest.mark.parametrize("name", sample_cases(list(LOOPS), ("free sizes", "fused")))
 def test_a_recurrent_layer_that_stays_a_loop_has_the_reason(name: str, tmp_path: Path) -> None:
     make, sizes, word = LOOPS[name]
-    model = sequence(make())
+    model = chain_layers((7, 5), make())
     artifact = export_litert(model, tmp_path / "model.tflite", sizes=sizes)
     found = [each for each in artifact.rewrites if each.layer == model.layers[-1].name]
     assert len(found) == bool(word)
@@ -119,7 +113,7 @@ def test_a_masked_lstm_is_fused_and_equals_keras_for_every_mask(target: Any, tmp
 @pytest.mark.parametrize("steps", [1, 10, pytest.param(1000, marks=pytest.mark.exhaustive)])
 def test_recurrent_layers_equal_keras_after_any_number_of_steps(steps: int, tmp_path: Path) -> None:
     stack = (layers.LSTM(8, return_sequences=True), layers.GRU(8, return_sequences=True))
-    model = sequence(*stack, steps=steps)
+    model = chain_layers((steps, 5), *stack)
     artifact = export_litert(model, tmp_path / "model.tflite", sizes={"batch": [2]})
     assert count_operators(artifact)[FUSED] == 1
     assert check_parity(model, artifact, runtimes="litert").passed
@@ -128,5 +122,5 @@ def test_recurrent_layers_equal_keras_after_any_number_of_steps(steps: int, tmp_
 @pytest.mark.slow
 def test_four_lstm_layers_are_four_operators(tmp_path: Path) -> None:
     stack = [layers.LSTM(16, return_sequences=True) for _ in range(4)]
-    artifact = export_litert(sequence(*stack, steps=20), tmp_path / "model.tflite", target="micro")
+    artifact = export_litert(chain_layers((20, 5), *stack), tmp_path / "model.tflite", target="micro")
     assert count_operators(artifact) == {FUSED: 4, "ADD": 8}

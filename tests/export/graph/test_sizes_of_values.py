@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_pe.export import export_onnx, export_saved_model
-from tests.export.onnx.exported import run_file
+from tests.export.onnx.exported import chain_layers, run_file
 
 BOXES = keras.Input((None, 4), name="boxes")
 ROWS = keras.Input((4,), name="rows")
@@ -27,16 +27,8 @@ def _suppress_boxes(boxes: Any) -> Any:
 
 
 def make_selection(case: str) -> keras.Model:
-    inputs, function, shape = CASES[case]
-
-    class Selected(keras.layers.Layer):
-        def call(self, x: Any) -> Any:
-            return function(x)
-
-        def compute_output_shape(self, _: Any) -> tuple[int | None, ...]:
-            return shape
-
-    return keras.Model(inputs, Selected(name="selected")(inputs))
+    inputs, function, (_, *sizes) = CASES[case]
+    return keras.Model(inputs, keras.layers.Lambda(function, tuple(sizes), name="selected")(inputs))
 
 
 @pytest.mark.quick_rows(2)
@@ -55,15 +47,9 @@ def test_fewer_boxes_come_out_than_were_seen_when_it_was_exported(tmp_path: Path
 
 
 def test_a_size_that_follows_from_sizes_stays(tmp_path: Path) -> None:
-    inputs = keras.Input((4,), name="rows")
+    def scatter(x: Any) -> Any:
+        places = tf.where(x >= 0)
+        return tf.scatter_nd(places, tf.gather_nd(x, places), tf.shape(x, out_type="int64"))
 
-    class Scattered(keras.layers.Layer):
-        def call(self, x: Any) -> Any:
-            places = tf.where(x >= 0)
-            return tf.scatter_nd(places, tf.gather_nd(x, places), tf.shape(x, out_type="int64"))
-
-        def compute_output_shape(self, shape: Any) -> Any:
-            return shape
-
-    (output,) = export_onnx(keras.Model(inputs, Scattered()(inputs)), tmp_path / "model.onnx").outputs
+    (output,) = export_onnx(chain_layers((4,), keras.layers.Lambda(scatter, (4,))), tmp_path / "model.onnx").outputs
     assert output.shape == ("batch", 4)

@@ -37,6 +37,23 @@ class Calls(keras.Model):
         return self.function(*tensors)
 
 
+def chain_layers(shape: tuple[int | None, ...], *kinds: Any, dtype: str = "float32") -> keras.Model:
+    """Returns a model that calls layers and functions one after another."""
+    keras.utils.set_random_seed(0)
+    x = y = keras.Input(shape, dtype=dtype, name="x")
+    for kind in kinds:
+        y = kind(y) if isinstance(kind, keras.layers.Layer) else keras.layers.Lambda(kind)(y)
+    return keras.Model(x, y)
+
+
+def randomize_weights(model: keras.Model, low: float, high: float) -> keras.Model:
+    """Returns the model after it draws all weights, since a zero would hide a bias in the wrong place."""
+    rng = np.random.default_rng(0)
+    for weight in model.weights:
+        weight.assign(rng.uniform(low, high, weight.shape))
+    return model
+
+
 def keras_results(function: Callable[..., Any], inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Returns what eager Keras returns in inference, flat."""
     results = Calls(function)(*(keras.ops.convert_to_tensor(x) for x in inputs), training=False)

@@ -110,19 +110,6 @@ def test_operators_without_an_onnx_form_are_refused_by_name_and_nothing_is_writt
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("seed", [None, 1])
-def test_numbers_drawn_and_thrown_away_are_not_refused(tmp_path: Path, seed: int | None) -> None:
-    model = sequential(Apply(lambda x: (keras.random.normal((8,), seed=seed), x * 2.0)[1]))
-    export_and_compare(model, tmp_path / "m.onnx", values(), atol=0)
-
-
-def test_a_recurrent_state_that_is_kept_is_refused_by_name(tmp_path: Path) -> None:
-    inputs = keras.Input(batch_shape=(2, None, 8))
-    model = keras.Model(inputs, keras.layers.LSTM(3, stateful=True, name="past")(inputs))
-    with pytest.raises(ExportError, match="variable 'past/rnn_state' changes with every call"):
-        export_onnx(model, tmp_path / "m.onnx")
-
-
 @pytest.mark.slow
 def test_weights_past_the_threshold_go_to_a_file_beside_it(tmp_path: Path) -> None:
     model = sequential(keras.layers.Dense(300))
@@ -134,15 +121,6 @@ def test_weights_past_the_threshold_go_to_a_file_beside_it(tmp_path: Path) -> No
     x = values()
     results = [run_file(path, values=x)[0] for path in (inline.path, outside.path)]
     np.testing.assert_array_equal(*results)
-
-
-@pytest.mark.slow
-def test_the_data_file_of_a_replaced_export_is_removed(tmp_path: Path) -> None:
-    for _ in range(2):  # other weights each time
-        export_onnx(sequential(keras.layers.Dense(300)), tmp_path / "m.onnx", external_data_threshold=0)
-    assert len(list(tmp_path.iterdir())) == 2
-    export_onnx(sequential(keras.layers.Dense(300)), tmp_path / "m.onnx")
-    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
 
 
 _EXPORT = """
@@ -158,13 +136,6 @@ def test_two_processes_write_the_same_bytes(tmp_path: Path, artifact: Any) -> No
     command = [sys.executable, "-c", _EXPORT, tmp_path / "encoder.keras", tmp_path / "model.onnx"]
     subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": "."})
     assert (tmp_path / "model.onnx").read_bytes() == artifact(encoder, "onnx", opset_version=18).path.read_bytes()
-
-
-def test_a_foreign_file_in_the_way_stays(tmp_path: Path) -> None:
-    (tmp_path / "m.onnx").write_text("my notes")
-    with pytest.raises(FileExistsError, match="must be unused, or an artifact of the format 'onnx'"):
-        export_onnx(sequential(keras.layers.Dense(1)), tmp_path / "m.onnx")
-    assert (tmp_path / "m.onnx").read_text() == "my notes"
 
 
 def test_a_layer_that_computes_in_float8_is_refused_by_name_with_the_way_out(tmp_path: Path) -> None:

@@ -10,7 +10,14 @@ import pytest
 
 from keras_pe import RotaryPositionEncoding
 from keras_pe.export import check_parity, export_onnx
-from tests.export.onnx.exported import export_and_compare, file_operators, run_file
+from tests.export.onnx.exported import (
+    Apply,
+    chain_layers,
+    export_and_compare,
+    file_operators,
+    randomize_weights,
+    run_file,
+)
 
 L = keras.layers
 
@@ -30,36 +37,23 @@ def _checked_operators(model, folder, **options):
 
 
 def _model(*layers, shape=(None, 6, 8)):
-    keras.utils.set_random_seed(0)
-    x = inputs = keras.Input(shape, name="x")
-    for layer in layers:
-        x = layer(x)
-    model = keras.Model(inputs, x)
-    rng = np.random.default_rng(0)
-    for weight in model.weights:
-        weight.assign(weight + 0.3 * rng.normal(size=weight.shape))
-    return model
+    return randomize_weights(chain_layers(shape, *layers), 0.5, 1.5)
 
 
-class Functions(L.Layer):
-    """Calls the operations themselves, as a layer of one's own does."""
-
-    def call(self, x):
-        ops = keras.ops
-        x = ops.layer_normalization(x, epsilon=1e-2) + ops.rms_normalization(x)
-        return ops.gelu(x, approximate=False) + ops.hard_silu(x)
+def _call_operations(x):
+    ops = keras.ops
+    x = ops.layer_normalization(x, epsilon=1e-2) + ops.rms_normalization(x)
+    return ops.gelu(x, approximate=False) + ops.hard_silu(x)
 
 
-class Slope(L.Layer):
+def _slope(x):
     """Returns the derivative of an activation, as a model of energies and forces does."""
+    import tensorflow as tf
 
-    def call(self, x):
-        import tensorflow as tf
-
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            y = keras.ops.gelu(x, approximate=False)
-        return tape.gradient(y, x)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = keras.ops.gelu(x, approximate=False)
+    return tape.gradient(y, x)
 
 
 def test_large_means_cost_no_digits_at_any_operator_set(tmp_path):
@@ -107,17 +101,14 @@ def test_onnx_runtime_computes_a_root_mean_square_by_one_operator(tmp_path):
     assert [node.op_type for node in nodes] == ["SimplifiedLayerNormalization"]
 
 
-class Branching(L.Layer):
-    """Computes by operators of late sets in a branch."""
+def _branch(x):
+    ops = keras.ops
 
-    def call(self, x):
-        ops = keras.ops
+    def attend():
+        scores = ops.einsum("bqhd,bkhd->bhqk", x, x)
+        return ops.gelu(ops.einsum("bhqk,bkhd->bqhd", ops.softmax(scores), x))
 
-        def attend():
-            scores = ops.einsum("bqhd,bkhd->bhqk", x, x)
-            return ops.gelu(ops.einsum("bhqk,bkhd->bqhd", ops.softmax(scores), x))
-
-        return ops.cond(ops.mean(x) > 0, attend, lambda: x * 1.0)
+    return ops.cond(ops.mean(x) > 0, attend, lambda: x * 1.0)
 
 
 class ByKeyword(L.Layer):
@@ -176,11 +167,13 @@ NAMED = {
     "another axis": ([L.LayerNormalization(axis=2)], TOKENS, 18, {"LayerNormalization": 0}),
     "named arguments": ([ByKeyword()], (6, 6, 8), 18, {"Resize": 1, "LayerNormalization": 1, "Erf": 1}),
     "operations of a layer": (
-        [Functions()], TOKENS, 18, {"LayerNormalization": 1, "HardSwish": 1, "Erf": 1, "Pow": 1, "Reciprocal": 0}),
+        [Apply(_call_operations)], TOKENS, 18,
+        {"LayerNormalization": 1, "HardSwish": 1, "Erf": 1, "Pow": 1, "Reciprocal": 0}),
     "a constant computed outside the graph": ([Prepared()], (8,), 18, {"LayerNormalization": 0}),
     "groups between convolutions": (
         [L.Conv2D(8, 3), L.GroupNormalization(4), L.Activation("relu"), L.Conv2D(8, 3)], ANY, 18, {"Transpose": 2}),
-    **{f"images of {name} until an average": (_convolve(name, *_squeeze(name)), IMAGE, 18, {"Transpose": 1})
+    **{f"images of {name} until an average": (
+        _convolve(name, *_squeeze(name)), IMAGE, 18, {"Transpose": 1, "GlobalAveragePool": 1})
        for name in ("relu6", "hard_silu")},
     **{f"images of {name} until a product": (
         _convolve(name, L.GlobalAveragePooling2D(), L.Dense(2)), IMAGE, 18, {"Transpose": 1})
@@ -222,7 +215,7 @@ CHECKED = {
     "that of two axes below its set": ([L.RMSNormalization((-2, -1))], TOKENS, 22, SPELLED),
     "an exact gelu": ([_gelu(False)], TOKENS, 20, {"Gelu": 1, "Erf": 0, "Mul": 0}),
     "an exact gelu below its set": ([_gelu(False)], TOKENS, 19, {"Gelu": 0, "Erf": 1}),
-    "operators of late sets in a branch": ([Branching()], TOKENS, 23, {"Attention": 1, "Gelu": 1}),
+    "operators of late sets in a branch": ([Apply(_branch)], TOKENS, 23, {"Attention": 1, "Gelu": 1}),
     "a dilated kernel": ([L.Conv2D(6, (3, 4), padding="same", dilation_rate=(2, 3))], ANY, 18, DILATED),
     "dilated groups": ([L.Conv2D(6, 3, padding="same", dilation_rate=2, groups=2)], ANY, 18, DILATED),
     "dilated channels": ([L.DepthwiseConv2D(3, padding="same", dilation_rate=2)], ANY, 18, DILATED),
@@ -245,7 +238,7 @@ def test_operations_of_one_operator_agree_in_every_case_of_a_check(layers, shape
 
 def test_a_derivative_is_exported_as_keras_computes_it(tmp_path):
     x = keras.Input(batch_shape=(2, 8))
-    assert _operators(keras.Model(x, Slope()(x)), tmp_path)["Erf"] == 1
+    assert _operators(keras.Model(x, Apply(_slope)(x)), tmp_path)["Erf"] == 1
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from keras_pe.export import ExportError, export_onnx
 from keras_pe.export.artifacts.artifact import Artifact
-from tests.export.onnx.exported import export_and_compare, file_operators
+from tests.export.onnx.exported import export_and_compare, file_operators, randomize_weights
 
 layers = keras.layers
 FUSED = {"LSTM", "GRU", "RNN"}
@@ -49,13 +49,9 @@ def with_other_cell(x: Any) -> Any:
 
 
 def make_model(*recurrent: Any) -> keras.Model:
-    """Returns a model of several branches, with weights of every size: a zero would hide a bias in the wrong place."""
+    """Returns a model of several branches."""
     inputs = keras.Input((None, 5), name="x")
-    model = keras.Model(inputs, [branch(inputs) for branch in recurrent])
-    rng = np.random.default_rng(0)
-    for weight in model.weights:
-        weight.assign(rng.uniform(-0.5, 0.5, weight.shape))
-    return model
+    return randomize_weights(keras.Model(inputs, [branch(inputs) for branch in recurrent]), -0.5, 0.5)
 
 
 def export(model: keras.Model, folder: Path) -> tuple[Artifact, list[str]]:
@@ -87,34 +83,19 @@ for kind in (keras.layers.LSTM, keras.layers.GRU):
     subprocess.run([sys.executable, "-c", code, tmp_path / "model.onnx"], check=True, env=environment)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [layers.LSTM, layers.GRU, layers.SimpleRNN])
-def test_a_recurrent_layer_is_one_operator(kind: Any, tmp_path: Path) -> None:
-    options: list[dict[str, Any]] = [
-        {},
-        {"use_bias": False},
-        {"activation": "relu"},
-        {"return_sequences": True, "return_state": True},
-        {"go_backwards": True},
-        {"go_backwards": True, "return_sequences": True, "return_state": True},
-    ]
-    model = make_model(*(kind(6, **each) for each in options))
-    _, found = export(model, tmp_path)
-    assert sum(name in FUSED for name in found) == len(options)
-    assert "Loop" not in found
-
-
-@pytest.mark.quick_rows(1)
-@pytest.mark.parametrize("length", [None, 7])
-def test_a_state_that_begins_as_zeros_is_not_computed(length: int | None, tmp_path: Path) -> None:
-    inputs = keras.Input((length, 5), name="x", batch_size=2 if length else None)
-    model = keras.Model(inputs, layers.LSTM(6)(inputs))
-    assert file_operators(export_onnx(model, tmp_path / "m.onnx").path) == ["Transpose", "LSTM", "Squeeze"]
-
-
-@pytest.mark.slow
-def test_so_is_each_of_several_with_other_options_and_states(tmp_path: Path) -> None:
-    model = make_model(
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"use_bias": False},
+    {"activation": "relu"},
+    {"return_sequences": True, "return_state": True},
+    {"go_backwards": True},
+    {"go_backwards": True, "return_sequences": True, "return_state": True},
+]
+KINDS = (layers.LSTM, layers.GRU, layers.SimpleRNN)
+# The branches of a model, each a function or a layer, and the number of recurrent operators.
+BRANCHES: dict[str, tuple[list[Any], int]] = {
+    **{kind.__name__: ([kind(6, **options) for options in OPTIONS], len(OPTIONS)) for kind in KINDS},
+    "other options and states": ([
         lambda x: layers.GRU(6, reset_after=False)(x),
         lambda x: layers.GRU(6, reset_after=False, use_bias=False)(x),
         lambda x: layers.GRU(6, recurrent_activation="tanh", implementation=1)(x),
@@ -128,10 +109,24 @@ def test_so_is_each_of_several_with_other_options_and_states(tmp_path: Path) -> 
         lambda x: layers.RNN(layers.LSTMCell(6), go_backwards=True)(x),
         lambda x: layers.RNN(layers.GRUCell(6), return_sequences=True)(x),
         lambda x: layers.RNN(layers.SimpleRNNCell(6), return_state=True)(x),
-    )
-    _, found = export(model, tmp_path)
-    assert sum(name in FUSED for name in found) == 9 + 2 * 4  # four branches have two recurrent layers
+    ], 9 + 2 * 4),  # four branches have two recurrent layers
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("branches", "count"), BRANCHES.values(), ids=BRANCHES)
+def test_a_recurrent_layer_is_one_operator(branches: list[Any], count: int, tmp_path: Path) -> None:
+    _, found = export(make_model(*branches), tmp_path)
+    assert sum(name in FUSED for name in found) == count
     assert "Loop" not in found
+
+
+@pytest.mark.quick_rows(1)
+@pytest.mark.parametrize("length", [None, 7])
+def test_a_state_that_begins_as_zeros_is_not_computed(length: int | None, tmp_path: Path) -> None:
+    inputs = keras.Input((length, 5), name="x", batch_size=2 if length else None)
+    model = keras.Model(inputs, layers.LSTM(6)(inputs))
+    assert file_operators(export_onnx(model, tmp_path / "m.onnx").path) == ["Transpose", "LSTM", "Squeeze"]
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from keras_pe.export.graph.trace_function import Weight
 from keras_pe.export.onnx.finishing.graph_edits import add_weight
 from keras_pe.export.onnx.finishing.normalizations import _KnownNumbers
 from keras_pe.export.runtimes.onnx_intermediates import InspectedModel
+from tests.export.onnx.exported import chain_layers, randomize_weights
 from tests.export.parity.diagnosis.faults import Surgery
 
 IMAGE = (8, 8, 4)
@@ -29,18 +30,8 @@ class Doubled(layers.BatchNormalization):
         return super().call(2.0 * inputs, **options)
 
 
-def _randomize_weights(model: keras.Model) -> keras.Model:
-    rng = np.random.default_rng(0)
-    for weight in model.weights:
-        weight.assign(rng.uniform(0.5, 1.5, weight.shape))
-    return model
-
-
-def _of(*parts: keras.layers.Layer, shape: tuple[int, ...] = IMAGE) -> keras.Model:
-    x = y = keras.Input(shape)
-    for part in parts:
-        y = part(y)
-    return _randomize_weights(keras.Model(x, y))
+def _of(*parts: keras.layers.Layer, shape: tuple[int | None, ...] = IMAGE) -> keras.Model:
+    return randomize_weights(chain_layers(shape, *parts), 0.5, 1.5)
 
 
 def _export_model(model: keras.Model, folder: Path, **options: Any) -> onnx.ModelProto:
@@ -101,20 +92,21 @@ def test_a_linear_operator_absorbs_the_normalization_after_it(row: str, norm: st
 
 def _with_one_normalization() -> keras.Model:
     x, norm = keras.Input((4,)), layers.BatchNormalization()
-    return _randomize_weights(keras.Model(x, [norm(layers.Dense(3)(x)), norm(layers.Dense(3, use_bias=False)(x))]))
+    model = keras.Model(x, [norm(layers.Dense(3)(x)), norm(layers.Dense(3, use_bias=False)(x))])
+    return randomize_weights(model, 0.5, 1.5)
 
 
 def _model_with_shared_kernel() -> keras.Model:
     x = keras.Input(IMAGE)
     convolution = layers.Conv2D(4, 1)
     y = layers.BatchNormalization()(convolution(x))
-    return _randomize_weights(keras.Model(x, layers.BatchNormalization()(convolution(y))))
+    return randomize_weights(keras.Model(x, layers.BatchNormalization()(convolution(y))), 0.5, 1.5)
 
 
 def _read_twice() -> keras.Model:
     x = keras.Input(IMAGE)
     y = layers.Conv2D(4, 1)(x)
-    return _randomize_weights(keras.Model(x, [y, layers.BatchNormalization()(y)]))
+    return randomize_weights(keras.Model(x, [y, layers.BatchNormalization()(y)]), 0.5, 1.5)
 
 
 def _bent() -> keras.layers.Layer:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.artifacts.artifact import Artifact
-from tests.export.onnx.exported import export_and_compare, file_operators
+from tests.export.onnx.exported import export_and_compare, file_operators, randomize_weights
 
 layers = keras.layers
 # Kernel, stride and padding: what a stride leaves over, or out, is another pixel each time.
@@ -26,11 +26,7 @@ def make_model(
     """Returns a model with an output for each layer, after a first one if there is one."""
     x = keras.Input((*shape, 2), name="x")
     hidden = first(x) if first else x
-    model = keras.Model(x, [layer(hidden) for layer in transposed])
-    rng = np.random.default_rng(0)
-    for weight in model.weights:
-        weight.assign(rng.uniform(-0.5, 0.5, weight.shape))
-    return model
+    return randomize_weights(keras.Model(x, [layer(hidden) for layer in transposed]), -0.5, 0.5)
 
 
 def assert_agrees(model: keras.Model, path: Path, shapes: list[tuple[int, ...]], opset: int = 18) -> Artifact:

@@ -96,7 +96,6 @@ SHAPING = {
     "argsort ties": op(ops.argsort, COUNTS),
     "argpartition": op(ops.argpartition, VECTOR, kth=3),
     "top_k": op(ops.top_k, REAL, k=2),
-    "top_k int": op(ops.top_k, COUNTS, k=2),
     "in_top_k": op(ops.in_top_k, np.array([1, 0, 2, 5], "int32"), normal(4, 6), k=2),
     "nonzero": op(ops.nonzero, TRUTHS),
     "searchsorted": op(ops.searchsorted, np.sort(VECTOR), normal(5), static=True),

@@ -23,10 +23,6 @@ I64 = INTEGERS.astype("int64")
 D64 = DIVISORS.astype("int64")
 
 
-def _by_divisors(name, dtype):
-    return lambda x: getattr(ops, name)(x, DIVISORS.astype(dtype))
-
-
 ELEMENTWISE = {
     **each("abs absolute angle arcsinh arctan cbrt ceil conj conjugate copy cos cosh deg2rad erf erfc exp exp2", REAL),
     **each("expm1 fabs floor i0 imag isreal nan_to_num negative rad2deg real round sign signbit sin sinc sinh", REAL),
@@ -45,7 +41,6 @@ ELEMENTWISE = {
     **each("floor ceil trunc round", INTEGERS, suffix="int"),
     **each("add arctan2 equal fmax fmin greater greater_equal heaviside less less_equal logaddexp", REAL, OTHER),
     **each("logaddexp2 maximum minimum multiply not_equal subtract nextafter isclose hypot allclose", REAL, OTHER),
-    "arctan2 quadrants": op(ops.arctan2, WILD, WILD.T.copy()),
     **each("maximum fmax minimum fmin equal less", WILD, WILD.T.copy(), suffix="nan"),
     "logaddexp wild": op(ops.logaddexp, WILD, WILD.T.copy()),
     **each("maximum less add", INTEGERS, DIVISORS, suffix="int"),
@@ -57,12 +52,6 @@ ELEMENTWISE = {
     "divide int": op(ops.divide, INTEGERS, DIVISORS),
     "divide_no_nan zero": op(ops.divide_no_nan, REAL, np.zeros_like(REAL)),
     **each("mod floor_divide fmod", REAL, OTHER + np.float32(0.3), suffix="real"),
-    # The divisors are constants: a model that divides by an integer input cannot be tried on zeros.
-    **{
-        f"{name} int{bits}": op(_by_divisors(name, f"int{bits}"), INTEGERS.astype(f"int{bits}"), static=True)
-        for name in ("mod", "floor_divide", "fmod")
-        for bits in (32, 64)
-    },
     "power": op(ops.power, POSITIVE, OTHER),
     "power int": op(ops.power, DIVISORS, COUNTS),
     "power negative": op(ops.power, REAL, np.full_like(REAL, 3)),

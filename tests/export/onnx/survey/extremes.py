@@ -30,7 +30,6 @@ LARGE = {
         lambda a, x: ops.associative_scan(_recurrence, (a, x), axis=1)[1], np.abs(_steps(33)) / 4, _steps(33)
     ),
     **{f"{n} of 33": op(getattr(ops, n), _steps(33), axis=1) for n in ("argsort", "cumsum", "median", "sort")},
-    **{f"fft of {n}": op(lambda x: ops.fft((x, x * 2.0)), normal(2, n)) for n in (5, 16, 33)},
 }
 NOTHING = {
     **each("all any argsort count_nonzero cumprod cumsum expand_dims flip", EMPTY, suffix="of nothing", axis=-1),

@@ -28,11 +28,6 @@ IMAGE = {
             lambda x: im.perspective_transform(x, BOX, BOX + np.float32(0.5)), IMAGES, static=True
         ),
         "resize": op(im.resize, IMAGES, size=(5, 11)),
-        "resize nearest": op(im.resize, IMAGES, size=(5, 11), interpolation="nearest"),
-        "resize bicubic": op(im.resize, IMAGES, size=(5, 11), interpolation="bicubic"),
-        "resize lanczos": op(im.resize, IMAGES, size=(5, 11), interpolation="lanczos3"),
-        "resize antialias": op(im.resize, IMAGES, size=(5, 5), antialias=True),
-        "resize up": op(im.resize, IMAGES, size=(16, 16)),
         "rgb_to_grayscale": op(im.rgb_to_grayscale, IMAGES),
         "rgb_to_hsv": op(im.rgb_to_hsv, IMAGES),
         "scale_and_translate": op(
