@@ -97,7 +97,7 @@ def convert_graph(
                 converted.topological_sort(converted.get_nodes())
                 return converted.make_model("")
         except Exception as error:
-            raise FailedError(failures or [_find_failed_operator(error) or _failure_of_graph(error)]) from error
+            raise FailedError(failures or [_find_failed_operator(error)]) from error
         raise FailedError(failures)
 
 
@@ -126,8 +126,8 @@ def _mark(graph: Any, nodes: list[Any]) -> list[Any]:
     return nodes
 
 
-def _find_failed_operator(error: BaseException) -> Failure | None:
-    """Returns the operator that tf2onnx was converting when it raised an error; None if the operator is unknown.
+def _find_failed_operator(error: BaseException) -> Failure:
+    """Returns the operator that tf2onnx was converting when it raised an error, or a failure without a known operator.
 
     The operator is the first TensorFlow operation or tf2onnx node in the frames of the traceback, innermost first. A
     node that tf2onnx has added has no path, so its nearest input with a path counts instead.
@@ -145,11 +145,6 @@ def _find_failed_operator(error: BaseException) -> Failure | None:
                 return Failure(value.name, value.type, describe(error), is_mistake=True)
             seen.add(value.name)
             waiting.extendleft(reversed(getattr(value, "inputs", ())))
-    return None
-
-
-def _failure_of_graph(error: BaseException) -> Failure:
-    """Returns a failure without a known operator."""
     return Failure("", "", describe(error), is_mistake=True)
 
 
@@ -171,7 +166,7 @@ def _collect_failures() -> Iterator[list[Failure]]:
                 cause = record.exc_info[1] if record.exc_info else None
                 failures.append(Failure(str(arguments[0]), op_type, f" in this use: {first_line(cause)}"))
             elif record.msg.startswith("rewriter") and (error := sys.exc_info()[1]) is not None:
-                failures.append(_find_failed_operator(error) or _failure_of_graph(error))
+                failures.append(_find_failed_operator(error))
 
     logger = logging.getLogger("tf2onnx")
     before = logger.handlers, logger.propagate, logger.level
