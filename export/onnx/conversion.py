@@ -93,7 +93,9 @@ def _convert_version(proto: Any, opset: int) -> Any:
     proto.opset_import.add(domain=opsets.LATER_DOMAIN, version=1)
     _declare(proto.graph)
     converted = onnx.version_converter.convert_version(proto, opset)
-    _move(converted.graph)
+    for node in all_nodes(converted.graph):
+        if node.domain == opsets.LATER_DOMAIN:
+            node.domain = ""
     return converted
 
 
@@ -118,12 +120,6 @@ def _declare(graph: Any) -> None:
             if node.domain == opsets.LATER_DOMAIN:
                 for name, kind in zip(node.output, types[node.op_type], strict=True):
                     body.value_info.add(name=name).type.tensor_type.elem_type = kind
-
-
-def _move(graph: Any) -> None:
-    for node in all_nodes(graph):
-        if node.domain == opsets.LATER_DOMAIN:
-            node.domain = ""
 
 
 _CONTROL_FLOW = ("While", "StatelessWhile", "If", "StatelessIf")
@@ -164,11 +160,11 @@ def _freeze_variables(trace: Trace) -> Any:
 
 def _keep_shapes_of_lookups(definition: Any, graph: Any) -> None:
     """Adds the output shapes of tables to the graph, since TensorFlow loses them when it reads the graph."""
-    known = {x.op.name: x.shape for op in graph.get_operations() if op.type == "LookupTableFindV2" for x in op.outputs}
+    known = {x.op.name: x.shape for op in graph.get_operations() if op.type == _FIND for x in op.outputs}
     kept: dict[str, str] = {}
     for node in list(definition.node):
         node.input[:] = [kept.get(name, name) for name in node.input]
-        if node.op == "LookupTableFindV2" and known.get(node.name) is not None:
+        if node.op == _FIND and known.get(node.name) is not None:
             ensured = definition.node.add(name=f"{node.name}/shape", op="EnsureShape", input=[node.name])
             ensured.attr["T"].type = node.attr["Tout"].type
             ensured.attr["shape"].shape.CopyFrom(known[node.name].as_proto())
@@ -207,8 +203,8 @@ def lookup_handlers(trace: Trace) -> Mapping[tuple[str, int], Callable[..., None
 
 
 def _encode(ctx: Any, keys: str, known: Any, values: Any, default: Any) -> str:
-    attributes = {f"keys_{_kind(known)}s": _plain(known), f"values_{_kind(values)}s": _plain(values)}
-    attributes[f"default_{_kind(values)}"] = _plain(default.reshape(-1))[0]
+    attributes = {f"keys_{_kind(known)}s": known.tolist(), f"values_{_kind(values)}s": values.tolist()}
+    attributes[f"default_{_kind(values)}"] = default.item()
     if _kind(known) == "int64":
         keys = ctx.cast(keys, "int64")
     return str(ctx.emit("LabelEncoder", keys, domain=opsets.ML_DOMAIN, **attributes))
@@ -220,10 +216,6 @@ def _kind(array: Any) -> str:
     if widened not in _ATTRIBUTES:
         raise ValueError(f"A table of {name} has no ONNX form.")
     return _ATTRIBUTES[widened]
-
-
-def _plain(array: Any) -> list[Any]:
-    return array.tolist()  # type: ignore[no-any-return]
 
 
 def _contents(trace: Trace) -> dict[str, tuple[Any, Any]]:
