@@ -86,12 +86,8 @@ def resize(ctx: Replacement, images: str, times: list[int], is_last: bool, is_sm
     return ctx.emit("Transpose", images, perm=[0, 2, 3, 1]) if is_last else images
 
 
-def _emit_operator(operator: str, ctx: Replacement, x: str, **attributes: Any) -> str:
-    return ctx.emit(operator, x, **attributes)
-
-
-def _emit_later(operator: str, ctx: Replacement, *inputs: str, **attributes: Any) -> list[str]:
-    return ctx.emit_later(operator, *inputs, **attributes)
+def _emit(operator: str, domain: str, ctx: Replacement, *inputs: str, **attributes: Any) -> str:
+    return ctx.emit(operator, *inputs, domain=domain, **attributes)
 
 
 # Each function accepts the inputs of the operator, and its attributes by name.
@@ -102,9 +98,9 @@ FORMS: dict[str, Callable[..., str | list[str]]] = {
     "GroupNormalization": group_normalization,
     "Gelu": gelu,
     "ConvTranspose": transposed_convolution,
-    **{operator: partial(_emit_operator, operator) for operator in ("Celu", "HardSigmoid", "HardSwish", "Shrink")},
+    **{operator: partial(_emit, operator, "") for operator in ("Celu", "HardSigmoid", "HardSwish", "Shrink")},
     "Resize": resize,
-    **{operator: partial(_emit_later, operator) for operator in ("RotaryEmbedding", "TensorScatter")},
+    **{operator: partial(_emit, operator, opsets.LATER_DOMAIN) for operator in ("RotaryEmbedding", "TensorScatter")},
 }
 
 
