@@ -88,21 +88,15 @@ class _Axes:
         return [[shape[labels.index(label)] for label in wanted] for shape, labels, wanted in shapes]
 
 
-@dataclass(frozen=True)
-class _Attention:
-    axes: _Axes
-    weights: Weights
-
-
 @rule("Attention", "Einsum", "MatMul")
 def attend(node: Node, sizes: KnownSizes) -> None:
     """Writes the operator in place of the product of weights and values."""
     if (found := _match(node, sizes)) is not None:
-        _replace(node, found, sizes)
+        _replace(node, *found, sizes)
 
 
-def _match(node: Node, sizes: KnownSizes) -> _Attention | None:
-    """Returns the attention that a node computes; None for another product.
+def _match(node: Node, sizes: KnownSizes) -> tuple[_Axes, Weights] | None:
+    """Returns the axes and weights of the attention that a node computes; None for another product.
 
     Raises:
         NoMatchError: If the operator cannot compute the attention.
@@ -126,17 +120,16 @@ def _match(node: Node, sizes: KnownSizes) -> _Attention | None:
             raise NoMatchError(f"it is written at the operator sets {first} to {last}, not at {sizes.opset}")
         if weights is None or axes is None:
             raise NoMatchError("its scores are not q·k * scale + masks, or its axes are in an unsupported order")
-        found = _Attention(axes, replace(weights, sees=sees))
-        if reason := _obstacle(found, sizes):
+        weights = replace(weights, sees=sees)
+        if reason := _obstacle(axes, weights, sizes):
             raise NoMatchError(reason)
-        return found
+        return axes, weights
     return None
 
 
-def _obstacle(found: _Attention, sizes: KnownSizes) -> str | None:
+def _obstacle(axes: _Axes, weights: Weights, sizes: KnownSizes) -> str | None:
     """Returns the reason why the operator cannot compute an attention; None if it can."""
-    weights, shapes = found.weights, found.axes.shapes(sizes)
-    types = {tensor.dtype for tensor, *_ in found.axes.operands}
+    shapes, types = axes.shapes(sizes), {tensor.dtype for tensor, *_ in axes.operands}
     if types != {ir.DataType.FLOAT}:
         return f"it computes in {next(each.name.lower() for each in types if each and each != ir.DataType.FLOAT)}"
     if any(mask.is_infinite(sizes) for mask in weights.masks):
@@ -160,11 +153,11 @@ def _merge_heads(shape: Sequence[Size], rank: int) -> Sequence[Size]:
     return (full[0], 1, *full[-2:]) if set(full[1:-2]) <= {1} else full
 
 
-def _replace(node: Node, found: _Attention, sizes: KnownSizes) -> None:
+def _replace(node: Node, axes: _Axes, weights: Weights, sizes: KnownSizes) -> None:
     """Writes the operator for tensors whose heads lie side by side, as a projection returns them: no head is moved."""
-    shapes, weights, graph = found.axes.shapes(sizes), found.weights, node.graph
+    shapes, graph = axes.shapes(sizes), node.graph
     scale, tensors = weights.scale, list[ir.Value]()
-    for index, operand in enumerate(found.axes.operands):
+    for index, operand in enumerate(axes.operands):
         tensor, factor = _flat(node, *operand, sizes)
         if index < 2:
             scale *= factor
@@ -184,7 +177,7 @@ def _replace(node: Node, found: _Attention, sizes: KnownSizes) -> None:
     if weights.sees is not None:
         result = _zero_masked_rows(node, result, weights.sees, [0, 0, heads[0], channels], len(query), sizes)
     result = insert(node, "Reshape", [result, sizes_constant(graph, [0, 0, *query[2:-1], channels])])
-    old, order = node.outputs[0], [*found.axes.order]
+    old, order = node.outputs[0], [*axes.order]
     if (transpose := only_reader(old, "Transpose")) is not None:
         stand_for(old, result)
         old, order = transpose.outputs[0], [order[axis] for axis in order_of(transpose)]
