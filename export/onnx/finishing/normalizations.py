@@ -143,9 +143,7 @@ def store_normalizations(graph: ir.Graph, sizes: KnownSizes, layers: Mapping[str
     for path, maps in found.items():
         norm, own = layers[path], [Weight(variable.path, "", variable) for variable in layers[path].variables]
         between = [node for *_, each in maps for node in each.nodes]
-        if any(
-            weight.dtype != np.float32 or not known.is_free(inputs.get(weight.name), weight, between) for weight in own
-        ):
+        if not all(known.is_free(inputs.get(weight.name), weight, between) for weight in own):
             continue
         shapes = {shape for _, shape, _ in maps}
         if all(_is_image(shape, sizes.shape(value)) for value, shape, _ in maps):

@@ -75,14 +75,6 @@ def _write_shapes(each: Graph) -> None:
     each.infer()  # ONNX infers the sizes after a convolution if it knows those before
 
 
-def _fold_normalizations(each: Graph) -> None:
-    each.foldings.update(fold_normalizations(each.graph, each.layers))
-
-
-def _store_normalizations(each: Graph) -> None:
-    each.foldings.update(store_normalizations(each.graph, each.sizes, each.layers))
-
-
 PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
     # Every Transpose names the order of its axes, so that later passes read one form.
     operator_rewrites.write_order,
@@ -141,9 +133,9 @@ PASSES: tuple[Callable[[Graph], None] | Rule, ...] = (
     # A single size is read by one Shape, from an input instead of an image.
     lambda each: read_single_sizes(each.graph, each.sizes),
     # A normalization is part of the convolution or product before it. Its numbers have their final layout here.
-    _fold_normalizations,
+    lambda each: each.foldings.update(fold_normalizations(each.graph, each.layers)),
     # Another normalization is one operator, or a Mul and an Add.
-    _store_normalizations,
+    lambda each: each.foldings.update(store_normalizations(each.graph, each.sizes, each.layers)),
     # A constant that equals a weight of its layer is that weight.
     lambda each: name_weights(each.graph, each.layers),
     # No node is computed twice, so keys and values are written to the rows of one node.

@@ -253,8 +253,7 @@ def _read_before(node: Node, shape: Sizes, sizes: KnownSizes) -> None:
     is_constant = all(isinstance(size, int) for size in shape)
     while is_constant and (before := producer(node.inputs[0])) is not None and before.graph is node.graph:
         ours, theirs = sizes.shape(node.inputs[0]), sizes.shape(before.inputs[0] if before.inputs else None)
-        is_reshaped = before.op_type in _RESHAPING or moves_no_data(before, theirs)
-        if not is_reshaped or ours is None or theirs is None:
+        if not _only_reshapes(before, sizes) or ours is None or theirs is None:
             return
         if any(ours[axis : axis + 1] != theirs[axis : axis + 1] for axis in copied):
             return
