@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 _HEIGHT, _WIDTH = 1, 2  # the axes of an image, channels last
-_STEPS = 1024  # TensorFlow reads bicubic weights from a table with this many fractions of a pixel
-_AROUND = np.arange(-1, 3)  # the offsets of the four pixels around a position
-_RADIUS = {"triangle": 1, "keyscubic": 2, "lanczos3": 3, "lanczos5": 5}
+STEPS = 1024  # TensorFlow reads bicubic weights from a table with this many fractions of a pixel
+AROUND = np.arange(-1, 3)  # the offsets of the four pixels around a position
+RADIUS = {"triangle": 1, "keyscubic": 2, "lanczos3": 3, "lanczos5": 5}
 
 
 def resize_form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
@@ -19,7 +19,7 @@ def resize_form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | Non
         kind: The type of the operator.
         given: The inputs and attributes of the operator, by name.
     """
-    if kind not in _FORMS or given.get("align_corners") or given.get("kernel_type", "triangle") not in _RADIUS:
+    if kind not in _FORMS or given.get("align_corners") or given.get("kernel_type", "triangle") not in RADIUS:
         return None
     if kind == "ResizeBicubic" and not given["half_pixel_centers"]:
         return None
@@ -73,9 +73,9 @@ def _bicubic(_: Callable[..., Any], images: Any, size: Any, **__: Any) -> Any:
     def find_taps(old: Any, new: Any) -> tuple[Any, Any]:
         place = (_count(new) + 0.5) * (_float(old) / _float(new)) - 0.5
         below = tf.floor(place)
-        steps = tf.cast(tf.round((place - below) * _STEPS), "int32")
-        weights = tf.gather(tf.constant(_cubic_table(), "float32"), steps)
-        taps = below[:, None] + tf.constant(_AROUND, "float32")
+        steps = tf.cast(tf.round((place - below) * STEPS), "int32")
+        weights = tf.gather(tf.constant(cubic_table(), "float32"), steps)
+        taps = below[:, None] + tf.constant(AROUND, "float32")
         return _normalize_weights(*_within(taps, weights, old))
 
     return _sum_weighted(images, size, find_taps)
@@ -114,7 +114,7 @@ def _scale_and_translate(
     """
     import tensorflow as tf
 
-    radius = _RADIUS[kernel_type]
+    radius = RADIUS[kernel_type]
 
     def find_taps(old: Any, new: Any, scale: Any, translation: Any) -> tuple[Any, ...]:
         shrinks = 1 / scale
@@ -142,16 +142,16 @@ def _kernel(name: str, x: Any) -> Any:
         near = ((1.5 * x - 2.5) * x) * x + 1
         value = tf.where(x >= 1, ((-0.5 * x + 2.5) * x - 4) * x + 2, near)
     else:
-        radius = _RADIUS[name]
+        radius = RADIUS[name]
         angle = np.pi * x
         waves = radius * tf.sin(angle) * tf.sin(angle / radius) / tf.where(x > 1e-3, angle * angle, tf.ones_like(x))
         value = tf.where(x > 1e-3, waves, tf.ones_like(x))
-    return tf.where(x >= _RADIUS[name], tf.zeros_like(x), value)
+    return tf.where(x >= RADIUS[name], tf.zeros_like(x), value)
 
 
-def _cubic_table() -> npt.NDArray[np.float64]:
+def cubic_table() -> npt.NDArray[np.float64]:
     """Returns the weights of the four pixels around each fraction, including 0 and 1."""
-    x = np.abs(np.arange(_STEPS + 1)[:, None] / _STEPS - _AROUND)
+    x = np.abs(np.arange(STEPS + 1)[:, None] / STEPS - AROUND)
     return np.where(x <= 1, (1.5 * x - 2.5) * x * x + 1, ((-0.5 * x + 2.5) * x - 4) * x + 2)
 
 

@@ -3,17 +3,13 @@
 ONNX's Resize has TensorFlow's weights only for the bilinear method. The other methods resize one axis after the other.
 """
 
-from typing import Any
-
 import numpy as np
 
+from keras_pe.export.graph.litert_resizing import AROUND, RADIUS, STEPS, cubic_table
 from keras_pe.export.onnx.handlers.arithmetic import polynomial
 from keras_pe.export.onnx.handlers.handler_registry import Operand, Replacement, handler
 
 _HEIGHT, _WIDTH = 1, 2  # the axes of an image, channels last
-_STEPS = 1024  # fractions of a pixel in TensorFlow's table of bicubic weights
-_AROUND = np.arange(-1, 3)  # the pixels around a fraction of a pixel
-_RADIUS = {"triangle": 1, "keyscubic": 2, "lanczos3": 3, "lanczos5": 5}
 
 
 @handler("ResizeNearestNeighbor")
@@ -59,9 +55,9 @@ def bicubic(ctx: Replacement, images: str, size: str) -> str:
         scale = ctx.emit("Div", old, ctx.cast(new, "float32"))
         place = ctx.emit("Sub", ctx.emit("Mul", _centers(ctx, new), scale), 0.5)
         below = ctx.emit("Floor", place)
-        step = ctx.emit("Round", ctx.emit("Mul", ctx.emit("Sub", place, below), _STEPS))
-        weights = ctx.emit("Gather", ctx.constant(_cubic_table(), "float32"), ctx.cast(step, "int64"))
-        taps = ctx.emit("Add", _column(ctx, below), ctx.constant(_AROUND, "float32"))
+        step = ctx.emit("Round", ctx.emit("Mul", ctx.emit("Sub", place, below), STEPS))
+        weights = ctx.emit("Gather", ctx.constant(cubic_table(), "float32"), ctx.cast(step, "int64"))
+        taps = ctx.emit("Add", _column(ctx, below), ctx.constant(AROUND, "float32"))
         indices = _clip(ctx, taps, 0, ctx.emit("Sub", old, 1))
         # Pixels outside the image have no weight. The weights of the others are normalized.
         weights = ctx.emit("Where", ctx.emit("Equal", indices, taps), weights, 0)
@@ -97,8 +93,8 @@ def scale_and_translate(ctx: Replacement, images: str, size: str, scale: str, tr
     Source: tensorflow/core/kernels/image/scale_and_translate_op.cc, `ComputeSpansCore`.
     """
     kernel = ctx.attribute("kernel_type")
-    if kernel not in _RADIUS:
-        raise ValueError(f"kernel_type={kernel!r} has no ONNX form; use one of: {', '.join(_RADIUS)}")
+    if kernel not in RADIUS:
+        raise ValueError(f"kernel_type={kernel!r} has no ONNX form; use one of: {', '.join(RADIUS)}")
     images = ctx.cast(images, "float32")
     for axis in (_HEIGHT, _WIDTH):
         old, new = _sizes(ctx, images, size, axis)
@@ -108,7 +104,7 @@ def scale_and_translate(ctx: Replacement, images: str, size: str, scale: str, tr
         shift = ctx.emit("Mul", shrinks, ctx.emit("Gather", translation, along))
         place = ctx.emit("Sub", ctx.emit("Mul", _centers(ctx, new), shrinks), shift)
         stretch = ctx.emit("Max", shrinks, 1) if ctx.attribute("antialias") else ctx.constant_like(1, shrinks)
-        reach = ctx.emit("Mul", stretch, _RADIUS[kernel])
+        reach = ctx.emit("Mul", stretch, RADIUS[kernel])
         first = ctx.emit("Ceil", ctx.emit("Sub", ctx.emit("Sub", place, reach), 0.5))
         most = ctx.emit("Add", ctx.emit("Mul", ctx.emit("Ceil", reach), 2), 1)
         taps = ctx.emit("Add", _column(ctx, _clip(ctx, first, 0, last_pixel)), _count(ctx, ctx.emit("Min", most, old)))
@@ -155,12 +151,6 @@ def _weighted_mean(ctx: Replacement, images: str, indices: str, weights: str, ax
     return ctx.emit("ReduceSum", ctx.emit("Mul", pixels, weights), [axis + 1], keepdims=0)
 
 
-def _cubic_table() -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Returns the weights of the four pixels around each fraction, 0 and 1 included."""
-    x = np.abs(np.arange(_STEPS + 1)[:, None] / _STEPS - _AROUND)
-    return np.where(x <= 1, (1.5 * x - 2.5) * x * x + 1, ((-0.5 * x + 2.5) * x - 4) * x + 2)
-
-
 def _kernel(ctx: Replacement, kernel: str, x: str) -> str:
     """Writes the kernel at distances x >= 0, and zero past its radius."""
     if kernel == "triangle":
@@ -170,10 +160,10 @@ def _kernel(ctx: Replacement, kernel: str, x: str) -> str:
         far = polynomial(ctx, x, [-0.5, 2.5, -4, 2])
         value = ctx.emit("Where", ctx.emit("Less", x, 1), near, far)
     else:
-        radius = _RADIUS[kernel]
+        radius = RADIUS[kernel]
         angle = ctx.emit("Mul", x, np.pi)
         slow = ctx.emit("Div", angle, radius)
         sines = ctx.emit("Mul", ctx.emit("Sin", angle), ctx.emit("Sin", slow))
         value = ctx.emit("Div", sines, ctx.emit("Mul", angle, slow))
         value = ctx.emit("Where", ctx.emit("Less", x, 1e-3), 1, value)
-    return ctx.emit("Where", ctx.emit("Less", x, _RADIUS[kernel]), value, 0)
+    return ctx.emit("Where", ctx.emit("Less", x, RADIUS[kernel]), value, 0)
