@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.graph.litert_complex import complex_form
-from keras_pe.export.graph.litert_functions import function_form
+from keras_pe.export.graph.litert_functions import function_form, sign_bit
 from keras_pe.export.graph.litert_loops import InTensors, map_rows, recurrence
 from keras_pe.export.graph.litert_recurrences import known_recurrences
 from keras_pe.export.graph.litert_resizing import resize_form
@@ -64,7 +64,7 @@ def litert_forms(
                 "conv_transpose": transposed_convolution,
                 "_depthwise_conv_stride_dilation_decomposition": convolution_with_strides_and_gaps,
             },
-            numpy={"signbit": _signbit},
+            numpy={"signbit": sign_bit},
             recurrence=partial(recurrence, is_unrolled=recurrences == "unrolled", in_blocks=in_blocks),
         ),
         known_recurrences(known, unfused or Unfused(), in_blocks=in_blocks),
@@ -122,14 +122,6 @@ def _infinity(value: Any) -> float:
     number = tf.get_static_value(value) if tf.is_tensor(value) else value
     is_float = isinstance(number, float | np.floating) or (isinstance(number, np.ndarray) and number.dtype.kind == "f")
     return float(number) if is_float and np.ndim(number) == 0 and np.isinf(number) else 0.0
-
-
-def _signbit(_: Callable[..., Any], x: Any) -> Any:
-    """Replaces `keras.ops.signbit`. The sign bit of NaN is lost."""
-    import tensorflow as tf
-
-    x = tf.convert_to_tensor(x)
-    return (x < 0) | ((x == 0) & (1 / x < 0)) if x.dtype.is_floating else x < 0
 
 
 def _softplus(_: Callable[..., Any], x: Any, name: str | None = None) -> Any:

@@ -25,6 +25,17 @@ def function_form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | N
     return _FORMS.get(kind)
 
 
+def sign_bit(usual: Callable[..., Any], x: Any) -> Any:
+    """Replaces `keras.ops.signbit`, which masks bits that neither ONNX nor LiteRT can read. NaN loses its sign bit."""
+    import tensorflow as tf
+
+    x = tf.convert_to_tensor(x)
+    if not x.dtype.is_floating:
+        return usual(x)
+    x = tf.cast(x, "float32")
+    return (x < 0) | (1 / x < 0)
+
+
 def _dtype(x: Any) -> str:
     import tensorflow as tf
 

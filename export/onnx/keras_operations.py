@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from keras_pe.export.graph.litert_functions import sign_bit
 from keras_pe.export.graph.unfused import Unfused
 from keras_pe.export.model.watch.keras_internals import replaced_causal_masks, replaced_operations
 from keras_pe.export.model.watch.symbolic_trace import batch_time_distributed
@@ -43,6 +44,7 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
             **dict.fromkeys(("conv", "depthwise_conv", "separable_conv"), convolution),
             "conv_transpose": transposed_convolution,
         },
+        numpy={"signbit": sign_bit},
         normalizations={"layer_normalization": normalization, "rms_normalization": _rms_normalization},
     )
     own: list[tuple[Any, str, Callable[..., Any]]] = [(cache_columns, "write_rows", _scatter_rows)]

@@ -8,8 +8,6 @@ from numpy.polynomial import Chebyshev
 
 from keras_pe.export.onnx.handlers.handler_registry import Replacement, handler
 
-_SIGN_BIT = np.iinfo("int32").min
-
 
 @handler("FloorDiv")
 def floor_div(ctx: Replacement, x: str, y: str) -> str:
@@ -83,27 +81,6 @@ def erfc(ctx: Replacement, x: str) -> str:
     return ctx.emit("Sub", 1, ctx.emit("Erf", x))
 
 
-@handler("Bitcast")
-def bitcast(ctx: Replacement, x: str) -> str:
-    """Writes the sign bit of a float32 if each reader masks the other bits, which have no ONNX form.
-
-    Keras masks them, so each reader gets the right bits of a word whose other bits are zero.
-    """
-    readers = ctx.readers()
-    if ctx.numpy_dtype(x) != np.float32 or not readers or not all(map(_reads_the_sign, readers)):
-        raise ValueError("The bits of a number have no ONNX form.")
-    return _sign_bit(ctx, negative(ctx, x))
-
-
-@handler("BitwiseAnd", until=17)
-def bitwise_and(ctx: Replacement, *inputs: str) -> str:
-    """Writes the mask of the sign bit before opset 18, which adds BitwiseAnd."""
-    if not _reads_the_sign(ctx):
-        raise ValueError("BitwiseAnd needs opset 18.")
-    (x,) = (name for name in inputs if ctx.value(name) is None)
-    return _sign_bit(ctx, ctx.emit("Less", x, 0))
-
-
 @handler("RightShift")
 def right_shift(ctx: Replacement, x: str, bits: str) -> str:
     """Shifts the complement of a negative number, because ONNX shifts unsigned integers only: x >> n = ~(~x >> n)."""
@@ -118,17 +95,8 @@ def negative(ctx: Replacement, x: str) -> str:
     return ctx.emit("Or", ctx.emit("Less", x, 0), ctx.emit("Less", ctx.emit("Reciprocal", x), 0))
 
 
-def _sign_bit(ctx: Replacement, is_negative: str) -> str:
-    return ctx.emit("Where", is_negative, ctx.constant(_SIGN_BIT, "int32"), ctx.constant(0, "int32"))
-
-
 def _complement(ctx: Replacement, x: str) -> str:
     return ctx.emit("Sub", -1, x)
-
-
-def _reads_the_sign(reader: Replacement) -> bool:
-    constants = [value for name in reader.inputs if (value := reader.value(name)) is not None]
-    return reader.operator == "BitwiseAnd" and [value.tolist() for value in constants] == [_SIGN_BIT]
 
 
 @handler("Atan2")

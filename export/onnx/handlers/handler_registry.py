@@ -87,10 +87,6 @@ class Replacement:
         self.rank(tensor)
         return self.shape(tensor) or []
 
-    def readers(self) -> list["Replacement"]:
-        """Returns the nodes that read the first output."""
-        return [Replacement(self._graph, node) for node in self._graph.find_output_consumers(self.outputs[0])]
-
     def declare(self, output: str, shape: list[int] | None, dtype: int) -> None:
         """Declares the shape and the ONNX element type of an output."""
         self._graph.set_shape(output, shape)
