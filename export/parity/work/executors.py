@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from keras_pe.argument_errors import ArgValueError
@@ -61,7 +62,7 @@ class ProcessPool(Executor):
         if child is None:
             child = self._own.child = self._start_child()
         try:
-            return child.ask("run", fn, args, kwargs)
+            return child.ask("call", partial(fn, *args, **kwargs))
         except ProcessDiedError as error:
             raise WorkerDiedError(str(error)) from None
         finally:
@@ -72,7 +73,7 @@ class ProcessPool(Executor):
                     self._children.discard(child)
 
     def _start_child(self) -> Child:
-        child = Child(f"{__name__}:Tasks", name="a worker process")
+        child = Child("importlib:import_module", "operator", name="a worker process")  # it has `operator.call`
         with self._lock:
             if not self._is_closed:
                 self._children.add(child)
@@ -86,13 +87,6 @@ class ProcessPool(Executor):
             children, self._children = self._children, set()
         for child in children:
             child.close()
-
-
-class Tasks:
-    """Runs functions inside a worker process."""
-
-    def run(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        return fn(*args, **kwargs)
 
 
 class Here(Executor):
