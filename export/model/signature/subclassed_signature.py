@@ -1,7 +1,7 @@
 """The input signatures of a subclassed model that follow from recorded calls or from an example."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from keras_pe.export.model.signature.declared_inputs import required_arguments
 from keras_pe.export.model.signature.fixed_sizes import FixedSize, Origin, fixed_between
 from keras_pe.export.model.watch.keras_internals import all_layers, built_shapes
 from keras_pe.export.model.watch.known_values import is_integer
-from keras_pe.export.model.watch.nested_arguments import FlatModel, leaves, map_leaves, with_leaves
+from keras_pe.export.model.watch.nested_arguments import FlatModel, PartialShape, leaves, with_leaves
 from keras_pe.export.model.watch.symbolic_trace import layers_reached
 from keras_pe.export.results import Array
 
@@ -20,7 +20,7 @@ from keras_pe.export.results import Array
 class _Met:
     """A shape, and a dtype if it is known."""
 
-    shape: tuple[int | None, ...]
+    shape: PartialShape
     dtype: str | None = None
 
 
@@ -40,37 +40,33 @@ def recorded_signatures(
     structure = _example_structure(model, examples[0]) if examples else _built(model)
     if structure is None:
         return
-
-    def with_sizes(free: Callable[[_Met], tuple[int | None, ...]]) -> list[Any]:
-        found: list[Any] = map_leaves(structure, lambda met: keras.InputSpec(shape=free(met), dtype=met.dtype))
-        return found
-
     met = [each for _, each in leaves(structure)]
-    lengths = {size for each in met for size, free in zip(each.shape[1:], _free(each)[1:], strict=True) if free is None}
-    candidates: list[Callable[[_Met], tuple[int | None, ...]]] = [
-        lambda each: tuple(None if size in lengths else size for size in _free(each)),  # (2, 5) beside (2, 5, 3)
-        _free,
-        lambda each: (None, *each.shape[1:]),
+    known, free = [each.shape for each in met], [*map(_free, met)]
+    pairs = [*zip(known, free, strict=True)]
+    lengths = {size for shape, own in pairs for size, dim in zip(shape[1:], own[1:], strict=True) if dim is None}
+    candidates: list[list[PartialShape]] = [
+        [tuple(None if size in lengths else size for size in own) for own in free],  # (2, 5) beside (2, 5, 3)
+        free,
+        [(None, *shape[1:]) for shape in known],
     ]
     if any(getattr(layer, "stateful", False) for layer in all_layers(model)):  # its states fix the batch, no length
-        candidates.append(lambda each: (each.shape[0], *_free(each)[1:]))
-    if all(None not in each.shape for each in met):
-        candidates.append(lambda each: each.shape)
-    tried: list[list[Any]] = []
+        candidates.append([(shape[0], *own[1:]) for shape, own in pairs])
+    if all(None not in shape for shape in known):
+        candidates.append(known)
     origin = Origin.EXAMPLE if examples else Origin.CALLED
-    for free in candidates:
-        if (sizes := [*map(free, met)]) not in tried:
-            tried.append(sizes)
-            yield with_sizes(free), fixed_between([*map(_free, met)], sizes, origin)
+    for place, shapes in enumerate(candidates):
+        if shapes not in candidates[:place]:
+            specs = (keras.InputSpec(shape=own, dtype=each.dtype) for own, each in zip(shapes, met, strict=True))
+            yield with_leaves(structure, specs), fixed_between(free, shapes, origin)
 
 
-def recorded_shapes(model: Any) -> list[tuple[int | None, ...]]:
+def recorded_shapes(model: Any) -> list[PartialShape]:
     """Returns the shapes that Keras has recorded for a model's first argument, flat; an empty list without a record."""
     noted = built_shapes(model)
     return [] if noted is None else [met.shape for _, met in leaves(_with_shape_leaves(noted))]
 
 
-def _free(met: _Met) -> tuple[int | None, ...]:
+def _free(met: _Met) -> PartialShape:
     """Returns a shape with free sizes. The last axis stays fixed unless the input contains indices."""
     shape = met.shape
     are_indices = is_integer(str(met.dtype)) and len(shape) < 4  # images have four axes
