@@ -11,10 +11,9 @@ from keras_pe.export.artifacts.state import State
 from keras_pe.export.model.cache_columns import Columns
 from keras_pe.export.model.encoder import BATCH, ENCODED, AroundLanguageModel, CacheShapes
 from keras_pe.export.model.language_model import Source, call_whole, call_with_cache, has_encoder, longest_text
-from keras_pe.export.model.rebuild import half_dtypes
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import BUFFER, SPARE, Dimension, Kind, SizeRange
-from keras_pe.export.model.watch.keras_internals import all_layers, compute_output_spec
+from keras_pe.export.model.watch.keras_internals import compute_output_spec
 from keras_pe.export.model.watch.known_values import KnownValues
 
 LENGTH, PAST, TOTAL = "sequence_length", "past_sequence_length", "total_sequence_length"
@@ -148,11 +147,6 @@ class Decoder(AroundLanguageModel):
             dimensions={**signature.dimensions, ENCODED: Dimension(Kind.LENGTH, ENCODED)},
             values=KnownValues(ranges={**ranges, mask: (0, 2)}),
         )
-
-    @property
-    def compute_is_short(self) -> bool:
-        """Whether a layer computes in 16 bits."""
-        return bool(half_dtypes(all_layers(self)))
 
     def _count_logits(self) -> int:
         past = [keras.KerasTensor((None, heads, None, size), self.cache_dtype) for heads, size in self.cache_shapes]
