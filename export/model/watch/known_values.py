@@ -205,19 +205,14 @@ class KnownValues:
                 for name, (shape, _) in specs.items():
                     yield from (Filling(FillingKind.SIZES, (name, axis)) for axis in range(1, len(shape)))
 
-    def _looked_up(self, name: str, shape: StaticShape, dtype: str, words: int, most: int | None = None) -> Any:
-        """Returns entries of a closed vocabulary, only the first `most`, or texts; None for numbers."""
-        vocabulary = self.vocabularies.get(name)
-        if vocabulary and vocabulary.is_closed:
-            entries = np.array(vocabulary.entries[:most], object if dtype == "string" else dtype)
-            return _tensor(np.resize(entries, shape), dtype)
-        return _tensor(np.full(shape, " ".join("a" * words), object), dtype) if dtype == "string" else None
-
     def _fill(self, name: str, specs: Specs, words: int, *, is_signed: bool = False) -> Any:
         """Returns values of the filling, or numbers of both signs of which no two neighbors are alike."""
-        (shape, dtype), filling = specs[name], self.filling
-        if (known := self._looked_up(name, shape, dtype, words, most=None if is_signed else 1)) is not None:
-            return known
+        (shape, dtype), filling, vocabulary = specs[name], self.filling, self.vocabularies.get(name)
+        if vocabulary and vocabulary.is_closed:
+            entries = vocabulary.entries if is_signed else vocabulary.entries[:1]
+            return _tensor(np.resize(np.array(entries, object if dtype == "string" else dtype), shape), dtype)
+        if dtype == "string":
+            return _tensor(np.full(shape, " ".join("a" * words), object), dtype)
         numbers = np.arange(math.prod(shape)).reshape(shape)
         if is_signed or filling.kind is FillingKind.VARIED:
             low, high = self.ranges.get(name, (-1.0 if is_signed else 0.1, 1.0) if "float" in dtype else (0, 2))
