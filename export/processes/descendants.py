@@ -2,11 +2,13 @@
 
 import contextlib
 import os
+import select
 import signal
 from pathlib import Path
 
 _VARIABLE = "KERAS_PE_STARTED_BY"
 _ROUNDS = 5  # a program may start another while it is looked for
+_PATIENCE = 10_000  # milliseconds
 
 
 def marks(mark: str) -> dict[str, str]:
@@ -27,11 +29,27 @@ def end_marked(mark: str) -> None:
     """Ends every process with a mark, this one aside. Needs `/proc`, and does nothing without it."""
     for _ in range(_ROUNDS):
         found = [pid for pid in _processes() if pid != os.getpid() and mark in _marks_of(pid)]
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        for act in (_kill, _wait_for_end):  # all are killed before the first wait
+            for pid in found:
+                with contextlib.suppress(OSError):
+                    act(pid)
         if not found:
             return
+
+
+def _kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def _wait_for_end(pid: int) -> None:
+    """Waits until a killed process is gone, which takes a while if it has much memory."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        end = select.poll()
+        end.register(descriptor, select.POLLIN)
+        end.poll(_PATIENCE)
+    finally:
+        os.close(descriptor)
 
 
 def _processes() -> list[int]:

@@ -90,10 +90,10 @@ class Process(Closing):
         with self._letting_go:
             is_first, self._may_have_others = self._may_have_others, False
         if is_first:
+            end_marked(self.folder.path.name)
             if self._in_group:
                 with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses a group of zombies
                     os.killpg(self.pid, signal.SIGKILL)
-            end_marked(self.folder.path.name)
 
     def close(self) -> None:
         """Ends the process, and lets go of all that it held."""

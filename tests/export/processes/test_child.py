@@ -112,6 +112,12 @@ STARTS = {
         "print(int(one._popen.stdout.readline()), flush=True)\n"
         "os._exit(0)\n"
     ),
+    "with memory": (  # which takes a while to free
+        "import subprocess, sys\n"
+        "code = 'import time; held = b\"1\" * 2**29; print(flush=True); time.sleep(600)'\n"
+        "one = subprocess.Popen([sys.executable, '-c', code], stdout=-1, start_new_session=True)\n"
+        "one.stdout.readline(); print(one.pid)"
+    ),
     "with nohup": "import subprocess; print(subprocess.Popen(['nohup', 'setsid', 'sleep', '600'], stdout=-3).pid)",
 }
 
