@@ -112,7 +112,7 @@ STARTS = {
         "print(int(one._popen.stdout.readline()), flush=True)\n"
         "os._exit(0)\n"
     ),
-    "with memory": (  # which takes a while to free
+    "with memory": (  # the system frees it before the process is gone
         "import subprocess, sys\n"
         "code = 'import time; held = b\"1\" * 2**29; print(flush=True); time.sleep(600)'\n"
         "one = subprocess.Popen([sys.executable, '-c', code], stdout=-1, start_new_session=True)\n"
