@@ -6,7 +6,7 @@ TensorFlow infers the shape of the result, but does not compare the indices with
 """
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -21,14 +21,6 @@ from keras_pe.export.model.watch.symbolic_trace import (
     traced_flat,
 )
 
-# Operators that return the broadcast shape and the dtype of their arguments.
-_ELEMENTWISE = """
-    Abs Add AddV2 BiasAdd Div DivNoNan Elu Erf Exp Expm1 Floor Identity LeakyRelu Log Log1p LogicalAnd LogicalNot
-    LogicalOr LogSoftmax Maximum Minimum Mul MulNoNan Neg Pow RealDiv Reciprocal Relu Relu6 Rsqrt Selu Sigmoid Softmax
-    Softplus Softsign Sqrt Square SquaredDifference StopGradient Sub Tanh
-"""
-_KEEPING_SHAPE = frozenset(_ELEMENTWISE.split())
-
 _LARGE = 5040  # a multiple of most small numbers
 
 
@@ -36,7 +28,7 @@ def shape_graph(graph: Any, inputs: Collection[str], kept: Collection[str]) -> A
     """Returns a `GraphDef` with the operators that depend on the inputs, and the operators that determine their shapes.
 
     Values that depend on weights only become placeholders, one for each shape, since they do not affect sizes. Equal
-    constants become one. A tensor that is computed from one tensor, with the shape of that tensor, is replaced by it.
+    constants become one.
 
     Args:
         graph: A `tf.Graph` in which weights are placeholders.
@@ -52,8 +44,6 @@ def shape_graph(graph: Any, inputs: Collection[str], kept: Collection[str]) -> A
         name, sources = operator.name, {tensor.op.name for tensor in operator.inputs}
         if name in followers or not sources.isdisjoint(followers):
             followers.add(name)
-            if name not in kept and (source := _find_same_shape(operator, followers, merged)):
-                merged[name] = source
         elif operator.type == "Placeholder" or not sources.isdisjoint(weights):
             weights.add(name)
             if name not in kept and _is_number_of_known_shape(operator.outputs):
@@ -74,7 +64,7 @@ def shape_graph(graph: Any, inputs: Collection[str], kept: Collection[str]) -> A
         else:
             read = (source.removesuffix(":0") for source in node.input)
             node.input[:] = [merged.get(source, source) for source in read]
-    return _part(definition, [*(followers - merged.keys()), *kept])
+    return _part(definition, [*followers, *kept])
 
 
 def _part(definition: Any, names: Iterable[str]) -> Any:
@@ -88,35 +78,6 @@ def _part(definition: Any, names: Iterable[str]) -> Any:
         node.input[:] = [source for source in node.input if not source.startswith("^")]
         node.attr.pop("_class", None)  # may name a removed operator
     return found
-
-
-def _find_same_shape(operator: Any, followers: Collection[str], merged: Mapping[str, str]) -> str | None:
-    """Returns the name of an input whose shape equals the shape of the operator's result for all sizes, or None.
-
-    Returns None for a result with a fully known shape, since it may contain sizes, so that its values matter.
-    """
-    (result, *more) = operator.outputs or [None]
-    if operator.type not in _KEEPING_SHAPE or more or result.shape.rank is None or result.shape.is_fully_defined():
-        return None
-    names = {_source_name(x, merged): x for x in operator.inputs if x.op.name in followers}
-    others = [x.shape for x in operator.inputs if x.op.name not in followers]
-    ((name, source), *more) = names.items()
-    if more or source.shape.rank is None or not all(_broadcasts_into(shape, source.shape) for shape in others):
-        return None
-    return name
-
-
-def _source_name(tensor: Any, merged: Mapping[str, str]) -> str:
-    name = tensor.name.removesuffix(":0")
-    return merged.get(name, name)
-
-
-def _broadcasts_into(shape: Any, other: Any) -> bool:
-    """Whether a shape broadcast to another shape equals the other shape, for all unknown sizes."""
-    if not shape.is_fully_defined() or shape.rank > other.rank:
-        return False
-    last = other.as_list()[other.rank - shape.rank :]
-    return all(size in (1, own) for size, own in zip(shape.as_list(), last, strict=True))
 
 
 def _is_number_of_known_shape(tensors: Any) -> bool:
