@@ -6,6 +6,7 @@ from keras import ops
 from tests.export.onnx.survey.case import each, op
 from tests.export.onnx.survey.values import COUNTS, IMAGES, REAL, TRUTHS, VECTOR, WILD, normal
 
+ZEROS = np.array([[0.0, -0.0, -0.0], [-0.0, 0.0, 0.0]], "float32")
 GAPS = np.where(REAL > 2, np.nan, REAL).astype("float32")
 SEGMENTS = np.array([0, 0, 1, 3, 3, 2], "int32")
 REDUCTIONS = {
@@ -21,6 +22,7 @@ REDUCTIONS = {
     **{f"cumprod {axis} int64": op(ops.cumprod, COUNTS.astype("int64"), axis=axis) for axis in (0, 1, -1)},
     **each("argmax argmin", WILD, suffix="nan", axis=-1),
     "argmax keepdims": op(ops.argmax, REAL, axis=-1, keepdims=True),
+    **each("argmax argmin", ZEROS, suffix="zeros", axis=-1),
     **each("all any", TRUTHS, axis=1),
     **each("all any", TRUTHS, suffix="whole"),
     **each("nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmedian nanmin", GAPS, axis=-1),
