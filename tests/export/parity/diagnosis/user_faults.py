@@ -256,4 +256,19 @@ CODE_FAULTS = [
         ("(h - 1) / 2.0", "(w - 1) / 2.0"),
         ("* (1.0 - fx)[..., None] + at(y0, x0 + 1)", "* (1.0 - fx)[..., None] + at(y0, x0)"),
     ),
+    *_faults(
+        "matching",
+        ("gate * slots + (1.0 - gate) * update", "(1.0 - gate) * slots + gate * update"),
+        ("for _ in range(self.rounds):\n            plan", "for _ in range(self.rounds - 1):\n            plan"),
+    ),
+    *_faults("kalman", ("x[:, number], r)", "x[:, number - 1], r)")),
+    *_faults(
+        "crf",
+        ("alpha[:, :, None] + self.moves", "alpha[:, None, :] + self.moves"),
+        ("(scores[:, t] + beta)", "(scores[:, t - 1] + beta)"),
+        ("[2, 0]", "[0, 2]"),
+    ),
+    *_faults("memory", ("ops.roll(weights, n - 1, axis=-1)", "ops.roll(weights, 1 - n, axis=-1)")),
+    *_faults("superres", ("tf.reduce_mean(x, axis=[1, 2])", "tf.reduce_max(x, axis=[1, 2])")),
+    *_faults("lifting", ("(4 - k) % 4", "k")),
 ]
