@@ -106,7 +106,7 @@ class _Code:
             site = operations_at([place], self._tapes)
             explained = explain(alone, self._fault.with_sighting(actual=actual), (site,))
             is_exact &= explained is not None and explained.is_exact
-            found.setdefault(origin, self._unknown(origin) if explained is None else explained.finding)
+            found.setdefault(origin, self._unexplained_finding(number) if explained is None else explained.finding)
         by_line = {(each.file, each.line): each for each in reversed(found.values())}
         return Inside(tuple(reversed(by_line.values())), is_exact)
 
@@ -124,6 +124,16 @@ class _Code:
         wrong = (own for own in chains if not any(each[0] == own[0] and each != own for each in sound))
         return next(wrong, chains[0])[0]
 
+    def _unexplained_finding(self, number: int) -> Finding:
+        """Returns the finding of a located operation, and of those that its operands follow from without a tensor."""
+        place, unseen = self._origin(number), self._tape.before((number, 0)).intersection(self._suspects.unseen)
+        is_certain = unseen.isdisjoint(source for source, _ in self._tape.sources(number))
+        return self._unknown(place) if is_certain else self._between(self._origin(min(unseen)), place)
+
+    def _between(self, first: CodePlace, last: CodePlace) -> Finding:
+        description = f"The fault is between {first} and {last}. The artifact has no tensor between them."
+        return Finding(Cause.UNKNOWN, description, self._fault.layer, file=first.file)
+
     def _unknown(self, place: CodePlace) -> Finding:
         description = f"At {place} the operands agree with the artifact's tensors, but the result does not."
         return Finding(Cause.UNKNOWN, description, self._fault.layer, **place.fields)
@@ -137,8 +147,7 @@ class _Code:
             yield self._unknown((located or unseen)[-1])
         elif every:
             (_, first), (_, last) = every[0], every[-1]
-            description = f"The fault is between {first} and {last}. The artifact has no tensor between them."
-            yield Finding(Cause.UNKNOWN, description, self._fault.layer, file=first.file)
+            yield self._between(first, last)
 
     def _right_before(self) -> Iterator[int]:
         """Yields operations before the wrong ones that may be at fault.
