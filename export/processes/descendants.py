@@ -29,16 +29,20 @@ def end_marked(mark: str) -> None:
     """Ends every process with a mark, this one aside. Needs `/proc`, and does nothing without it."""
     for _ in range(_ROUNDS):
         found = [pid for pid in _processes() if pid != os.getpid() and mark in _marks_of(pid)]
-        for act in (_kill, _wait_for_end):  # all are killed before the first wait
-            for pid in found:
-                with contextlib.suppress(OSError):
-                    act(pid)
+        for pid in [*filter(_kill, found)]:  # all are killed before the first wait
+            with contextlib.suppress(ProcessLookupError):
+                _wait_for_end(pid)
         if not found:
             return
 
 
-def _kill(pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)
+def _kill(pid: int) -> bool:
+    """Kills a process, and returns whether it was there and may be killed."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
 
 
 def _wait_for_end(pid: int) -> None:

@@ -90,7 +90,7 @@ class Process(Closing):
         with self._letting_go:
             is_first, self._may_have_others = self._may_have_others, False
         if is_first:
-            end_marked(self.folder.path.name)
+            end_marked(self.folder.path.name)  # first, since it waits for those that it ends
             if self._in_group:
                 with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses a group of zombies
                     os.killpg(self.pid, signal.SIGKILL)
