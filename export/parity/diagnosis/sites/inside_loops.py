@@ -3,7 +3,7 @@
 import ast
 import linecache
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -27,7 +27,8 @@ _Replaced = Callable[[Tape, _Run, dict[int, Any]], Mapping[int, Callable[[], lis
 
 def other_iterations(tapes: Tapes, tape: Tape, places: Collection[CodePlace]) -> Edits:
     """Yields other numbers of iterations of each loop around some places. The statement of the loop is the place."""
-    for place, runs in _runs(tape).items():
+    runs_of = cache(_runs)  # the edits share the runs of each case
+    for place, runs in runs_of(tape).items():
         inside = {tape.operations[number].place for run in runs for each in run for number in each.values()}
         if inside.isdisjoint(places):
             continue
@@ -36,15 +37,21 @@ def other_iterations(tapes: Tapes, tape: Tape, places: Collection[CodePlace]) ->
             edits[f"with {count} {'iterations' if count > 1 else 'iteration'} fewer"] = partial(_without_last, count)
         edits["with 1 iteration more"] = _with_another
         for description, change in edits.items():
-            compute = partial(_replay, place, change, tapes)
+            compute = partial(_replay, place, change, tapes, runs_of)
             yield Edit(Cause.attribute("iterations"), description, compute, place=place)
 
 
-def _replay(place: CodePlace, change: _Replaced, tapes: Tapes, fault: LayerFault) -> Array:
+def _replay(
+    place: CodePlace,
+    change: _Replaced,
+    tapes: Tapes,
+    runs_of: Callable[[Tape], Mapping[CodePlace, list[_Run]]],
+    fault: LayerFault,
+) -> Array:
     """Returns the layer's output with a change of each run of a loop."""
     tape, current = tapes(fault.call), dict[int, Any]()
     numbers = {id(operation): number for number, operation in enumerate(tape.operations)}
-    results = {number: made for run in _runs(tape)[place] for number, made in change(tape, run, current).items()}
+    results = {number: made for run in runs_of(tape)[place] for number, made in change(tape, run, current).items()}
 
     def result(operation: Operation, arguments: Any, names: Any) -> Any:
         made = again(operation, arguments, names)
@@ -138,16 +145,16 @@ def _iterations(calls: Sequence[tuple[int, tuple[CodePlace, ...]]]) -> _Run:
 
 def _loops_around(place: CodePlace) -> Iterator[CodePlace]:
     """Yields the statements of the loops around a place in its function."""
-    for line, column, first, last, text in _loops("".join(linecache.getlines(place.file))):
+    for line, column, first, last, text in _loops(tuple(linecache.getlines(place.file))):
         if first <= place.line <= last:
             yield CodePlace(place.file, line, place.function, text, column)
 
 
 @lru_cache(maxsize=64)
-def _loops(source: str) -> list[tuple[int, int, int, int, str]]:
+def _loops(lines: tuple[str, ...]) -> list[tuple[int, int, int, int, str]]:
     """Returns the line and column of each loop statement, the first and last line of its body, and its text."""
     try:
-        nodes = list(ast.walk(ast.parse(source)))
+        nodes = list(ast.walk(ast.parse("".join(lines))))
     except SyntaxError:  # a cell of a notebook may have commands that are not Python
         return []
     return [
