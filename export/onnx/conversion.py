@@ -4,6 +4,7 @@ The function becomes one TensorFlow graph first, with inlined functions, folded 
 The inlining of tf2onnx 1.17 takes three passes, two of which allocate a tensor of zeros for each weight.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -27,6 +28,7 @@ from keras_pe.export.onnx.tf2onnx_calls import (
 )
 
 _FIND = "LookupTableFindV2"
+_NAME = re.compile(r"[^^:]+")
 _ATTRIBUTES = {"string": "string", "int64": "int64", "float32": "float"}  # in the names of LabelEncoder's attributes
 
 
@@ -138,7 +140,10 @@ def inline(trace: Trace) -> Any:
     weights = {argument.partition(":")[0] for argument in arguments}
     # TensorFlow's optimizer allocates a tensor for each placeholder, but not for a constant in external memory.
     _rename(definition.node, weights, "Placeholder", "ImmutableConst")
-    definition = optimize_graph(definition, [*trace.inputs, *arguments, *trace.outputs])
+    kept = [*trace.inputs, *arguments, *trace.outputs]
+    optimized = optimize_graph(definition, kept)
+    _rename_exchanged(definition, optimized, {name.partition(":")[0] for name in kept})
+    definition = optimized
     _rename(definition.node, weights, "ImmutableConst", "Placeholder")
     for function in definition.library.function:
         for argument in function.arg_attr.values():
@@ -169,6 +174,40 @@ def _keep_shapes_of_lookups(definition: Any, graph: Any) -> None:
             ensured.attr["T"].type = node.attr["Tout"].type
             ensured.attr["shape"].shape.CopyFrom(known[node.name].as_proto())
             kept[node.name] = ensured.name
+
+
+def _rename_exchanged(before: Any, after: Any, kept: set[str]) -> None:
+    """Renames each operator whose operands TensorFlow's optimizer has exchanged, since its name is of another value.
+
+    The optimizer writes `x * (2 * y)` for `2 * (x * y)`, and gives the inner product the name of `x * y`.
+
+    Args:
+        before: The `GraphDef` before the optimizer.
+        after: The `GraphDef` to change.
+        kept: The names of the operators that the optimizer does not change.
+    """
+    nodes = {node.name: node for node in before.node}
+    computed = {node.name for node in after.node if node.op != "Const"}
+
+    def operands(node: Any) -> set[str]:
+        return {_computed_by(nodes, name) for name in node.input if not name.startswith("^")}
+
+    new = dict[str, str]()
+    for node in after.node:
+        was = nodes.get(node.name)
+        if was is not None and node.name not in kept and not operands(was) & computed <= operands(node):
+            new[node.name] = f"{node.name}__0"  # like the names of tf2onnx, whose layer is that of the prefix
+    for node in after.node:
+        node.name = new.get(node.name, node.name)
+        node.input[:] = [_NAME.sub(lambda name: new.get(name[0], name[0]), each, count=1) for each in node.input]
+
+
+def _computed_by(nodes: Mapping[str, Any], tensor: str) -> str:
+    """Returns the operator that computes a tensor, without Identity operators."""
+    name = tensor.partition(":")[0]
+    while name in nodes and nodes[name].op == "Identity":
+        name = nodes[name].input[0].partition(":")[0]
+    return name
 
 
 def _rename(nodes: Iterable[Any], names: set[str], old: str, new: str) -> None:

@@ -67,6 +67,32 @@ def test_the_file_says_in_which_tensors_the_outputs_of_each_layer_are(tmp_path: 
     assert product.input[0] == names["through"][0]
 
 
+class Doubled(layers.Layer):
+    """Doubles the product of two tensors that another layer multiplies."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.gate = Gate(name="gate")
+
+    def call(self, x: Any) -> Any:
+        return 2.0 * self.gate(x)
+
+
+class Gate(layers.Layer):
+    def call(self, x: Any) -> Any:
+        return x * keras.ops.sigmoid(keras.ops.mean(x, axis=-1, keepdims=True))
+
+
+def test_no_tensor_is_named_for_a_product_that_tensorflow_reorders(tmp_path: Path) -> None:
+    x = keras.Input((4,), name="x")
+    path = export_onnx(keras.Model(x, layers.Dense(2)(Doubled(name="doubled")(x))), tmp_path / "model.onnx").path
+    # The file multiplies x by twice the sigmoid, so that it has no output of the gate.
+    names = json.loads(OnnxRuntime(str(path)).metadata()["keras_pe.layers"])
+    assert "doubled" in names
+    assert "doubled/gate" not in names
+    assert all(node.name.startswith(("doubled/", "dense")) for node in onnx.load(path).graph.node)
+
+
 @pytest.mark.slow
 def test_layers_that_are_written_as_one_operator_have_their_tensors_said_too(tmp_path: Path) -> None:
     kinds = (
