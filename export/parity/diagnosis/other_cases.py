@@ -38,7 +38,7 @@ class OtherCase(RecordedCase):
         self._runs: dict[int, Tensors] = {}
 
     def fault(self, fault: LayerFault, before: Sequence[LayerFault]) -> LayerFault | None:
-        output = _find(self.outputs, fault.call.path, fault.index) or self._find_unchanged(fault.call.path, fault.index)
+        output = self._output(fault)
         through = None if fault.through is None else self.fault(fault.through, before)
         if output is None or (through is None) != (fault.through is None):
             return None
@@ -57,6 +57,11 @@ class OtherCase(RecordedCase):
         found = replace(fault, call=output.call, tolerance=output.tolerance, unsure=())
         found = found.with_sighting(actual=actual, held=held, through=through).amid(sizes=self.probe.sizes(self.inputs))
         return with_surroundings(found, output, self, tensors)
+
+    def _output(self, fault: LayerFault) -> RecordedOutput | None:
+        """Returns the output of a fault in this case; None if the model does not make the call."""
+        path, index = fault.call.path, fault.index
+        return _find(self.outputs, path, index) or self._find_unchanged(path, index)
 
     def _find_unchanged(self, path: str, index: int) -> RecordedOutput | None:
         """Returns an output that equals an input of its call in this case, such as values within the limits of a clip.
@@ -82,7 +87,7 @@ class OtherCase(RecordedCase):
         plain, replaced = self._tensors(()), dict[str, Array]()
         for fault in faults:
             shown = fault.through or fault
-            output = _find(self.outputs, shown.call.path, shown.index)
+            output = self._output(shown)
             if output is not None and shown.location is not None:
                 replaced |= plain.in_place_of(shown.location, output.array)
         return replaced

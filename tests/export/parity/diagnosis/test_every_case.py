@@ -109,3 +109,24 @@ def test_the_model_and_the_artifact_are_asked_once_for_the_inner_values_of_a_cas
     (found,) = findings(one_layer(Tripled(name="y"), (4,)), lambda inputs: 2 * np.square(inputs["x"]), Counting)
     assert found.operation == "ops.square(x) * 3.0"
     assert set(asked.values()) == {1}
+
+
+class Bump(L.Layer):
+    def __init__(self, sign, **options):
+        super().__init__(**options)
+        self.sign = sign
+
+    def call(self, x):
+        return x + ops.relu(1.0 + self.sign * ops.square(x))
+
+
+def test_second_fault_is_explained_if_the_first_layer_returns_its_input_in_a_case(tmp_path: Path) -> None:
+    def model(sign):
+        x = keras.Input((4,), name="x")
+        return keras.Model(x, Bump(sign, name="second")(Bump(sign, name="first")(x)))
+
+    path = export_onnx(model(1.0), tmp_path / "model.onnx").path
+    (result,) = check_parity(model(-1.0), path, runtimes=["onnxruntime[disabled]"]).results
+    assert [(each.layer, each.operation) for each in result.findings] == [
+        (name, "self.sign * ops.square(x)") for name in ("first", "second")
+    ]
