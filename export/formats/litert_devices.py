@@ -11,7 +11,7 @@ from keras_pe.export.artifacts.target_layers import TargetLayer
 from keras_pe.export.errors import UnsupportedError, join_sentences
 from keras_pe.export.formats.litert_targets import INTEGERS, KERNELS, MOST_AXES, RULES, Target
 from keras_pe.export.graph.graph_queries import GraphView
-from keras_pe.export.model.watch.operations import describe_line
+from keras_pe.export.model.watch.code_places import describe_line
 
 _LOOPS = ("WHILE",)
 _SHOWN = 3  # operators of each kind that a note names

@@ -13,9 +13,9 @@ from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.graph.trace import TRACERS
 from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.watch.code_places import describe_line, users_line
 from keras_pe.export.model.watch.keras_internals import scope_name
 from keras_pe.export.model.watch.layer_paths import find_layer, is_within, layer_paths, layer_scopes
-from keras_pe.export.model.watch.operations import describe_line, users_line
 from keras_pe.export.model.watch.symbolic_trace import needed_nodes
 
 _RANDOM = re.compile(

@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import TracingError, first_line
 from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.watch.code_places import describe_line, users_line
 from keras_pe.export.model.watch.keras_internals import replaced_operations
-from keras_pe.export.model.watch.operations import describe_line, users_line
 from keras_pe.export.model.watch.symbolic_trace import as_traceable, operators_before
 
 # The modules that call a model to trace it. Frames outside of them are not the model's.

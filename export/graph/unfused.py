@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from keras_pe.export.artifacts.rewrite import Rewrite
 from keras_pe.export.graph.trace import TRACERS
-from keras_pe.export.model.watch.operations import users_line
+from keras_pe.export.model.watch.code_places import users_line
 
 
 class Unfused:

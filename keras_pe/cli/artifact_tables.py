@@ -154,7 +154,7 @@ def _list_rewritten(layer: str, rewrites: "Sequence[Rewrite]") -> str:
 
 def _find_lines(layer: str, rewrites: "Sequence[Rewrite]") -> dict[tuple[str, str], str]:
     """Returns the lines of a user's code in a layer, by the operator and the reason."""
-    from keras_pe.export.model.watch.operations import describe_line
+    from keras_pe.export.model.watch.code_places import describe_line
 
     found: dict[tuple[str, str], str] = {}
     for each in rewrites:

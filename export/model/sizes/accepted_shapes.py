@@ -11,10 +11,10 @@ from keras_pe.argument_errors import ArgValueError
 from keras_pe.export.errors import UnknownSizesError, first_line
 from keras_pe.export.model.sizes.shape_inference import GraphShapes, SymbolicShapes
 from keras_pe.export.model.sizes.table_reads import TableEndError
+from keras_pe.export.model.watch.code_places import describe_line, users_line
 from keras_pe.export.model.watch.known_values import Filling, KnownValues
 from keras_pe.export.model.watch.layer_paths import find_layer, layer_paths, layer_scopes
 from keras_pe.export.model.watch.nested_arguments import FlatModel, PartialShape, StaticShape, leaves
-from keras_pe.export.model.watch.operations import describe_line, users_line
 from keras_pe.export.model.watch.recording import state_left_alone
 
 _NODE = re.compile(r" for '\{\{node ([^}]+)\}\}.*", re.DOTALL)  # TensorFlow's words for the operator at fault

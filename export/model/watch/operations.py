@@ -2,62 +2,17 @@
 
 import contextlib
 import inspect
-import linecache
 import sys
-import traceback
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from pathlib import PurePath
+from functools import cached_property
 from typing import Any
 
-_LIBRARIES = frozenset(
-    {"jax", "jaxlib", "keras", "keras_pe", "ml_dtypes", "numpy", "optree", "tensorflow", "torch", "tree"}
-)
+from keras_pe.export.model.watch.code_places import CodePlace, code_places, is_users, is_users_module
+
 _WRAPPED = ("fn", "func", "dispatch_target", "op")  # the names of the wrapped function in wrappers of libraries
 _NOT_MADE_AGAIN = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-_LONGEST = 60  # characters of an expression in a sentence
-
-
-@dataclass(frozen=True)
-class CodePlace:
-    """A location in user code.
-
-    Attributes:
-        file: The file, as Python names it.
-        line: The line on which the expression begins.
-        function: The function around it, such as "Decode.call".
-        operation: The expression, such as "ops.square(size)"; the name of the called function without source text.
-        column: The column on which the expression begins.
-    """
-
-    file: str
-    line: int
-    function: str
-    operation: str
-    column: int = 0
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The fields of a `Finding` that name the location."""
-        return {"file": self.file, "line": self.line, "operation": self.operation}
-
-    @property
-    def location(self) -> str:
-        """The function, file and line in words."""
-        return f"`{self.function}` {describe_line(self.file, self.line)}"
-
-    @property
-    def text(self) -> str:
-        """The expression; the beginning and the end of a long one."""
-        text = self.operation
-        if len(text) <= _LONGEST:
-            return text
-        return f"{text[: _LONGEST // 2 - 3]} ... {text[3 - _LONGEST // 2 :]}"
-
-    def __str__(self) -> str:
-        return f"{self.location}: `{self.text}`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +88,8 @@ def recorded_operations() -> Iterator[list[Operation]]:
     """Records the operations on tensors that user code calls in this thread, in the order in which they return.
 
     An operation is a call of a library's function, an operator or a layer from user code. The library may be Keras,
-    the backend or another one. Calls within a library are not recorded.
+    the backend or another one. Calls within a library are not recorded. A call of a user's layer is like a call of a
+    user's function: the operations inside are recorded instead of the call.
     """
     recorder = _Recorder()
     before = sys.getprofile()
@@ -144,100 +100,64 @@ def recorded_operations() -> Iterator[list[Operation]]:
         sys.setprofile(before)
 
 
+class _OpenCall:
+    """A call of a library's function that has not returned.
+
+    Attributes:
+        frame: The frame of the function.
+        places: The locations of the call and of the calls around it in user code, the innermost first.
+        inside: The frame of the user's layer that the function calls with its own arguments; None in other code.
+    """
+
+    def __init__(self, frame: types.FrameType, around: tuple[CodePlace, ...], start: int) -> None:
+        self.frame = frame
+        self.inside: types.FrameType | None = None
+        self.places = (*code_places(frame), *around)
+        self._function = _function(frame)
+        self._arguments = _arguments(frame)
+        self._start = start
+        layer = type(next(iter(self._arguments[0]), None))
+        call = getattr(layer, "call", None) if is_users_module(layer.__module__) else None
+        self._code = getattr(call, "__code__", None)
+
+    def enter(self, frame: types.FrameType) -> None:
+        """Sets `inside` to a frame that begins if the frame is the call of the user's layer with the same tensors."""
+        if frame.f_code is self._code:
+            given = {id(each) for each in tensors_in(self._arguments)}
+            if all(id(each) in given for each in tensors_in(_arguments(frame))):
+                self.inside = frame
+
+    def end(self, operations: list[Operation], result: Any) -> None:
+        """Adds the call to the operations, unless the operations inside return its result."""
+        (place, *callers), (arguments, keywords) = self.places, self._arguments
+        call = Operation(place, self._function, arguments, keywords, result, tuple(callers))
+        inner = [each for operation in operations[self._start :] for each in operation.outputs]
+        if inner and all(any(each is own for own in (*inner, *call.operands)) for each in call.outputs):
+            return
+        del operations[self._start :]
+        is_handed_on = len(call.outputs) == 1 and any(call.outputs[0] is each for each in call.operands)
+        if call.outputs and not is_handed_on:
+            operations.append(call)
+
+
 class _Recorder:
     """A profile function, which Python calls when a function begins and ends."""
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
-        self._open: types.FrameType | None = None
-        self._begun: tuple[Any, ...] = ()
+        self._open: list[_OpenCall] = []
 
     def __call__(self, frame: types.FrameType, event: str, result: Any) -> None:
-        if self._open is not None:
-            if frame is self._open and event == "return":
-                self._end(result)
-            return
-        if event != "call" or frame.f_back is None or not _is_users(frame.f_back) or _is_users(frame):
-            return
-        self._open = frame
-        self._begun = (_places(frame), _function(frame), *_arguments(frame))
-
-    def _end(self, result: Any) -> None:
-        (place, *callers), function, arguments, keywords = self._begun
-        self._begun = ()
-        # The lines below call Python functions. They are not recorded, since `_open` is reset only at the end.
-        operation = Operation(place, function, arguments, keywords, result, tuple(callers))
-        is_handed_on = len(operation.outputs) == 1 and any(operation.outputs[0] is each for each in operation.operands)
-        if operation.outputs and not is_handed_on:
-            self.operations.append(operation)
-        self._open = None
-
-
-def _is_users(frame: types.FrameType) -> bool:
-    return is_users_module(str(frame.f_globals.get("__name__", "")))
-
-
-@lru_cache(maxsize=4096)
-def is_users_module(name: str) -> bool:
-    """Whether a module is a user's own: neither a library's that computes with tensors nor Python's."""
-    top = name.partition(".")[0]
-    return top not in _LIBRARIES and (top not in sys.stdlib_module_names or top == "__main__")
-
-
-def describe_line(file: str, line: int) -> str:
-    """Returns a location in a file, such as "(decoder.py, line 31)"."""
-    return f"({PurePath(file).name}, line {line})"
-
-
-def users_line(frames: Iterable[traceback.FrameSummary], within: Collection[str]) -> tuple[str, int] | None:
-    """Returns the file and the line of the innermost frame in user code.
-
-    Args:
-        frames: The frames, outermost first.
-        within: Names of modules. Frames outside the innermost frame of these modules do not count.
-    """
-    names = {getattr(module, "__file__", None): name for name, module in list(sys.modules.items())}
-    for frame in reversed(list(frames)):
-        module = names.get(frame.filename, "__main__")  # no module has been imported from the file of a notebook
-        if module in within:
-            break
-        if frame.lineno is not None and not frame.filename.startswith("<frozen ") and is_users_module(module):
-            return frame.filename, frame.lineno
-    return None
-
-
-def _places(called: types.FrameType) -> list[CodePlace]:
-    """Returns the locations of the calls that led to a frame in user code, the innermost first."""
-    found = list[CodePlace]()
-    while called.f_back is not None and _is_users(called.f_back):
-        found.append(_place(called.f_back, called))
-        called = called.f_back
-    return found
-
-
-def _place(caller: types.FrameType, called: types.FrameType) -> CodePlace:
-    """Returns the location of the expression that a frame evaluates."""
-    code = caller.f_code
-    positions = list(code.co_positions())[caller.f_lasti // 2]
-    line, last, column, end = positions
-    line = line or caller.f_lineno
-    text = ""
-    if last is not None and column is not None and end is not None:
-        lines = [linecache.getline(code.co_filename, each, caller.f_globals) for each in range(line, last + 1)]
-        text = _cut([each.encode() for each in lines], column, end)
-    name = code.co_qualname.replace("<locals>.", "").rpartition(".<")[0] or code.co_qualname.replace("<locals>.", "")
-    function = ".".join(name.split(".")[-2:])
-    return CodePlace(code.co_filename, line, function, text or f"{called.f_code.co_name}(...)", column or 0)
-
-
-def _cut(lines: list[bytes], column: int, end: int) -> str:
-    """Returns the text between two columns, which count bytes, of the first and the last line; on one line."""
-    if not lines or not lines[-1]:
-        return ""
-    lines[-1] = lines[-1][:end]
-    lines[0] = lines[0][column:]
-    text = " ".join(" ".join(each.decode("utf-8", "replace") for each in lines).split())
-    return text.replace("( ", "(").replace(", )", ")").replace(" )", ")")
+        call = self._open[-1] if self._open else None
+        if call is not None and call.inside is None:
+            if event == "return" and frame is call.frame:
+                self._open.pop().end(self.operations, result)
+            elif event == "call":
+                call.enter(frame)
+        elif call is not None and event == "return" and frame is call.inside:
+            call.inside = None
+        elif event == "call" and frame.f_back is not None and is_users(frame.f_back) and not is_users(frame):
+            self._open.append(_OpenCall(frame, call.places if call is not None else (), len(self.operations)))
 
 
 def _function(frame: types.FrameType) -> Callable[..., Any] | None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.model.watch.code_places import is_users_module
 from keras_pe.export.model.watch.layer_paths import layer_paths
-from keras_pe.export.model.watch.operations import is_users_module
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.results import Array
 

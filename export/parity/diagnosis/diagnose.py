@@ -9,8 +9,8 @@ from keras_pe.export.comparison.inputs.role import Role
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run_cases import Run
+from keras_pe.export.model.watch.code_places import is_users_module
 from keras_pe.export.model.watch.layer_paths import layer_paths
-from keras_pe.export.model.watch.operations import is_users_module
 from keras_pe.export.parity.diagnosis.causes import behavior, caches, casts, layer_causes, states, values
 from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime, compiled_otherwise, graph_optimization
 from keras_pe.export.parity.diagnosis.causes.delegates import faulty_delegate

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.watch.operations import CodePlace
+from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, on_arrays, with_inputs
 from keras_pe.export.parity.diagnosis.relations.scaling import cause_of_factor
 from keras_pe.export.results import Array, Cause, OtherValue

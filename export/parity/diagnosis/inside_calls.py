@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from keras_pe.export.model.watch.operations import CodePlace, Operation, recorded_operations, tensors_in
+from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.model.watch.operations import Operation, recorded_operations, tensors_in
 from keras_pe.export.model.watch.recording import LayerCall, state_left_alone
 from keras_pe.export.parity.diagnosis.layer_call import as_array
 from keras_pe.export.results import Array

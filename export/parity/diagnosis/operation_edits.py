@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from keras_pe.export.model.watch.operations import CodePlace, Operation, is_plain_tensor, tensors_in
+from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.model.watch.operations import Operation, is_plain_tensor, tensors_in
 from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Place
 from keras_pe.export.parity.diagnosis.inside_calls import Change, Source, Tape, Tapes, again
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as_tensor

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.model.watch.operations import CodePlace, Operation
+from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.model.watch.operations import Operation
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_search import explain
 from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes

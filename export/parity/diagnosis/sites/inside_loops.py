@@ -7,7 +7,8 @@ from functools import cache, lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
-from keras_pe.export.model.watch.operations import CodePlace, Operation, tensors_in
+from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.model.watch.operations import Operation, tensors_in
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.inside_calls import Tape, Tapes, again, replaced_arguments
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.watch.operations import CodePlace, Operation, tensors_in
+from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.model.watch.operations import Operation, tensors_in
 from keras_pe.export.parity.diagnosis.edits import ALL_TRUE, Edit, Edits, Site, stored_instead
 from keras_pe.export.parity.diagnosis.inside_calls import Source, Tapes, again
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array

@@ -71,3 +71,40 @@ def test_recorded_operation_can_be_called_again_with_other_operands(recorded):
     square = operations[3]
     assert square.parameters == ("x",)
     np.testing.assert_allclose(square.function(3.0), 9.0)
+
+
+class Scale(keras.layers.Layer):
+    def call(self, x):
+        return ops.tanh(x) * 3.0
+
+
+class Twice(keras.layers.Layer):
+    def __init__(self, **options):
+        super().__init__()
+        self.scale = Scale(**options)
+
+    def call(self, x):
+        return ops.exp(self.scale(self.scale(x)))
+
+
+def _record(layer):
+    x = ops.convert_to_tensor(np.linspace(-1.0, 1.0, 6, dtype=np.float32).reshape(3, 2))
+    with recorded_operations() as operations:
+        layer.call(x)
+    return operations
+
+
+def test_operations_inside_a_users_layer_are_recorded_instead_of_its_call():
+    operations = _record(Twice())
+    inside = ["ops.tanh(x)", "ops.tanh(x) * 3.0"]
+    assert [each.place.operation for each in operations] == [*inside, *inside, "ops.exp(self.scale(self.scale(x)))"]
+    assert operations[0].callers[0].operation == "self.scale(x)"
+    assert operations[2].callers[0].operation == "self.scale(self.scale(x))"
+    assert operations[2].operands[0] is operations[1].result
+
+
+@pytest.mark.parametrize("options", [{"dtype": "float64"}, {"activity_regularizer": "l2"}])
+def test_users_layer_to_which_keras_passes_other_tensors_is_one_operation(options):
+    texts = [each.place.operation for each in _record(Twice(**options))]
+    is_same = "dtype" not in options
+    assert ("self.scale(x)" in texts) is not is_same

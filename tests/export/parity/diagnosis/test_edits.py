@@ -5,7 +5,7 @@ from typing import cast
 
 import numpy as np
 
-from keras_pe.export.model.watch.operations import CodePlace
+from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.parity.diagnosis.edits import (
     CLIPPED,
     NumericEdit,
