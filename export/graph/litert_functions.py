@@ -4,8 +4,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from keras_pe.export.graph.sliding_windows import size_of
 
+_LEAST_SQUARE = np.float32(1e-12)
 _SMALL = 1.0  # the largest number for which a hyperbolic sine is a polynomial
 _SINE = tuple(1 / math.factorial(power) for power in (11, 9, 7, 5, 3, 1))
 _LARGE = 1e9  # from here on, x * x + 1 and x * x - 1 are x * x in float32
@@ -20,6 +23,9 @@ def function_form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | N
     """
     if kind in _OF_NUMBERS:
         return _OF_NUMBERS[kind] if _dtype(given["x"]) == "float32" else None
+    is_root = kind in ("Sqrt", "Rsqrt") or (kind == "Pow" and _is_half(given["y"]))
+    if is_root and _is_of_squares(given["x"]):
+        return _root_of_squares
     if kind == "FloorDiv":
         return _quotient_of_short_integers if _dtype(given["x"]) in ("int8", "uint8", "int16", "uint16") else None
     return _FORMS.get(kind)
@@ -47,6 +53,38 @@ def _static(x: Any) -> Any:
     import tensorflow as tf
 
     return tf.get_static_value(tf.convert_to_tensor(x))
+
+
+def _is_of_squares(x: Any) -> bool:
+    """Whether a tensor is a sum of squares along one axis, perhaps with a number added or as the lower limit.
+
+    The converter fuses a division by the root of such a tensor into `L2_NORMALIZATION`, which ignores the number. That
+    operator limits the sum to at least 1e-12, so this limit makes no difference.
+    """
+    import tensorflow as tf
+
+    if not tf.is_tensor(x) or isinstance(x, tf.__internal__.EagerTensor):
+        return False
+    operator = x.op
+    if operator.type in ("Add", "AddV2", "Maximum"):
+        numbers = [number for number in map(tf.get_static_value, operator.inputs) if number is not None]
+        if operator.type == "Maximum" and any(np.all(number == _LEAST_SQUARE) for number in numbers):
+            return False
+        operator = next((each.op for each in operator.inputs if each.op.type == "Sum"), operator)
+    return bool(operator.type == "Sum" and operator.inputs[0].op.type == "Square")
+
+
+def _is_half(exponent: Any) -> bool:
+    """Whether an exponent is 1/2 or -1/2, for which the converter writes a root."""
+    number = _static(exponent)
+    return number is not None and bool(np.all(np.abs(number) == 0.5))
+
+
+def _root_of_squares(usual: Callable[..., Any], x: Any, **options: Any) -> Any:
+    """Returns the root of the absolute value: an operator between the sum and the root prevents the fusion."""
+    import tensorflow as tf
+
+    return usual(x=tf.abs(x), **options)
 
 
 def _asin(_: Callable[..., Any], x: Any, **__: Any) -> Any:

@@ -480,3 +480,28 @@ def test_a_recurrence_writes_its_steps_where_they_lie(policy: str, tmp_path: Pat
     kinds = Counter(codes[each.opcodeIndex] for part in content.subgraphs for each in part.operators)
     assert kinds[schema.BuiltinOperator.WHILE] == kinds[schema.BuiltinOperator.DYNAMIC_UPDATE_SLICE] == 2
     assert kinds[schema.BuiltinOperator.SCATTER_ND] == 0
+
+
+def _squares(x: Any) -> Any:
+    return ops.sum(ops.square(x), axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x / ops.sqrt(_squares(x) + 1e-4),
+        lambda x: x * (1 / ops.sqrt(1e-4 + _squares(x))),
+        lambda x: x * ops.rsqrt(ops.maximum(_squares(x), 1e-4)),
+        lambda x: x / ops.power(_squares(x) + 1e-4, 0.5),
+        lambda x: x / ops.sqrt(_squares(x)),
+        lambda x: tf.math.l2_normalize(x, -1),
+    ],
+    ids=["added", "reciprocal", "limit", "power", "none", "limit of LiteRT"],
+)
+def test_small_vectors_are_divided_by_their_length_with_its_epsilon(function: Any, tmp_path: Path) -> None:
+    model = _apply(Function(function), 3)
+    path = export_litert(model, tmp_path / "model.tflite").path
+    numbers = np.float32([[[1e-3, -2e-3, 5e-4, 0], [1e-7, 2e-7, -2e-7, 1e-7], [1, 2, -3, 4]]])
+    (actual,) = Interpreter(str(path)).get_signature_runner()(x=numbers).values()
+    # A dozen float32 roundings of quotients of at most 1.
+    np.testing.assert_allclose(actual, np.asarray(model(numbers)), rtol=0, atol=12 * 2.0**-24)
