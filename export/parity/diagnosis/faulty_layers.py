@@ -117,8 +117,7 @@ class _Walk:
         if whole is None or self._artifact.names_of(output):
             return False
         location = self._artifact.locate(output)
-        parts = [each.number for each in self._outputs if is_inside(each.call.path, whole)]
-        return location is None or not location.mends_more_than(parts)
+        return location is None or not location.mends_more_than([output.number])
 
     def _enclosing(self, output: RecordedOutput) -> RecordedOutput:
         """Returns the enclosing layer if the layer has a wrong input, since the enclosing code computes such inputs."""
