@@ -197,9 +197,9 @@ def _moved_slice(size: int, shift: int | None, part: Any) -> Any:
 
 
 def _slices_beside(part: Any, size: int) -> Iterator[Any]:
-    """Yields other slices with as many values of an axis, or other indices."""
+    """Yields slices with as many values of an axis, or indices. A loop may have the first index in all iterations."""
     if isinstance(part, int):
-        yield from (other for other in range(size) if other != part % size)
+        yield from range(size)
         return
     own = range(size)[part]
     for step in dict.fromkeys((own.step, 1, 2, -1)):

@@ -41,10 +41,10 @@ class Scan(keras.layers.Layer):
         return state
 
 
-def _scan(x, rows=range(1, 5), offset=0):
+def _scan(x, rows=range(1, 5), offset=0, step=1):
     state = x[:, 0]
     for row in rows:
-        state = 0.5 * np.tanh(state) + x[:, row + offset]
+        state = 0.5 * np.tanh(state) + x[:, step * row + offset]
     return state
 
 
@@ -60,6 +60,7 @@ _FAULTS = {
         Cause.attribute("iterations"),
         "for row in range(1, 5)",
     ),
+    "one row each time": (Scan, lambda x: _scan(x, offset=1, step=0), 3, Cause.SHIFTED_ROWS, "x[:, row]"),
     "the row before": (Scan, lambda x: _scan(x, offset=-1), 3, Cause.SHIFTED_ROWS, "x[:, row]"),
 }
 
