@@ -29,10 +29,17 @@ _MANY_SIZES = 3  # least number of different sizes that show a number to depend 
 
 @dataclass(frozen=True)
 class Explanation:
-    """An edit that gives the artifact's numbers, either exactly (within their noise) or approximately."""
+    """An edit that gives the artifact's numbers.
+
+    Attributes:
+        finding: The finding.
+        is_exact: Whether the numbers agree within their noise, not only approximately.
+        is_output: Whether the edit changes the values of the output, whatever the layer computes.
+    """
 
     finding: Finding
     is_exact: bool
+    is_output: bool
 
 
 def explain(probe: Probe, fault: LayerFault, sites: Sequence[Site] | None = None) -> Explanation | None:
@@ -136,7 +143,7 @@ class _Search:
         layer = edit.layer or fault.layer
         finding = Finding(edit.cause, evidence, layer, absent=follows, parameters=edit.parameters)
         finding = finding if edit.place is None else replace(finding, **edit.place.fields)
-        return Explanation(finding, left <= self.first.tolerance)
+        return Explanation(finding, left <= self.first.tolerance, edit.is_output)
 
     def _begun(self, site: Site) -> _Difference | None:
         """Returns the first steps of a recurrence if they are already wrong. An edit must explain them first."""

@@ -2,12 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation, recorded_operations, tensors_in
 from keras_pe.export.model.watch.recording import LayerCall, state_left_alone
+from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.parity.diagnosis.layer_call import as_array
 from keras_pe.export.results import Array
 
@@ -25,6 +27,39 @@ Node = TypeVar("Node", bound=int | Source)
 _OF_LAYER = -1
 
 
+@dataclass(frozen=True)
+class CodeBefore:
+    """The code of a layer up to one call of an inner layer, as a layer that returns the result of that call.
+
+    Attributes:
+        outer: The layer.
+        inner: The inner layer.
+        number: The number of the inner layer's call, from zero.
+    """
+
+    outer: Any
+    inner: Any
+    number: int
+
+    @property
+    def variables(self) -> Sequence[Any]:
+        """The variables of the outer layer."""
+        variables: Sequence[Any] = self.outer.variables
+        return variables
+
+    def call(self, *arguments: Any, **keywords: Any) -> Any:
+        """Calls the outer layer, and returns the result of the call of the inner layer."""
+        results = list[Any]()
+
+        def keep(usual: Callable[..., Any], *own: Any, **names: Any) -> Any:
+            results.append(usual(*own, **names))
+            return results[-1]
+
+        with replaced_functions([(self.inner, "call", keep)]):
+            self.outer.call(*arguments, **keywords)
+        return results[self.number]
+
+
 class Tape:
     """The operations of user code in one call of a layer.
 
@@ -32,10 +67,17 @@ class Tape:
         operations: The operations in the order in which they returned.
         inputs: The tensors that the layer receives.
         outputs: The tensors that the layer returns.
+        scope: The call of a user's function in which operations may change; None for all operations.
     """
 
-    def __init__(self, operations: Sequence[Operation], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        self.operations, self.inputs, self.outputs = operations, inputs, outputs
+    def __init__(
+        self,
+        operations: Sequence[Operation],
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        scope: CodePlace | None = None,
+    ) -> None:
+        self.operations, self.inputs, self.outputs, self.scope = operations, inputs, outputs, scope
         self._made = {id(tensor): (_OF_LAYER, number) for number, tensor in enumerate(inputs)}
         for number, operation in enumerate(operations):
             for place, tensor in enumerate(operation.outputs):
@@ -53,11 +95,26 @@ class Tape:
 
     @classmethod
     def of(cls, call: LayerCall) -> "Tape":
-        """Makes a call again, and returns its tape."""
+        """Makes a call again, and returns its tape up to the last output."""
         bound = inspect.signature(call.layer.call).bind(*call.arguments, **call.keywords)
         with state_left_alone(), recorded_operations() as operations:
             result = call.layer.call(*bound.args, **bound.kwargs)
-        return cls(list(operations), tensors_in(dict(bound.arguments)), tensors_in(result))
+        outputs = tensors_in(result)
+        made = [any(each is output for each in operation.outputs for output in outputs) for operation in operations]
+        count = max((number for number, is_output in enumerate(made, 1) if is_output), default=0)
+        return cls(operations[:count], tensors_in(dict(bound.arguments)), outputs)
+
+    def within(self, scope: CodePlace) -> "Tape":
+        """Returns the tape in which only the operations of one call of a user's function may change."""
+        return Tape(self.operations, self.inputs, self.outputs, scope)
+
+    def is_in_scope(self, operation: Operation) -> bool:
+        """Whether an operation may change."""
+        return self.scope is None or self.scope in operation.callers
+
+    def at(self, place: CodePlace) -> list[int]:
+        """Returns the numbers of the operations at a place that may change: one for each iteration of a loop."""
+        return [n for n, each in enumerate(self.operations) if each.place == place and self.is_in_scope(each)]
 
     def source(self, tensor: Any) -> Source | None:
         """Returns the source of a tensor; None for a constant."""
@@ -138,7 +195,7 @@ class Tape:
         """
         now = {} if current is None else current
         for operation in self.operations:
-            change = changes.get(operation.place)
+            change = changes.get(operation.place) if self.is_in_scope(operation) else None
             if change is None and not any(id(each) in now for each in operation.operands):
                 continue
             arguments, keywords = replaced_arguments(operation, now)

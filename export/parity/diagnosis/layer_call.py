@@ -49,6 +49,7 @@ class Surroundings:
         sources: The layer or input that each input array comes from; empty if unknown.
         made_by: The calls that returned the inputs, by the number of the input.
         calls: The paths of all calls of the layer, in their order.
+        within: The code of the enclosing user's layer up to the call, as a call of equal outputs; None without one.
         sizes: The dynamic dimensions of the case, by name.
         sound_weights: The paths of the weights that the artifact is known to store as the model does.
         constants: Returns the artifact's numbers, and its 1-D float constants that are short enough for a list.
@@ -60,6 +61,7 @@ class Surroundings:
     sources: tuple[str, ...] = ()
     made_by: Mapping[int, LayerCall] = field(default_factory=dict)
     calls: tuple[str, ...] = ()
+    within: LayerCall | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
     sound_weights: frozenset[str] = frozenset()
     constants: Callable[[], Sequence[Array]] = tuple

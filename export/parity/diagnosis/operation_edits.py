@@ -69,8 +69,7 @@ class EditedOperation:
     @property
     def last_call(self) -> Self:
         """The last operation at the same place, which differs from this one in a loop."""
-        same = [number for number, each in enumerate(self.tape.operations) if each.place == self.operation.place]
-        return replace(self, number=same[-1])
+        return replace(self, number=self.tape.at(self.operation.place)[-1])
 
     def edit(self, cause: Cause, description: str, change: Change) -> Edit:
         """Returns the edit that replaces the operation."""
@@ -129,7 +128,7 @@ class EditedOperation:
 
     def _values_of(self, argument: Argument) -> list[Any]:
         """Returns the values of an argument at the place of the operation, without tensors; one for each call."""
-        same = (each for each in self.tape.operations if each.place == self.operation.place)
+        same = (self.tape.operations[number] for number in self.tape.at(self.operation.place))
         named = (dict[Key, Any]([*enumerate(each.arguments), *each.keywords.items()]) for each in same)
         values = (each.get(argument.key) for each in named)
         return [value for value in values if value is not None and not is_plain_tensor(value)] or [argument.value]

@@ -118,9 +118,8 @@ def with_surroundings(fault: LayerFault, output: RecordedOutput, case: RecordedC
         return tensors.find_reordered(array, loose_tolerance(array)) if is_telling else {}
 
     nearest = dict(itertools.islice(before, MOST_BEFORE))
-    return fault.amid(
-        loose=output.loose_inputs, before=nearest, reordered=reordered, made_by=case.makers_of(output.call)
-    )
+    made_by, within = case.makers_of(output.call), case.code_before(output.call)
+    return fault.amid(loose=output.loose_inputs, before=nearest, reordered=reordered, made_by=made_by, within=within)
 
 
 def _is_number(array: Array) -> bool:

@@ -13,10 +13,12 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.tolerance import MAX_FACTOR, STRICT, noise_floor
 from keras_pe.export.model.rebuild import float64_allowed
+from keras_pe.export.model.watch.code_places import is_users_module
 from keras_pe.export.model.watch.keras_internals import loops_as_graphs
 from keras_pe.export.model.watch.layer_paths import is_inside
 from keras_pe.export.model.watch.recording import LayerCall, record_calls, replaced_output, state_left_alone
 from keras_pe.export.parity.diagnosis.detector_context import Probe
+from keras_pe.export.parity.diagnosis.inside_calls import CodeBefore
 from keras_pe.export.parity.diagnosis.tensor_search import Tensors
 from keras_pe.export.results import Array, CaseStatus, Problem, RunStatus
 from keras_pe.export.runtimes.runner import Runner
@@ -233,6 +235,18 @@ class RecordedCase:
         """Returns the calls that returned the inputs of a call, by the number of the input."""
         keys = enumerate(map(content_key, call.inputs))
         return {number: self.makers[key] for number, key in keys if key in self.makers}
+
+    def code_before(self, call: LayerCall) -> LayerCall | None:
+        """Returns the code of the innermost user's layer up to a call, as a call; None if no user's layer makes it."""
+        place = next(number for number, each in enumerate(self.calls) if each is call)
+        around = (each for each in self.calls[place:] if is_inside(call.layer_path, each.layer_path))
+        outer = next((each for each in around if is_users_module(type(each.layer).__module__)), None)
+        if outer is None:
+            return None
+        before = [number for number, each in enumerate(self.calls[:place]) if each.layer is outer.layer]
+        number = sum(each.layer is call.layer for each in self.calls[max(before, default=0) : place])
+        layer = CodeBefore(outer.layer, call.layer, number)
+        return replace(outer, path=call.path, layer=layer, outputs=call.outputs)
 
     def run_inside(self, replaced: Mapping[str, Array]) -> Tensors:
         """Returns the artifact's tensors, with some replaced."""

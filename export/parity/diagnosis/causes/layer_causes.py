@@ -11,7 +11,7 @@ from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.layer_paths import is_within
 from keras_pe.export.parity.diagnosis.causes.compiled import layer_compiled_otherwise
-from keras_pe.export.parity.diagnosis.causes.user_code import operations_at_fault
+from keras_pe.export.parity.diagnosis.causes.user_code import code_before_at_fault, operations_at_fault
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
 from keras_pe.export.parity.diagnosis.foldings import possible_foldings, recorded_foldings
@@ -211,18 +211,34 @@ def _explain(fault: LayerFault, probe: Probe) -> list[Finding]:
     """Returns the operations in a user's code that explain a layer's output, or else the cause of the whole layer.
 
     An attribute of the layer that also explains the output takes precedence over an operation that computes with it. So
-    does a layer that Keras compiles otherwise.
+    does a layer that Keras compiles otherwise. If only some calls of a layer are wrong, or the layer has a wrong input,
+    the code of the enclosing layer comes first.
     """
     inside = operations_at_fault(probe, fault)
+    if inside.findings and probe.calls_at_fault(fault):
+        before = code_before_at_fault(probe, fault)
+        if before.findings and (before.is_exact or not inside.is_exact):
+            return list(before.findings)
     if inside.findings and (compiled := layer_compiled_otherwise(probe, fault)):
         return compiled
     whole = explain(probe, fault, (other_attributes,)) if inside.is_exact else _explain_whole(fault, probe)
+    if not inside.findings and not _is_of_layer(whole):
+        before = code_before_at_fault(probe, fault)
+        if before.is_exact:
+            return list(before.findings)
     if whole is None or (inside.findings and not whole.is_exact):
         return list(inside.findings)
     if len(inside.findings) != 1:
         return [whole.finding]
     (place,) = inside.findings
     return [replace(whole.finding, file=place.file, line=place.line, operation=place.operation)]
+
+
+def _is_of_layer(found: Explanation | None) -> bool:
+    """Whether an explanation is exact, and more than moved values of an input or of the output."""
+    if found is None or not found.is_exact or found.finding.cause in _OF_INPUTS:
+        return False
+    return not found.is_output or found.finding.cause is Cause.SCALED_VALUES
 
 
 def _explain_whole(fault: LayerFault, probe: Probe) -> Explanation | None:

@@ -2,17 +2,19 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation
+from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.parity.diagnosis.detector_context import Probe
-from keras_pe.export.parity.diagnosis.edit_search import explain
+from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
+from keras_pe.export.parity.diagnosis.edits import Edits, NumericEdit, Site
 from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting
 from keras_pe.export.parity.diagnosis.operation_edits import is_alike
 from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk, Suspects
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
@@ -41,23 +43,50 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
     expectation = first_case(probe)
     if expectation is None or not isinstance(probe.reference, KerasReference):
         return Inside()
-    tapes = partial(replace(probe, results={}).once, Tape.of)  # kept for this fault alone
+    once = replace(probe, results={}).once  # kept for this fault alone
     try:
-        tape = tapes(fault.call)
+        tape = once(Tape.of, fault.call)
     except Exception as error:  # a layer may raise any error if it is called outside of its model
         probe.note(f"the operations inside {fault.layer!r}", error)
         return Inside()
     if fault.index >= len(tape.outputs) or tape.source(tape.outputs[fault.index]) is None or not tape.operations:
         return Inside()
-    return _Code(probe, RecordedCase(probe, probe.reference, expectation), fault, tapes).explain_layer()
+    case = RecordedCase(probe, probe.reference, expectation)
+    return _Code(replace(probe, others=partial(_in_other_calls, probe, case)), case, fault, once).explain_layer()
+
+
+def _in_other_calls(probe: Probe, case: RecordedCase, fault: LayerFault) -> Iterator[LayerFault]:
+    """Yields a fault in each other case, and the right calls of the layer, which run the code at fault as well."""
+    yield from probe.others(fault)
+    wrong = {each.call.path for each in probe.faults}
+    for output in case.outputs:
+        is_same = output.call.layer is fault.call.layer and output.index == fault.index
+        if is_same and output.call.path not in wrong:
+            yield LayerFault(output.call, output.index, output.tolerance, Sighting(actual=output.array))
+
+
+def code_before_at_fault(probe: Probe, fault: LayerFault) -> Inside:
+    """Returns the operations at fault in the code of a user's layer before the call of an inner layer."""
+
+    def within(each: LayerFault) -> LayerFault:
+        assert each.around.within is not None
+        return replace(each, call=each.around.within)
+
+    def others(_: LayerFault) -> Iterator[LayerFault]:
+        return (within(each) for each in probe.others(fault) if each.around.within is not None)
+
+    if fault.around.within is None:
+        return Inside()
+    return operations_at_fault(replace(probe, others=others), within(fault))
 
 
 class _Code:
     """The operations of a layer's own code that may be at fault in one case."""
 
-    def __init__(self, probe: Probe, case: RecordedCase, fault: LayerFault, tapes: Tapes) -> None:
-        self._probe, self._case, self._fault, self._tapes = probe, case, fault, tapes
-        self._tape = tapes(fault.call)
+    def __init__(self, probe: Probe, case: RecordedCase, fault: LayerFault, once: Callable[..., Tape]) -> None:
+        self._probe, self._case, self._fault, self._once = probe, case, fault, once
+        self._tapes: Tapes = partial(once, Tape.of)
+        self._tape = self._tapes(fault.call)
         self._before = self._replaced_before()
         self._suspects: Suspects = OperationWalk(case, fault, self._tape, self._before).suspects()
 
@@ -67,11 +96,16 @@ class _Code:
         before = sorted(self._right_before())
         several = [number for number in before if len(self._tape.consumers(number)) > 1]
         places = dict.fromkeys(map(self._place, sorted({*located, *unseen, *several})))
-        earlier = dict.fromkeys(map(self._place, before))
-        site = operations_at(list(places), self._tapes, list(self._exchangeable()), list(earlier))
+        earlier = dict[CodePlace, CodePlace]()
+        for number in before:
+            earlier.setdefault(self._place(number), self._place_of_result(number))
+        site = operations_at(list(places), self._tapes, list(self._exchangeable()), earlier)
         whole = explain(self._probe, self._fault, (site,))
-        if whole is not None and (whole.is_exact or len(located) == 1):
-            return Inside((whole.finding,), whole.is_exact)
+        exact = whole if whole is not None and whole.is_exact else self._explain_calls(list(places))
+        if exact is not None:
+            return Inside((self._unless_equal_elsewhere(exact.finding, site),), True)
+        if whole is not None and len(located) == 1:
+            return Inside((whole.finding,))
         is_several = len(located) > 1 and self._fault.location is not None
         separate = self._explain_separately() if is_several else Inside()
         if separate.is_exact or (separate.findings and not self._have_one_origin()):
@@ -83,14 +117,52 @@ class _Code:
         before = [self._tape.before((number, 0)) for number in self._suspects.located]
         return not set(self._suspects.unseen).isdisjoint(set[int].intersection(*before))
 
+    def _explain_calls(self, places: Sequence[CodePlace]) -> Explanation | None:
+        """Returns the exact explanation by the operations in one of several calls of a user's function."""
+        suspects = sorted({*self._suspects.located, *self._suspects.unseen}, reverse=True)
+        callers = dict.fromkeys(caller for each in suspects for caller in self._tape.operations[each].callers)
+        for caller in callers:
+            within = partial(self._within, caller)
+            scoped = within(self._fault.call)
+            if all(scoped.at(place) in ([], self._tape.at(place)) for place in places):
+                continue  # there is no other call of the function
+            found = explain(self._probe, self._fault, (operations_at(places, within),))
+            if found is not None and found.is_exact:
+                return replace(found, finding=replace(found.finding, **caller.fields))
+        return None
+
+    def _unless_equal_elsewhere(self, finding: Finding, site: Site) -> Finding:
+        """Returns a finding without its line if an equal factor or summand in another line gives equal numbers."""
+        added = {each.name for each in finding.parameters} & {"factor", "offset"}
+
+        def in_other_lines(fault: LayerFault) -> Edits:
+            alike = (each for each in site(fault) if isinstance(each, NumericEdit) and each.start.keys() == added)
+            return (each for each in alike if each.place is not None and each.place.line != finding.line)
+
+        other = explain(self._probe, self._fault, (in_other_lines,)) if added else None
+        if other is None or not other.is_exact:
+            return finding
+        evidence = f"{finding.evidence} An equal change in line {other.finding.line} has equal results."
+        return replace(finding, evidence=evidence, line=None, operation=None)
+
+    def _within(self, scope: CodePlace, call: LayerCall) -> Tape:
+        return self._once(Tape.within, self._tapes(call), scope)
+
     def _place(self, number: int) -> CodePlace:
         return self._tape.operations[number].place
+
+    def _place_of_result(self, number: int) -> CodePlace:
+        """Returns the line that alone reads a result, if the artifact has a tensor with that result."""
+        own, readers = self._place(number), [self._place(each) for each in self._tape.consumers(number)]
+        is_one = len({(each.file, each.line) for each in readers}) == 1
+        return readers[0] if is_one and number in self._suspects.tensors else own
 
     def _replaced_before(self) -> Arrays:
         """Returns replacements of the artifact's tensors that correct all faults before this layer."""
         replaced: Arrays = {}
         plain = self._case.run_inside({})
-        for each in itertools.takewhile(lambda each: each is not self._fault, self._probe.faults):
+        own = self._fault.call.path, self._fault.index
+        for each in itertools.takewhile(lambda each: (each.call.path, each.index) != own, self._probe.faults):
             shown = each.through or each
             if shown.location is not None:
                 replaced |= plain.in_place_of(shown.location, shown.expected)

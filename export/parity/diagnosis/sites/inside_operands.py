@@ -84,7 +84,7 @@ def _other_variables(edited: EditedOperation) -> Edits:
     """Yields a weight replaced by another weight of the layer, or transposed."""
     import keras
 
-    same = (each for each in edited.tape.operations if each.place == edited.operation.place)
+    same = (edited.tape.operations[number] for number in edited.tape.at(edited.operation.place))
     leaves = {id(leaf): leaf for each in same for leaf in each.leaves if isinstance(leaf, keras.Variable)}
     for used in leaves.values():
         for other in edited.layer.variables:

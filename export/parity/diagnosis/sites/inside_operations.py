@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def operations_at(
     places: Sequence[CodePlace],
     tapes: Tapes,
     exchanged: Sequence[tuple[Source, Source, Sequence[int], CodePlace]] = (),
-    before: Sequence[CodePlace] = (),
+    before: Mapping[CodePlace, CodePlace] = MappingProxyType({}),
 ) -> Site:
     """Returns the site of the operations at some places in a user's code, in this order.
 
@@ -62,18 +63,20 @@ def operations_at(
         places: The places of the operations that may be at fault.
         tapes: The operations of the layer's calls.
         exchanged: Pairs of tensors that may be exchanged for some readers, with the readers and the place to report.
-        before: The places of correct operations whose results only `places` read. A change of such a result affects all
-            readers.
+        before: The places of correct operations whose results only `places` read, each with the place to report. A
+            change of such a result affects all readers.
     """
 
     def operations_inside(fault: LayerFault) -> Edits:
         tape = tapes(fault.call)
         stored = fault.around.constants()
-        first = {operation.place: number for number, operation in reversed(list(enumerate(tape.operations)))}
+        numbered = [(number, each) for number, each in enumerate(tape.operations) if tape.is_in_scope(each)]
+        first = {operation.place: number for number, operation in reversed(numbered)}
         edited, earlier = (
             [EditedOperation(fault.call.layer, tapes, tape, first[place], stored) for place in each if place in first]
             for each in (places, before)
         )
+        reported = {place: before.get(place, place) for place in first}
         for each in edited:
             yield from _other_limits(each)
         for each in edited:
@@ -85,7 +88,9 @@ def operations_at(
         tried = ((_OTHERS, edited), (_OTHERS, earlier), ([rearrangements], every), ([additions], every))
         for family, each in itertools.chain.from_iterable(itertools.product(*pair) for pair in tried):
             with contextlib.suppress(ValueError, TypeError, ArithmeticError, LookupError):
-                yield from family(each)  # operations of other libraries may have arguments that a family cannot handle
+                # Operations of other libraries may have arguments that a family cannot handle.
+                for edit in family(each):
+                    yield replace(edit, place=reported.get(edit.place, edit.place))
 
     return operations_inside
 

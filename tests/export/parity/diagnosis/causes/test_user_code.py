@@ -1,0 +1,133 @@
+"""A fault is named at its line of a user's code: before an inner layer, or in one of several calls of a function."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fault_examples import seeded
+from keras import layers as L  # noqa: N812
+from keras import ops
+
+from keras_pe.export import check_parity, export_onnx
+from keras_pe.export.results import Cause, Finding
+from tests.export.parity.diagnosis.planted import findings, one_layer
+
+
+class Causal(L.Layer):
+    """A convolution after a padding."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.conv = L.Conv1D(3, 2, name="conv")
+
+    def build(self, shape: Any) -> None:
+        self.conv.build((None, None, shape[-1]))
+
+    def padded(self, x: Any) -> Any:
+        return ops.pad(x, [[0, 0], [1, 0], [0, 0]])
+
+    def call(self, x: Any) -> Any:
+        return ops.tanh(self.conv(self.padded(x)))
+
+
+class Late(Causal):
+    def padded(self, x: Any) -> Any:
+        return ops.pad(x, [[0, 0], [0, 1], [0, 0]])
+
+
+class Parts(L.Layer):
+    """A layer of each part of a vector."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.dense = L.Dense(3, name="dense")
+
+    def build(self, shape: Any) -> None:
+        self.dense.build((None, 2, shape[-1] // 2))
+
+    def parts(self, x: Any) -> Any:
+        return ops.reshape(x, (-1, 2, 4))
+
+    def call(self, x: Any) -> Any:
+        return ops.tanh(self.dense(self.parts(x)))
+
+
+class Interleaved(Parts):
+    def parts(self, x: Any) -> Any:
+        return ops.swapaxes(ops.reshape(x, (-1, 4, 2)), 1, 2)
+
+
+class Halves(L.Layer):
+    """One half with the other as its gate."""
+
+    def halves(self, h: Any) -> Any:
+        return h[..., :3], h[..., 3:]
+
+    def call(self, x: Any) -> Any:
+        h = ops.tanh(x)
+        one, other = self.halves(h)
+        return one * ops.exp(other)
+
+
+class Alternating(Halves):
+    def halves(self, h: Any) -> Any:
+        return h[..., ::2], h[..., 1::2]
+
+
+def _found(right: L.Layer, wrong: L.Layer, shape: tuple[int, ...], folder: Path) -> list[Finding]:
+    """Returns the findings for a model whose file has another layer with equal weights."""
+    path = export_onnx(seeded(one_layer(wrong, shape)), folder / "model.onnx").path
+    model = seeded(one_layer(right, shape))
+    (result,) = check_parity(model, path, runtimes=["onnxruntime[disabled]"]).results
+    return list(result.findings)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "shape", "layer", "operation"),
+    [
+        (Causal, Late, (5, 4), "y/conv", "ops.pad(x, [[0, 0], [1, 0], [0, 0]])"),
+        (Parts, Interleaved, (8,), "y/dense", "ops.reshape(x, (-1, 2, 4))"),
+        (Halves, Alternating, (6,), "y", "h[..., :3]"),
+    ],
+    ids=["padding", "order", "halves"],
+)
+def test_line_that_computes_a_wrong_input_is_named(
+    right: Any, wrong: Any, shape: tuple[int, ...], layer: str, operation: str, tmp_path: Path
+) -> None:
+    (finding,) = _found(right(name="y"), wrong(name="y"), shape, tmp_path)
+    assert (finding.layer, finding.operation) == (layer, operation)
+
+
+class Steps(L.Layer):
+    """Two steps of a function at different times."""
+
+    def step(self, x: Any, time: float) -> Any:
+        return ops.tanh(x + time)
+
+    def call(self, x: Any) -> Any:
+        x = self.step(x, 0.25)
+        return self.step(x, 0.5)
+
+
+def test_call_of_a_function_that_is_right_in_its_other_calls_is_named() -> None:
+    model = one_layer(Steps(name="y"), (6,))
+    (finding,) = findings(model, lambda inputs: np.tanh(np.tanh(inputs["x"] + 0.25) + 0.75))
+    assert finding.operation == "self.step(x, 0.5)"
+
+
+class Distances(L.Layer):
+    """Adds the distances of positions."""
+
+    def call(self, x: Any) -> Any:
+        places = ops.arange(4, dtype="float32")
+        distances = places[None, :] - places[:, None]
+        return x + distances
+
+
+def test_factor_that_several_lines_may_have_names_none_of_them() -> None:
+    places = np.arange(4.0)
+    model = one_layer(Distances(name="y"), (4, 4))
+    (finding,) = findings(model, lambda inputs: inputs["x"] + 3 * (places[None, :] - places[:, None]))
+    assert (finding.cause, finding.line, finding.operation) == (Cause.SCALED_VALUES, None, None)
+    assert Path(finding.file).name == Path(__file__).name
