@@ -125,7 +125,7 @@ class _Code:
             within = partial(self._within, caller)
             scoped = within(self._fault.call)
             if all(scoped.at(place) in ([], self._tape.at(place)) for place in places):
-                continue  # there is no other call of the function
+                continue  # the function has one call
             found = explain(self._probe, self._fault, (operations_at(places, within),))
             if found is not None and found.is_exact:
                 return replace(found, finding=replace(found.finding, **caller.fields))

@@ -24,15 +24,15 @@ class Causal(L.Layer):
     def build(self, shape: Any) -> None:
         self.conv.build((None, None, shape[-1]))
 
-    def padded(self, x: Any) -> Any:
+    def pad_input(self, x: Any) -> Any:
         return ops.pad(x, [[0, 0], [1, 0], [0, 0]])
 
     def call(self, x: Any) -> Any:
-        return ops.tanh(self.conv(self.padded(x)))
+        return ops.tanh(self.conv(self.pad_input(x)))
 
 
 class Late(Causal):
-    def padded(self, x: Any) -> Any:
+    def pad_input(self, x: Any) -> Any:
         return ops.pad(x, [[0, 0], [0, 1], [0, 0]])
 
 
@@ -75,7 +75,7 @@ class Alternating(Halves):
         return h[..., ::2], h[..., 1::2]
 
 
-def _found(right: L.Layer, wrong: L.Layer, shape: tuple[int, ...], folder: Path) -> list[Finding]:
+def _check_file(right: L.Layer, wrong: L.Layer, shape: tuple[int, ...], folder: Path) -> list[Finding]:
     """Returns the findings for a model whose file has another layer with equal weights."""
     path = export_onnx(seeded(one_layer(wrong, shape)), folder / "model.onnx").path
     model = seeded(one_layer(right, shape))
@@ -95,7 +95,7 @@ def _found(right: L.Layer, wrong: L.Layer, shape: tuple[int, ...], folder: Path)
 def test_line_that_computes_a_wrong_input_is_named(
     right: Any, wrong: Any, shape: tuple[int, ...], layer: str, operation: str, tmp_path: Path
 ) -> None:
-    (finding,) = _found(right(name="y"), wrong(name="y"), shape, tmp_path)
+    (finding,) = _check_file(right(name="y"), wrong(name="y"), shape, tmp_path)
     assert (finding.layer, finding.operation) == (layer, operation)
 
 
