@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation
@@ -14,7 +16,7 @@ from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
 from keras_pe.export.parity.diagnosis.edits import Edits, NumericEdit, Site
 from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, as_array
 from keras_pe.export.parity.diagnosis.operation_edits import is_alike
 from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk, Suspects
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
@@ -152,10 +154,17 @@ class _Code:
         return self._tape.operations[number].place
 
     def _place_of_result(self, number: int) -> CodePlace:
-        """Returns the line that alone reads a result, if the artifact has a tensor with that result."""
-        own, readers = self._place(number), [self._place(each) for each in self._tape.consumers(number)]
-        is_one = len({(each.file, each.line) for each in readers}) == 1
-        return readers[0] if is_one and number in self._suspects.tensors else own
+        """Returns the line that alone selects values of a result, if the artifact has a tensor with that result."""
+        readers = self._tape.consumers(number)
+        places = [self._place(each) for each in readers]
+        is_one = len({(each.file, each.line) for each in places}) == 1
+        is_selected = number in self._suspects.tensors and all(map(self._selects, readers))
+        return places[0] if is_one and is_selected else self._place(number)
+
+    def _selects(self, number: int) -> bool:
+        """Whether an operation returns values of its only operand."""
+        operands, results = self._tape.operations[number].operands, self._tape.operations[number].outputs
+        return len(operands) == 1 and all(np.isin(each, as_array(operands[0])).all() for each in map(as_array, results))
 
     def _replaced_before(self) -> Arrays:
         """Returns replacements of the artifact's tensors that correct all faults before this layer."""
