@@ -353,6 +353,7 @@ def every_reach() -> keras.Model:
     return keras.Model([x, *inputs.values()], {name: REACHES[name][0](x, each) for name, each in inputs.items()})
 
 
+@pytest.mark.slow_rows(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_position_out_of_reach_never_has_a_value(tmp_path: Path, kind: str) -> None:

@@ -50,7 +50,7 @@ def run(engine: str, folder: Path, files: Files) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # test_cluster has Ray's processes
 def test_inside_ray_data_the_wrong_row_is_told_by_its_id(files: Files, tmp_path: Path) -> None:
     assert run("Ray Data", tmp_path, files) == f"1 of {ROWS} rows failed: ['row {WRONG}']"
 
