@@ -143,6 +143,19 @@ class Tape:
             yield from ((caller, each) for each in self._inputs_of(number, partial(_is_within, caller)))
         yield from ((own.place, each) for each in self._inputs_of(number, _line) if each not in self._sources[number])
 
+    def reader_of(self, source: Source, number: int) -> CodePlace:
+        """Returns the place that could pass a tensor to an operation: the operation, or a call of a function around it.
+
+        A function whose operations neither make nor read the tensor lacks the tensor.
+        """
+        own, *callers = self.operations[number].places
+        for caller in callers:
+            inside = {n for n, each in enumerate(self.operations) if caller in each.callers}
+            if source[0] in inside or any(source in self._sources[each] for each in inside):
+                return own
+            own = caller
+        return own
+
     def _inputs_of(self, number: int, part: Callable[[Operation], Any]) -> list[Source]:
         """Returns what a part of the code reads for an operation's result; nothing if the part reads the result, too.
 

@@ -150,7 +150,8 @@ class EditedOperation:
             return with_operands(lambda own: put(own, operand, tensor), *operation)
 
         description = f"given {self.tape.name(source)} as its operand {operand + 1}"
-        return self._with_tensor(source, Cause.OTHER_INPUT, description, change)
+        edit = self._with_tensor(source, Cause.OTHER_INPUT, description, change)
+        return replace(edit, place=self.tape.reader_of(source, self.number))
 
     def replace_result(
         self, source: Source, cause: Cause, place: CodePlace | None = None, through: NamedFunction | None = None

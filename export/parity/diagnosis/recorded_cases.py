@@ -165,6 +165,10 @@ def content_key(array: Array) -> bytes:
     return hashlib.sha256(repr((values.shape, values.dtype.name)).encode() + values.tobytes()).digest()
 
 
+def _keys(call: LayerCall) -> set[bytes]:
+    return set(map(content_key, call.inputs))
+
+
 class RecordedCase:
     """Keras' calls and outputs in one case, recorded on first use.
 
@@ -237,10 +241,14 @@ class RecordedCase:
         return {number: self.makers[key] for number, key in keys if key in self.makers}
 
     def code_before(self, call: LayerCall) -> LayerCall | None:
-        """Returns the code of the innermost user's layer up to a call, as a call; None if no user's layer makes it."""
-        place = next(number for number, each in enumerate(self.calls) if each is call)
+        """Returns the code of a user's layer up to a call, as a call; None if no user's layer makes it.
+
+        The layer is the innermost one that does not pass its own inputs on to the call.
+        """
+        place, given = next(number for number, each in enumerate(self.calls) if each is call), _keys(call)
         around = (each for each in self.calls[place:] if is_inside(call.layer_path, each.layer_path))
-        outer = next((each for each in around if is_users_module(type(each.layer).__module__)), None)
+        users = (each for each in around if is_users_module(type(each.layer).__module__))
+        outer = next((each for each in users if not given <= _keys(each)), None)
         if outer is None:
             return None
         before = [number for number, each in enumerate(self.calls[:place]) if each.layer is outer.layer]

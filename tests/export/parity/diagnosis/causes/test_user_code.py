@@ -75,6 +75,40 @@ class Alternating(Halves):
         return h[..., ::2], h[..., 1::2]
 
 
+class Inner(L.Layer):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.dense = L.Dense(6, name="dense")
+
+    def build(self, shape: Any) -> None:
+        self.dense.build(shape)
+
+    def call(self, x: Any) -> Any:
+        return ops.tanh(self.dense(x))
+
+
+class Residual(L.Layer):
+    """Adds an inner layer of a sum."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.inner = Inner(name="inner")
+
+    def build(self, shape: Any) -> None:
+        self.inner.build(shape)
+
+    def combine(self, x: Any, h: Any) -> Any:
+        return x * h + self.inner(h)
+
+    def call(self, x: Any) -> Any:
+        return self.combine(x, x + ops.sin(x))
+
+
+class OfInput(Residual):
+    def combine(self, x: Any, h: Any) -> Any:
+        return x * h + self.inner(x)
+
+
 def _check_file(right: L.Layer, wrong: L.Layer, shape: tuple[int, ...], folder: Path) -> list[Finding]:
     """Returns the findings for a model whose file has another layer with equal weights."""
     path = export_onnx(seeded(one_layer(wrong, shape)), folder / "model.onnx").path
@@ -89,8 +123,9 @@ def _check_file(right: L.Layer, wrong: L.Layer, shape: tuple[int, ...], folder: 
         (Causal, Late, (5, 4), "y/conv", "ops.pad(x, [[0, 0], [1, 0], [0, 0]])"),
         (Parts, Interleaved, (8,), "y/dense", "ops.reshape(x, (-1, 2, 4))"),
         (Halves, Alternating, (6,), "y", "h[..., :3]"),
+        (Residual, OfInput, (6,), "y/inner/dense", "self.inner(h)"),
     ],
-    ids=["padding", "order", "halves"],
+    ids=["padding", "order", "halves", "argument"],
 )
 def test_line_that_computes_a_wrong_input_is_named(
     right: Any, wrong: Any, shape: tuple[int, ...], layer: str, operation: str, tmp_path: Path
