@@ -1,9 +1,10 @@
 """Records the operations inside one call of a layer, and replays the call with one of them changed."""
 
 import inspect
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from keras_pe.export.model.watch.code_places import CodePlace
@@ -150,11 +151,20 @@ class Tape:
         """
         own, *callers = self.operations[number].places
         for caller in callers:
-            inside = {n for n, each in enumerate(self.operations) if caller in each.callers}
-            if source[0] in inside or any(source in self._sources[each] for each in inside):
+            if source in self._known_inside[caller]:
                 return own
             own = caller
         return own
+
+    @cached_property
+    def _known_inside(self) -> dict[CodePlace, set[Source]]:
+        """The tensors that the operations in each call of a user's function make or read."""
+        known = defaultdict[CodePlace, set[Source]](set)
+        for number, operation in enumerate(self.operations):
+            made = {(number, place) for place in range(len(operation.outputs))}
+            for caller in operation.callers:
+                known[caller] |= made.union(self._sources[number])
+        return known
 
     def _inputs_of(self, number: int, part: Callable[[Operation], Any]) -> list[Source]:
         """Returns what a part of the code reads for an operation's result; nothing if the part reads the result, too.
