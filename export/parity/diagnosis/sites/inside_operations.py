@@ -109,8 +109,11 @@ def _other_limits(edited: EditedOperation) -> Edits:
 
 
 def _left_out(edited: EditedOperation) -> Edits:
-    """Yields the operation left out, and a mask that hides nothing."""
-    result, operands = edited.result, edited.operation.operands
+    """Yields the operation left out, and a mask that hides nothing.
+
+    The last iteration of a loop has all operands. The first one may have a number, such as the start of a sum.
+    """
+    result, operands = edited.result, edited.last_call.operation.operands
     if result is None:
         return
     is_alone = len(operands) == 1 and tuple(operands[0].shape) != tuple(result.shape)
@@ -241,7 +244,8 @@ def _operand_alone(number: int, operation: Operation, arguments: Any, names: Any
     """Returns an operand in the shape of the result."""
     import keras
 
-    operand = tensors_in((arguments, dict(names)))[number]
+    operands = tensors_in((arguments, dict(names)))
+    operand = operands[min(number, len(operands) - 1)]
     shape = tuple(operation.outputs[0].shape)
     return operand if tuple(operand.shape) == shape else keras.ops.broadcast_to(operand, shape)
 

@@ -48,7 +48,22 @@ def _scan(x, rows=range(1, 5), offset=0, step=1):
     return state
 
 
+class Sum(keras.layers.Layer):
+    """Adds functions of rows, and returns the sum beside another function."""
+
+    def call(self, x):
+        total = 0.0
+        for row in range(4):
+            total = total + ops.tanh(x[:, row])
+        return ops.concatenate([total, ops.sin(x[:, 0])], axis=-1)
+
+
+def _last_of_sum(x):
+    return np.concatenate([np.tanh(x[:, 3]), np.sin(x[:, 0])], -1)
+
+
 _FAULTS = {
+    "the last term": (Sum, _last_of_sum, 3, Cause.OPERATION_LEFT_OUT, "total + ops.tanh(x[:, row])"),
     "one iteration fewer": (Settle, lambda x: _settle(x, 2), 1, Cause.attribute("iterations"), "for _ in range(3)"),
     "two iterations fewer": (Settle, lambda x: _settle(x, 1), 1, Cause.attribute("iterations"), "for _ in range(3)"),
     "one iteration more": (Settle, lambda x: _settle(x, 4), 1, Cause.attribute("iterations"), "for _ in range(3)"),
