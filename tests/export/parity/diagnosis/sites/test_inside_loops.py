@@ -63,7 +63,7 @@ def _last_of_sum(x):
 
 
 _FAULTS = {
-    "the last term": (Sum, _last_of_sum, 3, Cause.OPERATION_LEFT_OUT, "total + ops.tanh(x[:, row])"),
+    "the last term": (Sum, _last_of_sum, 2, Cause.OPERATION_LEFT_OUT, "total + ops.tanh(x[:, row])"),
     "one iteration fewer": (Settle, lambda x: _settle(x, 2), 1, Cause.attribute("iterations"), "for _ in range(3)"),
     "two iterations fewer": (Settle, lambda x: _settle(x, 1), 1, Cause.attribute("iterations"), "for _ in range(3)"),
     "one iteration more": (Settle, lambda x: _settle(x, 4), 1, Cause.attribute("iterations"), "for _ in range(3)"),
