@@ -222,13 +222,13 @@ def _explain(fault: LayerFault, probe: Probe) -> list[Finding]:
     if inside.findings and (compiled := layer_compiled_otherwise(probe, fault)):
         return compiled
     whole = explain(probe, fault, (other_attributes,)) if inside.is_exact else _explain_whole(fault, probe)
-    if not inside.findings and not _is_of_layer(whole):
+    if not inside.is_exact and not _is_of_layer(whole):
         before = code_before_at_fault(probe, fault)
         if before.is_exact:
             return list(before.findings)
     if whole is None or (inside.findings and not whole.is_exact):
         return list(inside.findings)
-    if len(inside.findings) != 1:
+    if len(inside.findings) != 1 or whole.finding.cause in _OF_INPUTS:
         return [whole.finding]
     (place,) = inside.findings
     return [replace(whole.finding, file=place.file, line=place.line, operation=place.operation)]

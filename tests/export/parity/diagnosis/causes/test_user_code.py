@@ -109,6 +109,28 @@ class OfInput(Residual):
         return x * h + self.inner(x)
 
 
+class Chain(L.Layer):
+    """An inner layer of a sum."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.inner = Inner(name="inner")
+
+    def build(self, shape: Any) -> None:
+        self.inner.build(shape)
+
+    def add(self, x: Any) -> Any:
+        return x + ops.sin(x)
+
+    def call(self, x: Any) -> Any:
+        return self.inner(self.add(x))
+
+
+class OfOneTerm(Chain):
+    def add(self, x: Any) -> Any:
+        return ops.sin(x)
+
+
 def _check_file(right: L.Layer, wrong: L.Layer, shape: tuple[int, ...], folder: Path) -> list[Finding]:
     """Returns the findings for a model whose file has another layer with equal weights."""
     path = export_onnx(seeded(one_layer(wrong, shape)), folder / "model.onnx").path
@@ -124,8 +146,9 @@ def _check_file(right: L.Layer, wrong: L.Layer, shape: tuple[int, ...], folder: 
         (Parts, Interleaved, (8,), "y/dense", "ops.reshape(x, (-1, 2, 4))"),
         (Halves, Alternating, (6,), "y", "h[..., :3]"),
         (Residual, OfInput, (6,), "y/inner/dense", "self.inner(h)"),
+        (Chain, OfOneTerm, (6,), "y", "x + ops.sin(x)"),
     ],
-    ids=["padding", "order", "halves", "argument"],
+    ids=["padding", "order", "halves", "argument", "term"],
 )
 def test_line_that_computes_a_wrong_input_is_named(
     right: Any, wrong: Any, shape: tuple[int, ...], layer: str, operation: str, tmp_path: Path
