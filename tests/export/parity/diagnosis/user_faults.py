@@ -271,4 +271,34 @@ CODE_FAULTS = [
     *_faults("memory", ("ops.roll(weights, n - 1, axis=-1)", "ops.roll(weights, 1 - n, axis=-1)")),
     *_faults("superres", ("tf.reduce_mean(x, axis=[1, 2])", "tf.reduce_max(x, axis=[1, 2])")),
     *_faults("lifting", ("(4 - k) % 4", "k")),
+    *_faults(
+        "wave",
+        ("[(size - 1) * rate, 0]", "[0, (size - 1) * rate]"),
+        ("        h = h + self.speaker(who)[:, None, :]\n", "        pass\n"),
+        ("(x + self.out(h)) * 0.5**0.5", "(x + self.out(h))"),
+        ("h[..., : self.channels], h[..., self.channels :]", "h[..., ::2], h[..., 1::2]"),
+    ),
+    *_faults(
+        "alibi",
+        (
+            "(-1, self.length, 3, self.heads, size))",
+            "(-1, 3, self.heads, self.length, size)); h = ops.transpose(h, (0, 3, 1, 2, 4))",
+        ),
+        ("gap > 0, -1e9", "gap >= 0, -1e9"),
+        (
+            "(-1, self.length, self.parts, self.width))",
+            "(-1, self.length, self.width, self.parts)); latent = ops.swapaxes(latent, 2, 3)",
+        ),
+    ),
+    *_faults(
+        "siren",
+        ("x * (1.0 + scale) + shift", "(x + shift) * (1.0 + scale)"),
+        ("codes[:, number]", "codes[:, 0]"),
+        ("ops.sin(self.omega * h)", "self.omega * ops.sin(h)"),
+    ),
+    *_faults(
+        "ode",
+        ("k4 = field(t + h, y + h * k3)", "k4 = field(t, y + h * k3)"),
+        ("- 0.1 * y", "+ 0.1 * y"),
+    ),
 ]
