@@ -11,7 +11,15 @@ from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run_cases import Run
 from keras_pe.export.model.watch.code_places import is_users_module
 from keras_pe.export.model.watch.layer_paths import layer_paths
-from keras_pe.export.parity.diagnosis.causes import behavior, caches, casts, layer_causes, states, values
+from keras_pe.export.parity.diagnosis.causes import (
+    behavior,
+    caches,
+    casts,
+    layer_causes,
+    states,
+    values,
+    weight_causes,
+)
 from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime, compiled_otherwise, graph_optimization
 from keras_pe.export.parity.diagnosis.causes.delegates import faulty_delegate
 from keras_pe.export.parity.diagnosis.causes.quantized_file import (
@@ -198,14 +206,14 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
     if findings and not probe.has_wrong_values:
         return tuple(dict.fromkeys(findings))
     weights = _compare_weights(probe)
-    constants = cache(partial(layer_causes.short_constants, probe))
+    constants = cache(partial(weight_causes.short_constants, probe))
     probe = replace(probe, sound_weights=weights.sound, constants=constants)
     rounding = _rounded_tensors(probe)
     findings = [*(finding for each in rounding for finding in each.findings), *findings]
     explains_all = any(each.explains_all for each in rounding)
     # Layers that differ by rounding are not at fault, so no other edit may explain their tensors.
     weighed = replace(probe, faults=()) if explains_all else probe
-    findings += weighed.attempt("the weights", lambda probe: layer_causes.weights_at_fault(probe, weights.faults))
+    findings += weighed.attempt("the weights", lambda probe: weight_causes.weights_at_fault(probe, weights.faults))
     if explains_all:
         return tuple(dict.fromkeys(findings))
     explained = {finding.layer for finding in findings if finding.layer is not None}
@@ -229,12 +237,12 @@ def _find_rounding(probe: Probe) -> tuple[Finding, ...]:
     """Returns the rounded weights, tensors and outputs, without a search for other causes."""
     faults = _compare_weights(probe).faults
     found = [finding for each in _rounded_tensors(probe) for finding in each.findings]
-    found += probe.attempt("the weights", lambda probe: layer_causes.weights_at_fault(probe, faults))
+    found += probe.attempt("the weights", lambda probe: weight_causes.weights_at_fault(probe, faults))
     return tuple(dict.fromkeys(found + _run_stage(probe, (values.other_dtype, values.half_precision))))
 
 
 def _compare_weights(probe: Probe) -> WeightComparison:
-    compared = probe.attempt("the weights in the artifact", layer_causes.compared_weights)
+    compared = probe.attempt("the weights in the artifact", weight_causes.compared_weights)
     return compared[0] if compared else WeightComparison([], frozenset())
 
 
