@@ -1,4 +1,4 @@
-"""Causes in weights: those that a file stores with other values, and none that a converter has changed itself."""
+"""Causes in weights: other values in a file, but no change that a converter makes itself."""
 
 from pathlib import Path
 from typing import Any
