@@ -97,11 +97,14 @@ class Probe:
 
     def calls_at_fault(self, fault: LayerFault) -> str:
         """Returns a sentence on which calls of a shared layer are at fault; empty if all calls are."""
+        numbers = self.some_wrong_calls(fault)
+        return f" Only call {' and '.join(map(str, numbers))} of {len(fault.around.calls)} is wrong." if numbers else ""
+
+    def some_wrong_calls(self, fault: LayerFault) -> list[int]:
+        """Returns the numbers of the calls of a shared layer that are at fault, from 1; empty if all calls are."""
         wrong = {each.call.path for each in self.faults if each.call.layer is fault.call.layer}
-        numbers = [str(number) for number, path in enumerate(fault.around.calls, 1) if path in wrong]
-        if len(numbers) in (0, len(fault.around.calls)):
-            return ""
-        return f" Only call {' and '.join(numbers)} of {len(fault.around.calls)} is wrong."
+        numbers = [number for number, path in enumerate(fault.around.calls, 1) if path in wrong]
+        return numbers if len(numbers) < len(fault.around.calls) else []
 
     @property
     def rows(self) -> list[Row]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache, partial
 
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.comparison.references.keras import KerasReference
@@ -94,17 +95,15 @@ def _explain(fault: LayerFault, probe: Probe) -> list[Finding]:
     the code of the enclosing layer comes first.
     """
     inside = operations_at_fault(probe, fault)
-    if inside.findings and probe.calls_at_fault(fault):
-        before = code_before_at_fault(probe, fault)
-        if before.findings and (before.is_exact or not inside.is_exact):
-            return list(before.findings)
+    before = cache(partial(code_before_at_fault, probe, fault))
+    is_partial = bool(inside.findings and probe.some_wrong_calls(fault))
+    if is_partial and before().findings and (before().is_exact or not inside.is_exact):
+        return list(before().findings)
     if inside.findings and (compiled := layer_compiled_otherwise(probe, fault)):
         return compiled
     whole = explain(probe, fault, (other_attributes,)) if inside.is_exact else _explain_whole(fault, probe)
-    if not inside.is_exact and not _is_of_layer(whole):
-        before = code_before_at_fault(probe, fault)
-        if before.is_exact:
-            return list(before.findings)
+    if not inside.is_exact and not _is_of_layer(whole) and before().is_exact:
+        return list(before().findings)
     if whole is None or (inside.findings and not whole.is_exact):
         return list(inside.findings)
     if len(inside.findings) != 1 or whole.finding.cause in _OF_INPUTS:
@@ -150,6 +149,7 @@ def _explain_whole(fault: LayerFault, probe: Probe) -> Explanation | None:
 
 
 def is_in_any(path: str, layers: Iterable[str]) -> bool:
+    """Whether a path is that of one of some layers, or leads to a layer within one of them."""
     return any(is_within(path, layer) for layer in layers)
 
 
