@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_pe.export.graph.sliding_windows import size_of
 
-_LEAST_SQUARE = np.float32(1e-12)
+_LEAST_SQUARE = np.float32(1e-12)  # the least sum of squares in LiteRT's `L2_NORMALIZATION`
 _SMALL = 1.0  # the largest number for which a hyperbolic sine is a polynomial
 _SINE = tuple(1 / math.factorial(power) for power in (11, 9, 7, 5, 3, 1))
 _LARGE = 1e9  # from here on, x * x + 1 and x * x - 1 are x * x in float32
@@ -56,20 +56,19 @@ def _static(x: Any) -> Any:
 
 
 def _is_of_squares(x: Any) -> bool:
-    """Whether a tensor is a sum of squares along one axis, perhaps with a number added or as the lower limit.
+    """Whether a tensor is a sum of squares, perhaps with a number added or as the lower limit.
 
-    The converter fuses a division by the root of such a tensor into `L2_NORMALIZATION`, which ignores the number. That
-    operator limits the sum to at least 1e-12, so this limit makes no difference.
+    The converter fuses a division by the root of such a tensor into `L2_NORMALIZATION`, which ignores the number. A
+    lower limit that this operator has itself makes no difference.
     """
     import tensorflow as tf
 
-    if not tf.is_tensor(x) or isinstance(x, tf.__internal__.EagerTensor):
+    if not tf.is_tensor(x) or hasattr(x, "numpy"):
         return False
     operator = x.op
+    if operator.type == "Maximum" and any(np.all(_static(each) == _LEAST_SQUARE) for each in operator.inputs):
+        return False
     if operator.type in ("Add", "AddV2", "Maximum"):
-        numbers = [number for number in map(tf.get_static_value, operator.inputs) if number is not None]
-        if operator.type == "Maximum" and any(np.all(number == _LEAST_SQUARE) for number in numbers):
-            return False
         operator = next((each.op for each in operator.inputs if each.op.type == "Sum"), operator)
     return bool(operator.type == "Sum" and operator.inputs[0].op.type == "Square")
 
