@@ -54,10 +54,10 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
     if fault.index >= len(tape.outputs) or tape.source(tape.outputs[fault.index]) is None or not tape.operations:
         return Inside()
     case = RecordedCase(probe, probe.reference, expectation)
-    return _Code(replace(probe, others=partial(_in_other_calls, probe, case)), case, fault, once).explain_layer()
+    return _Code(replace(probe, others=partial(_other_cases_and_calls, probe, case)), case, fault, once).explain_layer()
 
 
-def _in_other_calls(probe: Probe, case: RecordedCase, fault: LayerFault) -> Iterator[LayerFault]:
+def _other_cases_and_calls(probe: Probe, case: RecordedCase, fault: LayerFault) -> Iterator[LayerFault]:
     """Yields a fault in each other case, and the right calls of the layer, which run the code at fault as well."""
     yield from probe.others(fault)
     wrong = {each.call.path for each in probe.faults}
@@ -136,12 +136,13 @@ class _Code:
     def _unless_equal_elsewhere(self, finding: Finding, site: Site) -> Finding:
         """Returns a finding without its line if an equal factor or summand in another line gives equal numbers."""
         added = {each.name for each in finding.parameters} & {"factor", "offset"}
+        own = finding.file, finding.line
 
-        def in_other_lines(fault: LayerFault) -> Edits:
+        def equal_edits(fault: LayerFault) -> Edits:
             alike = (each for each in site(fault) if isinstance(each, NumericEdit) and each.start.keys() == added)
-            return (each for each in alike if each.place is not None and each.place.line != finding.line)
+            return (each for each in alike if each.place and (each.place.file, each.place.line) != own)
 
-        other = explain(self._probe, self._fault, (in_other_lines,)) if added else None
+        other = explain(self._probe, self._fault, (equal_edits,)) if added else None
         if other is None or not other.is_exact:
             return finding
         evidence = f"{finding.evidence} An equal change in line {other.finding.line} has equal results."

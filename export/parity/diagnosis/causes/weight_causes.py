@@ -78,7 +78,7 @@ def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator
             telling = [each for each in telling if each not in own]
             if not is_moved_factor(instead.finding, fault, probe):
                 yield instead.finding
-    yield from _as_findings(telling)
+    yield from _weight_findings(telling)
 
 
 def _is_unsure(weight: WeightFault, fault: LayerFault) -> bool:
@@ -142,7 +142,7 @@ def _comes_nearer(probe: Probe, reference: KerasReference, stored: Mapping[str, 
     return _are_nearer(fault, stored, zip(paths, fault.call.layer.model.weights, strict=True))
 
 
-def _as_findings(faults: list[WeightFault]) -> Iterator[Finding]:
+def _weight_findings(faults: list[WeightFault]) -> Iterator[Finding]:
     """Yields a finding for each weight, or one for many weights that are rounded alike."""
     for cause, count in Counter(fault.change.cause for fault in faults).items():
         same = [fault for fault in faults if fault.change.cause == cause]

@@ -76,7 +76,6 @@ def operations_at(
             [EditedOperation(fault.call.layer, tapes, tape, first[place], stored) for place in each if place in first]
             for each in (places, before)
         )
-        reported = {place: before.get(place, place) for place in first}
         for each in edited:
             yield from _other_limits(each)
         for each in edited:
@@ -90,7 +89,7 @@ def operations_at(
             with contextlib.suppress(ValueError, TypeError, ArithmeticError, LookupError):
                 # Operations of other libraries may have arguments that a family cannot handle.
                 for edit in family(each):
-                    yield replace(edit, place=reported.get(edit.place, edit.place))
+                    yield replace(edit, place=edit.place and before.get(edit.place, edit.place))
 
     return operations_inside
 
