@@ -106,8 +106,6 @@ class _Code:
         exact = whole if whole is not None and whole.is_exact else self._explain_calls(list(places))
         if exact is not None:
             return Inside((self._unless_equal_elsewhere(exact.finding, site),), True)
-        if whole is not None and len(located) == 1:
-            return Inside((whole.finding,))
         is_several = len(located) > 1 and self._fault.location is not None
         separate = self._explain_separately() if is_several else Inside()
         if separate.is_exact or (separate.findings and not self._have_one_origin()):

@@ -191,3 +191,16 @@ def test_factor_that_several_lines_may_have_names_none_of_them() -> None:
     (finding,) = findings(model, lambda inputs: inputs["x"] + 3 * (places[None, :] - places[:, None]))
     assert (finding.cause, finding.line, finding.operation) == (Cause.SCALED_VALUES, None, None)
     assert Path(finding.file).name == Path(__file__).name
+
+
+class Soft(L.Layer):
+    """A smooth step."""
+
+    def call(self, x: Any) -> Any:
+        return ops.softplus(x) * 2
+
+
+def test_function_that_leaves_a_part_of_the_difference_is_no_cause() -> None:
+    model = one_layer(Soft(name="y"), (6,))
+    (finding,) = findings(model, lambda inputs: 2 * np.maximum(inputs["x"], 0) + 0.01 * np.sin(3 * inputs["x"]))
+    assert finding.cause is Cause.UNKNOWN
