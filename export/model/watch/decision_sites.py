@@ -92,6 +92,8 @@ class Reached:
         sites: The decisions.
         limits: The limits of the values.
         sized: The inputs whose integers may be the size of a tensor.
+        scrambled: The inputs whose bits are mixed with each other, as in a generator of random numbers. Near values have
+            unrelated results there, so no step before has a threshold worth trying.
     """
 
     sources: dict[str, set[str]] = field(default_factory=dict)
@@ -101,10 +103,13 @@ class Reached:
     sites: list[Site] = field(default_factory=list)
     limits: list[Limit] = field(default_factory=list)
     sized: set[str] = field(default_factory=set)
+    scrambled: set[str] = field(default_factory=set)
 
 
 def find_sites(graph: Any, inputs: Mapping[str, Any]) -> Reached:
     """Follows the inputs through a `tf.Graph`, as far as its operators are moves and simple arithmetic."""
+    import tensorflow as tf
+
     found = Reached()
     for name, tensor in inputs.items():
         found.sources[tensor.name] = {name}
@@ -118,6 +123,9 @@ def find_sites(graph: Any, inputs: Mapping[str, Any]) -> Reached:
             found.sized |= _whole(found, read)
         if not any(_among(tensor, values) for tensor in read):
             continue
+        if operator.type == "BitwiseXor" and all(tf.get_static_value(tensor) is None for tensor in operator.inputs):
+            found.scrambled |= set().union(*(found.sources[tensor.name] for tensor in read))
+            continue
         found.sites += _sites(operator, read, found) if len(found.sites) < _MOST_SITES else ()
         found.limits += _limits(operator)
         if operator.type in MOVING or operator.type in JOINING or operator.type in PARTING:
@@ -129,6 +137,7 @@ def find_sites(graph: Any, inputs: Mapping[str, Any]) -> Reached:
             found.weighted |= {tensor.name for tensor in operator.outputs}
         elif operator.type not in KNOWN | {"OneHot"}:
             found.sized |= _whole(found, read)
+    found.sites = [each for each in found.sites if each.kind != "stepped" or not _is_scrambled(each, found)]
     return found
 
 
@@ -146,6 +155,10 @@ def _among(tensor: Any, tensors: Sequence[Any]) -> bool:
 def _whole(found: Reached, read: Sequence[Any]) -> set[str]:
     """Returns the inputs that tensors of integers are computed from."""
     return {name for tensor in read if tensor.dtype.is_integer for name in found.sources[tensor.name]}
+
+
+def _is_scrambled(site: Site, found: Reached) -> bool:
+    return all(found.sources[tensor.name] <= found.scrambled for tensor in site.compared if tensor.name in found.sources)
 
 
 def _is_cheap_product(operator: Any, found: Reached) -> bool:
