@@ -92,8 +92,8 @@ class Reached:
         sites: The decisions.
         limits: The limits of the values.
         sized: The inputs whose integers may be the size of a tensor.
-        scrambled: The inputs whose bits are mixed with each other, as in a generator of random numbers. Near values have
-            unrelated results there, so no step before has a threshold worth trying.
+        scrambled: The inputs whose bits are mixed, as in a generator of random numbers. Near values have unrelated
+            results there, so no step before has a threshold worth trying.
     """
 
     sources: dict[str, set[str]] = field(default_factory=dict)
@@ -158,7 +158,8 @@ def _whole(found: Reached, read: Sequence[Any]) -> set[str]:
 
 
 def _is_scrambled(site: Site, found: Reached) -> bool:
-    return all(found.sources[tensor.name] <= found.scrambled for tensor in site.compared if tensor.name in found.sources)
+    sources = [found.sources.get(tensor.name, set()) for tensor in site.compared]
+    return set().union(*sources) <= found.scrambled
 
 
 def _is_cheap_product(operator: Any, found: Reached) -> bool:

@@ -1,6 +1,6 @@
 """Finds the operation inside a layer that is at fault: its operands agree with the artifact, but its result differs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,10 +63,12 @@ class OperationWalk:
         self._count = len(tape.operations)
         self._results = [[as_array(each) for each in operation.outputs] for operation in tape.operations]
         self._tells = [self._is_telling(number) for number in range(self._count)]
+        self._names: set[str] = set()
 
     def suspects(self) -> Suspects:
         """Returns the operations that may be at fault."""
         tensors = self._case.run_inside(self._replaced)
+        self._names = self._names_after_inputs(tensors)
         first = held = self._holders(tensors)
         suspicious = self._suspicious(held, tensors)
         located: dict[int, Arrays] = {}
@@ -92,6 +94,16 @@ class OperationWalk:
 
         return sorted(reach(located, unseen_sources) - located.keys())
 
+    def _names_after_inputs(self, tensors: Tensors) -> set[str]:
+        """Returns the tensors that the artifact computes after the layer's first input.
+
+        An earlier tensor may have equal values, such as tanh(x) of an earlier layer where this one has artanh(tanh(x)).
+        """
+        order = list(tensors.arrays)
+        found = [_find(as_array(each), tensors, tensors.names) for each in self._tape.inputs]
+        first = min((order.index(each.tensor) for each in found if each), default=-1) if all(found) else -1
+        return set(order[first + 1 :])
+
     def _holders(self, tensors: Tensors) -> _Held:
         """Returns the tensor of each operation's result.
 
@@ -110,7 +122,7 @@ class OperationWalk:
 
     def _match(self, number: int, tensors: Tensors) -> TensorMatch | None:
         """Returns the tensor with an operation's first result, if the artifact has all its results."""
-        found = [_find(each, tensors) for each in self._results[number]]
+        found = [_find(each, tensors, self._names) for each in self._results[number]]
         return found[0] if all(found) else None
 
     def _is_telling(self, number: int) -> bool:
@@ -192,14 +204,14 @@ class OperationWalk:
 
         Only the first of several tensors with equal values counts, since it determines the others.
         """
-        taken = {name for name in held if isinstance(name, str)} | self._replaced.keys()
+        free = self._names.difference((name for name in held if isinstance(name, str)), self._replaced)
         result = self._results[number][0]
-        free = [
-            each for each in tensors.nearest(result) if each.tensor not in taken and _is_certain(each, result, tensors)
+        possible = [
+            each for each in tensors.nearest(result) if each.tensor in free and _is_certain(each, result, tensors)
         ]
         order = {name: place for place, name in enumerate(tensors.arrays)}
         distinct = dict[bytes, TensorMatch]()
-        for match in sorted(free, key=lambda match: order[match.tensor]):
+        for match in sorted(possible, key=lambda match: order[match.tensor]):
             distinct.setdefault(tensors.arrays[match.tensor].tobytes(), match)
         is_output = self._tape.is_output(number)
         ranked = sorted(
@@ -208,9 +220,9 @@ class OperationWalk:
         return ranked[:_MOST_CANDIDATES]
 
 
-def _find(result: Array, tensors: Tensors) -> TensorMatch | None:
-    """Returns the tensor that has a result."""
-    found = tensors.find(result, loose_tolerance(result), set(tensors.names))
+def _find(result: Array, tensors: Tensors, names: Container[str]) -> TensorMatch | None:
+    """Returns the one of some tensors that has a result."""
+    found = tensors.find(result, loose_tolerance(result), names)
     return found if found is not None and _is_certain(found, result, tensors) else None
 
 

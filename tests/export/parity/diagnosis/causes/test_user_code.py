@@ -1,8 +1,10 @@
 """A fault is named at its line of a user's code: before an inner layer, or in one of several calls of a function."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 from fault_examples import seeded
@@ -133,7 +135,28 @@ class OfOneTerm(Chain):
         return self.first(x)
 
 
-def _check_file(right: L.Layer, wrong: L.Layer, shape: tuple[int, ...], folder: Path) -> list[Finding]:
+class Undone(L.Layer):
+    """Computes again what the layers before it have computed."""
+
+    def divide(self, x: Any) -> Any:
+        return x / 3.0
+
+    def call(self, x: Any) -> Any:
+        logarithm = ops.log(self.divide(x))
+        return x + ops.tanh(logarithm)
+
+
+class Undivided(Undone):
+    def divide(self, x: Any) -> Any:
+        return x
+
+
+def _after_layers(layer: type[L.Layer], name: str) -> keras.Model:
+    before = [L.Rescaling(0.5), L.Activation("exponential"), L.Rescaling(3.0)]
+    return keras.Sequential([*before, layer(name="inner")], name=name)
+
+
+def _check_file(right: Any, wrong: Any, shape: tuple[int, ...], folder: Path) -> list[Finding]:
     """Returns the findings for a model whose file has another layer with equal weights."""
     path = export_onnx(seeded(one_layer(wrong, shape)), folder / "model.onnx").path
     model = seeded(one_layer(right, shape))
@@ -149,8 +172,9 @@ def _check_file(right: L.Layer, wrong: L.Layer, shape: tuple[int, ...], folder: 
         (Halves, Alternating, (6,), "y", "h[..., :3]"),
         (Residual, OfInput, (6,), "y/inner/dense", "self.inner(h)"),
         (Chain, OfOneTerm, (6,), "y", "x + self.first(x)"),
+        (partial(_after_layers, Undone), partial(_after_layers, Undivided), (6,), "y/inner", "x / 3.0"),
     ],
-    ids=["padding", "order", "halves", "argument", "term"],
+    ids=["padding", "order", "halves", "argument", "term", "inverse"],
 )
 def test_line_that_computes_a_wrong_input_is_named(
     right: Any, wrong: Any, shape: tuple[int, ...], layer: str, operation: str, tmp_path: Path
