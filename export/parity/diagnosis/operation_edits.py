@@ -118,7 +118,7 @@ class EditedOperation:
         self, argument: Argument, changes: Iterable[Callable[[Any], Any]]
     ) -> Iterator[tuple[Callable[[Any], Any], Any, Any]]:
         """Yields distinct functions of an argument, each with the first value that changes, and the other value."""
-        own = self._values_of(argument)
+        own = self.values_of(argument)
         seen = {repr(own)}
         for change in changes:
             others = [change(value) for value in own]
@@ -126,7 +126,7 @@ class EditedOperation:
                 seen.add(repr(others))
                 yield change, *next(pair for pair in zip(own, others, strict=True) if repr(pair[0]) != repr(pair[1]))
 
-    def _values_of(self, argument: Argument) -> list[Any]:
+    def values_of(self, argument: Argument) -> list[Any]:
         """Returns the values of an argument at the place of the operation, without tensors; one for each call."""
         same = (self.tape.operations[number] for number in self.tape.at(self.operation.place))
         named = (dict[Key, Any]([*enumerate(each.arguments), *each.keywords.items()]) for each in same)

@@ -1,30 +1,25 @@
 """Finds causes inside a layer's own code: the operation at fault, its file and line, and its change."""
 
 import itertools
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-
-import numpy as np
 
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation
 from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.parity.diagnosis.detector_context import Probe
+from keras_pe.export.parity.diagnosis.edit_candidates import exchangeable, place_of_result, right_before
 from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
 from keras_pe.export.parity.diagnosis.edits import Edits, NumericEdit, Site
-from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, as_array
-from keras_pe.export.parity.diagnosis.operation_edits import is_alike
+from keras_pe.export.parity.diagnosis.inside_calls import Tape, Tapes
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting
 from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk, Suspects
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
 from keras_pe.export.parity.diagnosis.sites.inside_operations import operations_at
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import Arrays
-
-_NUMBERED = re.compile(r"(.*?)(?:_(\d+))?(?::0)?", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -54,11 +49,23 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
     if fault.index >= len(tape.outputs) or tape.source(tape.outputs[fault.index]) is None or not tape.operations:
         return Inside()
     case = RecordedCase(probe, probe.reference, expectation)
-    return _Code(replace(probe, others=partial(_other_cases_and_calls, probe, case)), case, fault, once).explain_layer()
+    found = Inside()
+    # One change may explain all wrong outputs of the call. Without such a change, each output is explained alone.
+    beside = [each for each in probe.faults if each.call.path == fault.call.path and each.index != fault.index]
+    for outputs in (beside, []) if beside else ([],):
+        others = partial(_others, probe, case, outputs)
+        found = _Code(replace(probe, others=others), case, fault, once).explain_layer()
+        if found.is_exact:
+            break
+    return found
 
 
-def _other_cases_and_calls(probe: Probe, case: RecordedCase, fault: LayerFault) -> Iterator[LayerFault]:
-    """Yields a fault in each other case, and the right calls of the layer, which run the code at fault as well."""
+def _others(probe: Probe, case: RecordedCase, outputs: Sequence[LayerFault], fault: LayerFault) -> Iterator[LayerFault]:
+    """Yields some outputs of the call, a fault in each other case, and the right calls of the layer.
+
+    The right calls run the code at fault as well.
+    """
+    yield from outputs
     yield from probe.others(fault)
     wrong = {each.call.path for each in probe.faults}
     for output in case.outputs:
@@ -95,13 +102,14 @@ class _Code:
     def explain_layer(self) -> Inside:
         """Returns the explanation of the layer by one operation, or else by several separate operations."""
         located, unseen = self._suspects.located, self._suspects.unseen
-        before = sorted(self._right_before())
+        before = sorted(right_before(self._tape, self._suspects))
         several = [number for number in before if len(self._tape.consumers(number)) > 1]
         places = dict.fromkeys(map(self._place, sorted({*located, *unseen, *several})))
         earlier = dict[CodePlace, CodePlace]()
         for number in before:
-            earlier.setdefault(self._place(number), self._place_of_result(number))
-        site = operations_at(list(places), self._tapes, list(self._exchangeable()), earlier)
+            earlier.setdefault(self._place(number), place_of_result(self._tape, self._suspects, number))
+        exchanged = list(exchangeable(self._tape, self._suspects, self._origin))
+        site = operations_at(list(places), self._tapes, exchanged, earlier)
         whole = explain(self._probe, self._fault, (site,))
         exact = whole if whole is not None and whole.is_exact else self._explain_calls(list(places))
         if exact is not None:
@@ -151,19 +159,6 @@ class _Code:
 
     def _place(self, number: int) -> CodePlace:
         return self._tape.operations[number].place
-
-    def _place_of_result(self, number: int) -> CodePlace:
-        """Returns the line that alone selects values of a result, if the artifact has a tensor with that result."""
-        readers = self._tape.consumers(number)
-        places = [self._place(each) for each in readers]
-        is_one = len({(each.file, each.line) for each in places}) == 1
-        is_selected = number in self._suspects.tensors and all(map(self._selects, readers))
-        return places[0] if is_one and is_selected else self._place(number)
-
-    def _selects(self, number: int) -> bool:
-        """Whether an operation returns values of its only operand."""
-        operands, results = self._tape.operations[number].operands, self._tape.operations[number].outputs
-        return len(operands) == 1 and all(np.isin(each, as_array(operands[0])).all() for each in map(as_array, results))
 
     def _replaced_before(self) -> Arrays:
         """Returns replacements of the artifact's tensors that correct all faults before this layer."""
@@ -230,57 +225,7 @@ class _Code:
             (_, first), (_, last) = every[0], every[-1]
             yield self._between(first, last)
 
-    def _right_before(self) -> Iterator[int]:
-        """Yields operations before the wrong ones that may be at fault.
-
-        Only wrong operations use their results. The results of constants and weights count if one wrong operation uses
-        them, since no tensor proves them right.
-        """
-        wrong = {*self._suspects.located, *self._suspects.unseen, *self._suspects.wrong}
-        suspected = set(wrong)
-        for number in reversed(range(len(self._tape.operations))):
-            after = self._tape.consumers(number)
-            if number in wrong or not after or self._tape.is_output(number):
-                continue
-            is_constant = not self._tape.depends_on_inputs(number)
-            if suspected.intersection(after) if is_constant else wrong.issuperset(after):
-                suspected |= {number} if is_constant else set()
-                yield number
-
-    def _exchangeable(self) -> Iterator[tuple[Source, Source, list[int], CodePlace]]:
-        """Yields pairs of tensors of equal shape that suspects read, with the readers and the place to report.
-
-        The readers are all of them, or those of one line. The place is that of the first result if the artifact numbers
-        the results in the other order, or if several lines read them. Otherwise, it is the place that reads them. A
-        single operation that reads both is skipped, since it has its operands exchanged. So is a pair that follows from
-        a result which the artifact lacks: the exchange of exp(x) and exp(-x) is a sign of x.
-        """
-        suspects = {*self._suspects.located, *self._suspects.unseen}
-        read = dict.fromkeys(source for number in sorted(suspects) for source in self._tape.sources(number))
-        known = [source for source in read if source[0] not in suspects or not self._tape.depends_on_inputs(source[0])]
-        for one, other in itertools.combinations(sorted(known), 2):
-            readers = [n for n in sorted(suspects) if {one, other} & set(self._tape.sources(n))]
-            # Two results of constants may fit by chance.
-            if suspects.issuperset((one[0], other[0])) or not is_alike(*map(self._tape.tensor, (one, other))):
-                continue
-            if self._tape.before(one).intersection(self._tape.before(other), self._suspects.missing):
-                continue
-            tensors = [self._suspects.tensors.get(number, "") for number, _ in (one, other)]
-            by_line = dict[tuple[str, int], list[int]]()
-            for number in readers:
-                by_line.setdefault((self._place(number).file, self._place(number).line), []).append(number)
-            is_earlier = one[0] >= 0 and (_is_turned(*tensors) or len(by_line) > 1)
-            for every in (readers, *by_line.values()) if len(by_line) > 1 else (readers,):
-                if len(every) > 1:
-                    yield one, other, every, self._origin(one[0] if is_earlier and every is readers else every[0])
-
 
 def _call_chains(operation: Operation) -> list[tuple[CodePlace, ...]]:
     """Returns the place of an operation and of each call around it, each with the calls around it."""
     return [operation.places[level:] for level in range(len(operation.places))]
-
-
-def _is_turned(one: str, other: str) -> bool:
-    """Whether the first of two names that differ in their final number has the larger number."""
-    (base, number), (other_base, other_number) = (_NUMBERED.fullmatch(name).groups() for name in (one, other))  # type: ignore[union-attr]
-    return bool(base == other_base and int(number or 0) > int(other_number or 0))

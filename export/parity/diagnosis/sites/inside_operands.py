@@ -1,10 +1,14 @@
 """Edits of the operands of an operation inside a layer: exchanged, or replaced by other tensors or weights."""
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation, tensors_in
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, again
@@ -20,7 +24,8 @@ from keras_pe.export.parity.diagnosis.relations import is_number
 from keras_pe.export.parity.diagnosis.sites.inside_orders import exchanged_pair
 from keras_pe.export.results import Array, Cause
 
-_MOST_SOURCES = 12  # tensors to try as an operand, the nearest earlier ones
+_MOST_SOURCES = 12  # tensors to try as an operand, the nearest earlier ones of equal shape
+_MOST_BESIDE = 6  # such tensors of other shapes
 
 
 def other_operands(edited: EditedOperation) -> Edits:
@@ -48,7 +53,7 @@ def other_operands(edited: EditedOperation) -> Edits:
 def exchanged_tensors(edited: EditedOperation, one: Source, other: Source, readers: Sequence[int]) -> Iterator[Edit]:
     """Yields the edit that exchanges two tensors of the call for some readers, in each iteration of a loop."""
     operations = edited.tape.operations
-    distinct = {operations[number].place: number for number in reversed(readers)}
+    distinct = _in_one_iteration(edited.tape, readers)
     operands = {
         (number, place): source
         for number in distinct.values()
@@ -80,6 +85,16 @@ def exchanged_tensors(edited: EditedOperation, one: Source, other: Source, reade
     yield Edit(Cause.EXCHANGED_INPUTS, description, compute)
 
 
+def _in_one_iteration(tape: Tape, numbers: Sequence[int]) -> dict[CodePlace, int]:
+    """Returns one of some operations for each place, all of them in the first iteration that has every place."""
+    found = dict[CodePlace, dict[int, int]]()
+    for number in numbers:
+        place = tape.operations[number].place
+        found.setdefault(place, {})[tape.at(place).index(number)] = number
+    iteration = max(min(each) for each in found.values())
+    return {place: each.get(iteration, min(each.values())) for place, each in found.items()}
+
+
 def _other_variables(edited: EditedOperation) -> Edits:
     """Yields a weight replaced by another weight of the layer, or transposed."""
     import keras
@@ -102,9 +117,21 @@ def _exchanged_arguments(one: int, other: int, operation: Operation, arguments: 
 
 
 def _sources_like(tape: Tape, number: int, operand: Any) -> list[Source]:
-    """Returns earlier tensors of the call with the shape and type of an operand, the nearest first."""
+    """Returns earlier tensors of the call that can replace an operand, the nearest first.
+
+    Those with the shape and type of the operand come before those that broadcast with it.
+    """
     results = [(n, place) for n in reversed(range(number)) for place in range(len(tape.operations[n].outputs))]
     known = [*results, *((-1, place) for place in range(len(tape.inputs)))]
-    others = ((source, tape.tensor(source)) for source in known)
-    same = (source for source, each in others if each is not operand and is_alike(each, operand))
-    return list(itertools.islice(same, _MOST_SOURCES))
+    others = [(source, each) for source in known if (each := tape.tensor(source)) is not operand]
+    same = (source for source, each in others if is_alike(each, operand))
+    beside = (source for source, each in others if not is_alike(each, operand) and _broadcast(each, operand))
+    return [*itertools.islice(same, _MOST_SOURCES), *itertools.islice(beside, _MOST_BESIDE)]
+
+
+def _broadcast(one: Any, other: Any) -> bool:
+    """Whether two tensors of equal type broadcast."""
+    with contextlib.suppress(ValueError):
+        np.broadcast_shapes(tuple(one.shape), tuple(other.shape))
+        return bool(one.dtype == other.dtype)
+    return False

@@ -63,7 +63,8 @@ def other_slices(edited: EditedOperation) -> Edits:
             size = int(shape[axis])
             others = itertools.islice(_slices_beside(parts[place], size), _MOST_ORDERS)
             moves: Iterator[Callable[[Any], Any]] = (partial(_moved_slice, size, shift) for shift in (1, -1, None))
-            changes = (partial(_with_part, place, change) for change in (*moves, *map(constantly, others)))
+            turned = partial(_in_reverse, [_parts_of(each)[place] for each in edited.values_of(argument)])
+            changes = (partial(_with_part, place, change) for change in (*moves, turned, *map(constantly, others)))
             for change, own, other in edited.changed_values(argument, changes):
                 one, now = (_slice_text(_parts_of(each)[place]) for each in (own, other))
                 description = f"with {now} instead of {one}"
@@ -108,7 +109,8 @@ def _other_pieces(edited: EditedOperation) -> Edits:
     """Yields several results in another order, or strided slices of the operand as the results."""
     operation = edited.operation
     count = len(operation.outputs)
-    for order in itertools.islice(itertools.permutations(range(count)), 1, _MOST_ORDERS):
+    orders = itertools.chain(exchanged_pairs(range(count)), itertools.permutations(range(count)))
+    for order in itertools.islice(orders, _MOST_ORDERS):
         description = f"with its results in the order {[each + 1 for each in order]}"
         yield edited.edit(Cause.OTHER_ORDER, description, partial(_results_in_order, order))
     for axis, size in enumerate(map(int, operation.operands[0].shape)) if len(operation.operands) == 1 else ():
@@ -194,6 +196,12 @@ def _moved_slice(size: int, shift: int | None, part: Any) -> Any:
     first = size - 1 - own[-1] if shift is None else own[0] + shift
     last = first + own[-1] - own[0]
     return slice(first, last + 1, own.step) if own.step > 0 and first >= 0 and last < size else part
+
+
+def _in_reverse(parts: Sequence[Any], part: Any) -> Any:
+    """Returns the part that a loop has at the same place of the reverse order."""
+    distinct = list({repr(each): each for each in parts}.values())
+    return distinct[-1 - distinct.index(part)]
 
 
 def _slices_beside(part: Any, size: int) -> Iterator[Any]:

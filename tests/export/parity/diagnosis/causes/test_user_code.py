@@ -156,6 +156,98 @@ def _after_layers(layer: type[L.Layer], name: str) -> keras.Model:
     return keras.Sequential([*before, layer(name="inner")], name=name)
 
 
+class Lengths(L.Layer):
+    """Scales values by their own length and by that of a weight."""
+
+    def build(self, shape: Any) -> None:
+        self.offset = self.add_weight(name="offset", shape=(shape[-1],))
+
+    def scale(self, own: Any, offset: Any) -> Any:
+        return ops.exp(-own) + 0.5 * offset
+
+    def call(self, x: Any) -> Any:
+        own, offset = (ops.sum(each * each, axis=-1, keepdims=True) for each in (x, self.offset))
+        return x * self.scale(own, offset)
+
+
+class OfOwn(Lengths):
+    def scale(self, own: Any, offset: Any) -> Any:
+        return ops.exp(-own) + 0.5 * own
+
+
+class Columns(L.Layer):
+    """Adds the columns one by one."""
+
+    def column(self, x: Any, number: int) -> Any:
+        return x[:, number : number + 1]
+
+    def call(self, x: Any) -> Any:
+        total = x[:, 3:]
+        for number in range(3):
+            total = ops.tanh(total + ops.exp(self.column(x, number)))
+        return total
+
+
+class Backwards(Columns):
+    def column(self, x: Any, number: int) -> Any:
+        return x[:, 2 - number : 3 - number]
+
+
+class Smooth(L.Layer):
+    """The running means of rows."""
+
+    def build(self, shape: Any) -> None:
+        self.rate = self.add_weight(name="rate", shape=(shape[-1],))
+
+    def mix(self, rate: Any, last: Any, now: Any) -> Any:
+        return (1.0 - rate) * last + rate * now
+
+    def call(self, x: Any) -> Any:
+        rate, last, means = ops.sigmoid(self.rate), x[:, 0], []
+        for number in range(5):
+            last = self.mix(rate, last, x[:, number])
+            means.append(last)
+        return ops.tanh(ops.stack(means, axis=1))
+
+
+class Exchanged(Smooth):
+    def mix(self, rate: Any, last: Any, now: Any) -> Any:
+        return rate * last + (1.0 - rate) * now
+
+
+class Parameters(L.Layer):
+    """Three outputs of one tensor."""
+
+    def parts(self, x: Any) -> Any:
+        return ops.split(x, 3, axis=-1)
+
+    def call(self, x: Any) -> Any:
+        mean, width, slope = self.parts(x)
+        return mean, ops.softplus(width), ops.tanh(slope)
+
+
+class OtherParts(Parameters):
+    def parts(self, x: Any) -> Any:
+        mean, slope, width = ops.split(x, 3, axis=-1)
+        return mean, width, slope
+
+
+class Joined(L.Layer):
+    """One value of three outputs."""
+
+    def __init__(self, inner: L.Layer, **options: Any) -> None:
+        super().__init__(**options)
+        self.inner = inner
+
+    def call(self, x: Any) -> Any:
+        mean, width, slope = self.inner(x)
+        return mean + width * slope
+
+
+def _join(inner: type[L.Layer], name: str) -> L.Layer:
+    return Joined(inner(name="inner"), name=name)
+
+
 def _check_file(right: Any, wrong: Any, shape: tuple[int, ...], folder: Path) -> list[Finding]:
     """Returns the findings for a model whose file has another layer with equal weights."""
     path = export_onnx(seeded(one_layer(wrong, shape)), folder / "model.onnx").path
@@ -173,8 +265,12 @@ def _check_file(right: Any, wrong: Any, shape: tuple[int, ...], folder: Path) ->
         (Residual, OfInput, (6,), "y/inner/dense", "self.inner(h)"),
         (Chain, OfOneTerm, (6,), "y", "x + self.first(x)"),
         (partial(_after_layers, Undone), partial(_after_layers, Undivided), (6,), "y/inner", "x / 3.0"),
+        (Lengths, OfOwn, (6,), "y", "0.5 * offset"),
+        (Columns, Backwards, (4,), "y", "x[:, number : number + 1]"),
+        (Smooth, Exchanged, (5, 4), "y", "rate * now"),
+        (partial(_join, Parameters), partial(_join, OtherParts), (6,), "y/inner", "ops.split(x, 3, axis=-1)"),
     ],
-    ids=["padding", "order", "halves", "argument", "term", "inverse"],
+    ids=["padding", "order", "halves", "argument", "term", "inverse", "other shape", "loop", "weights", "outputs"],
 )
 def test_line_that_computes_a_wrong_input_is_named(
     right: Any, wrong: Any, shape: tuple[int, ...], layer: str, operation: str, tmp_path: Path

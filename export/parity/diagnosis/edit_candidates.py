@@ -1,0 +1,98 @@
+"""Chooses what is edited beside the operations at fault: right operations before them, and tensors to exchange."""
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, reach
+from keras_pe.export.parity.diagnosis.layer_call import as_array
+from keras_pe.export.parity.diagnosis.operation_edits import is_alike
+from keras_pe.export.parity.diagnosis.operation_walk import Suspects
+
+_NUMBERED = re.compile(r"(.*?)(?:_(\d+))?(?::0)?", re.DOTALL)
+
+
+def right_before(tape: Tape, suspects: Suspects) -> Iterator[int]:
+    """Yields operations before the wrong ones that may be at fault.
+
+    Only wrong operations use their results. The results of constants and weights count if one wrong operation uses
+    them, since no tensor proves them right. Neither does one prove the order of several parts of a tensor.
+    """
+    wrong = {*suspects.located, *suspects.unseen, *suspects.wrong}
+    suspected = set(wrong)
+    for number in reversed(range(len(tape.operations))):
+        after, is_part = tape.consumers(number), _is_one_of_parts(tape, number)
+        if number in wrong or not after or (tape.is_output(number) and not is_part):
+            continue
+        is_constant = not tape.depends_on_inputs(number)
+        if is_part:
+            is_suspected = not wrong.isdisjoint(reach(after, tape.consumers))
+        else:
+            is_suspected = not suspected.isdisjoint(after) if is_constant else wrong.issuperset(after)
+        if is_suspected:
+            suspected |= {number} if is_constant else set()
+            yield number
+
+
+def exchangeable(
+    tape: Tape, suspects: Suspects, origin: Callable[[int], CodePlace]
+) -> Iterator[tuple[Source, Source, list[int], CodePlace]]:
+    """Yields pairs of tensors of equal shape that suspects read, with the readers and the place to report.
+
+    The readers are all of them, or those of one line. The place is that of the first result if the artifact numbers
+    the results in the other order, or if several lines read them. Otherwise, it is the place that reads them. A
+    single operation that reads both is skipped, since it has its operands exchanged. So is a pair that follows from
+    a result which the artifact lacks: the exchange of exp(x) and exp(-x) is a sign of x.
+    """
+    numbers = sorted({*suspects.located, *suspects.unseen})
+    places = [operation.place for operation in tape.operations]
+    read = dict.fromkeys(source for number in numbers for source in tape.sources(number))
+    known = [source for source in read if source[0] not in numbers or not tape.depends_on_inputs(source[0])]
+    for one, other in itertools.combinations(sorted(known), 2):
+        makers = {places[number] for number, _ in (one, other) if number >= 0}
+        reading = (number for number in numbers if {one, other} & set(tape.sources(number)))
+        readers = [number for number in reading if places[number] not in makers]
+        by_line = dict[tuple[str, int], list[int]]()
+        for number in readers:
+            by_line.setdefault((places[number].file, places[number].line), []).append(number)
+        # Two results of constants may fit by chance in several lines.
+        is_constant = len(by_line) > 1 and {one[0], other[0]} <= set(numbers)
+        if is_constant or not is_alike(*map(tape.tensor, (one, other))):
+            continue
+        if tape.before(one).intersection(tape.before(other), suspects.missing):
+            continue
+        tensors = [suspects.tensors.get(number, "") for number, _ in (one, other)]
+        is_earlier = one[0] >= 0 and (_is_turned(*tensors) or len(by_line) > 1)
+        for every in (readers, *by_line.values()) if len(by_line) > 1 else (readers,):
+            if len(every) > 1:
+                yield one, other, every, origin(one[0] if is_earlier and every is readers else every[0])
+
+
+def place_of_result(tape: Tape, suspects: Suspects, number: int) -> CodePlace:
+    """Returns the line that alone selects values of a result, if the artifact has a tensor with that result."""
+    readers = tape.consumers(number)
+    places = [tape.operations[each].place for each in readers]
+    is_one = len({(each.file, each.line) for each in places}) == 1
+    is_selected = number in suspects.tensors and all(_selects(tape, each) for each in readers)
+    return places[0] if is_one and is_selected else tape.operations[number].place
+
+
+def _is_one_of_parts(tape: Tape, number: int) -> bool:
+    """Whether an operation has several results, or takes a part of a tensor in each iteration of a loop."""
+    is_repeated = len(tape.at(tape.operations[number].place)) > 1
+    return len(tape.operations[number].outputs) > 1 or (is_repeated and _selects(tape, number))
+
+
+def _selects(tape: Tape, number: int) -> bool:
+    """Whether an operation returns values of its only operand."""
+    operands, results = tape.operations[number].operands, tape.operations[number].outputs
+    return len(operands) == 1 and all(np.isin(each, as_array(operands[0])).all() for each in map(as_array, results))
+
+
+def _is_turned(one: str, other: str) -> bool:
+    """Whether the first of two names that differ in their final number has the larger number."""
+    (base, number), (other_base, other_number) = (_NUMBERED.fullmatch(name).groups() for name in (one, other))  # type: ignore[union-attr]
+    return bool(base == other_base and int(number or 0) > int(other_number or 0))
