@@ -119,7 +119,7 @@ def _exchanged_arguments(one: int, other: int, operation: Operation, arguments: 
 def _sources_like(tape: Tape, number: int, operand: Any) -> list[Source]:
     """Returns earlier tensors of the call that can replace an operand, the nearest first.
 
-    Those with the shape and type of the operand come before those that broadcast with it.
+    Tensors with the shape and type of the operand come before tensors that broadcast with it.
     """
     results = [(n, place) for n in reversed(range(number)) for place in range(len(tape.operations[n].outputs))]
     known = [*results, *((-1, place) for place in range(len(tape.inputs)))]

@@ -121,11 +121,11 @@ def test_integers_lie_right_beside_a_border(function: Callable[..., Any], border
 
 
 def test_mixed_bits_have_no_borders_and_other_uses_of_the_input_keep_theirs() -> None:
-    def mixed(x: Any) -> Any:
+    def mix_bits(x: Any) -> Any:
         return _as_floats(ops.mod(ops.bitwise_xor(x * 7, ops.floor_divide(x, 3)), 1000) > 500)
 
-    assert _reference(mixed, "int64").roles["x"].borders == Borders()
-    both = _reference(lambda x: mixed(x) + _as_floats(ops.equal(x, 77)), "int64").roles["x"].borders
+    assert _reference(mix_bits, "int64").roles["x"].borders == Borders()
+    both = _reference(lambda x: mix_bits(x) + _as_floats(ops.equal(x, 77)), "int64").roles["x"].borders
     assert {76, 77, 78} <= set(both.beside)
 
 
