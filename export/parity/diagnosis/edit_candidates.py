@@ -82,8 +82,9 @@ def place_of_result(tape: Tape, suspects: Suspects, number: int) -> CodePlace:
 
 def _is_one_of_parts(tape: Tape, number: int) -> bool:
     """Whether an operation has several results, or takes a part of a tensor in each iteration of a loop."""
-    is_repeated = len(tape.at(tape.operations[number].place)) > 1
-    return len(tape.operations[number].outputs) > 1 or (is_repeated and _selects(tape, number))
+    own = tape.operations[number]
+    iterations = [each for each in tape.at(own.place) if tape.operations[each].places == own.places]
+    return len(own.outputs) > 1 or (len(iterations) > 1 and _selects(tape, number))
 
 
 def _selects(tape: Tape, number: int) -> bool:
