@@ -12,7 +12,7 @@ from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_candidates import exchangeable, place_of_result, right_before
 from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
-from keras_pe.export.parity.diagnosis.edits import Edits, NumericEdit, Site
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, Site
 from keras_pe.export.parity.diagnosis.inside_calls import Tape, Tapes
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting
 from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk, Suspects
@@ -140,15 +140,27 @@ class _Code:
         return None
 
     def _unless_equal_elsewhere(self, finding: Finding, site: Site) -> Finding:
-        """Returns a finding without its line if an equal factor or summand in another line gives equal numbers."""
+        """Returns a finding without its line if an equal change in another line gives equal numbers.
+
+        The change is a factor or a summand, or another tensor that a call of a user's function is given.
+        """
         added = {each.name for each in finding.parameters} & {"factor", "offset"}
         own = finding.file, finding.line
+        chains = [operation.places for operation in self._tape.operations]
+        around = {place for chain in chains for place in chain if own in [(each.file, each.line) for each in chain]}
+        calls = {caller for _, *callers in chains for caller in callers} - around
+
+        def is_alike(edit: Edit | NumericEdit) -> bool:
+            if isinstance(edit, NumericEdit):
+                return edit.start.keys() == added
+            return finding.cause is edit.cause is Cause.OTHER_INPUT and edit.place in calls
 
         def equal_edits(fault: LayerFault) -> Edits:
-            alike = (each for each in site(fault) if isinstance(each, NumericEdit) and each.start.keys() == added)
+            alike = filter(is_alike, site(fault))
             return (each for each in alike if each.place and (each.place.file, each.place.line) != own)
 
-        other = explain(self._probe, self._fault, (equal_edits,)) if added else None
+        is_possible = added or finding.cause is Cause.OTHER_INPUT
+        other = explain(self._probe, self._fault, (equal_edits,)) if is_possible else None
         if other is None or not other.is_exact:
             return finding
         evidence = f"{finding.evidence} An equal change in line {other.finding.line} has equal results."

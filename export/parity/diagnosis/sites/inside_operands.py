@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation, tensors_in
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, again
+from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes, again
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.operation_edits import (
     EditedOperation,
@@ -48,6 +49,33 @@ def other_operands(edited: EditedOperation) -> Edits:
         for source in _sources_like(tape, edited.number, edited.result):
             yield edited.replace_result(source, Cause.OTHER_INPUT)
     yield from _other_variables(edited)
+
+
+def other_arguments(tapes: Tapes, tape: Tape, caller: CodePlace) -> Edits:
+    """Yields a call of a user's function given another tensor that several of its operations read."""
+    inside = [number for number, operation in enumerate(tape.operations) if caller in operation.callers]
+    read = [source for number in inside for source in tape.sources(number) if source[0] not in inside]
+    for old in (source for source, count in Counter(read).items() if count > 1):
+        for new in _sources_like(tape, inside[0], tape.tensor(old)):
+            description = f"given {tape.name(new)} instead of {tape.name(old)}"
+            compute = partial(_with_other_argument, tapes, caller, len(tape.operations), old, new)
+            yield Edit(Cause.OTHER_INPUT, description, compute, place=caller)
+
+
+def _with_other_argument(
+    tapes: Tapes, caller: CodePlace, count: int, old: Source, new: Source, fault: LayerFault
+) -> Array:
+    tape, current = tapes(fault.call).within(caller), dict[int, Any]()
+    if len(tape.operations) != count:
+        raise ValueError("This call of the layer has other operations.")
+    one, other = tape.tensor(old), tape.tensor(new)
+
+    def change(operation: Operation, arguments: Any, names: Any) -> Any:
+        own, now = (current.get(id(each), each) for each in (one, other))
+        return with_leaf(own, now, operation, arguments, names)
+
+    places = (operation.place for operation in tape.operations if tape.is_in_scope(operation))
+    return tape.replay(dict.fromkeys(places, change), fault.index, current)
 
 
 def exchanged_tensors(edited: EditedOperation, one: Source, other: Source, readers: Sequence[int]) -> Iterator[Edit]:

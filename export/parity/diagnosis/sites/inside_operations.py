@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -28,7 +28,7 @@ from keras_pe.export.parity.diagnosis.operation_edits import (
 from keras_pe.export.parity.diagnosis.relations import is_number, plain
 from keras_pe.export.parity.diagnosis.sites.inside_additions import additions, unary_functions
 from keras_pe.export.parity.diagnosis.sites.inside_loops import other_iterations
-from keras_pe.export.parity.diagnosis.sites.inside_operands import exchanged_tensors, other_operands
+from keras_pe.export.parity.diagnosis.sites.inside_operands import exchanged_tensors, other_arguments, other_operands
 from keras_pe.export.parity.diagnosis.sites.inside_orders import (
     other_operation_axes,
     other_orders,
@@ -84,7 +84,13 @@ def operations_at(
             yield from (replace(each, place=place) for each in exchanged_tensors(edited[0], one, other, readers))
         yield from other_iterations(tapes, tape, places)
         every = [*edited, *earlier]
-        tried = ((_OTHERS, edited), (_OTHERS, earlier), ([rearrangements], every), ([additions], every))
+        same = (number for each in every for number in tape.at(each.operation.place))
+        callers = dict.fromkeys(caller for number in same for caller in tape.operations[number].callers)
+        arguments = partial(other_arguments, tapes, tape)
+        tried: list[tuple[Sequence[Callable[[Any], Edits]], Iterable[Any]]] = [
+            *((_OTHERS, edited), (_OTHERS, earlier), ([arguments], callers)),
+            *(([rearrangements], every), ([additions], every)),
+        ]
         for family, each in itertools.chain.from_iterable(itertools.product(*pair) for pair in tried):
             with contextlib.suppress(ValueError, TypeError, ArithmeticError, LookupError):
                 # Operations of other libraries may have arguments that a family cannot handle.

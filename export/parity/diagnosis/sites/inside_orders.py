@@ -62,9 +62,9 @@ def other_slices(edited: EditedOperation) -> Edits:
         for place, axis in _sliced_axes(parts, len(shape)):
             size = int(shape[axis])
             others = itertools.islice(_slices_beside(parts[place], size), _MOST_ORDERS)
-            moves: Iterator[Callable[[Any], Any]] = (partial(_moved_slice, size, shift) for shift in (1, -1, None))
-            turned = partial(_in_reverse, [_parts_of(each)[place] for each in edited.values_of(argument)])
-            changes = (partial(_with_part, place, change) for change in (*moves, turned, *map(constantly, others)))
+            moves: list[Callable[[Any], Any]] = [partial(_moved_slice, size, shift) for shift in (1, -1, None)]
+            moves.append(partial(_in_reverse, [_parts_of(each)[place] for each in edited.values_of(argument)]))
+            changes = (partial(_with_part, place, change) for change in (*moves, *map(constantly, others)))
             for change, own, other in edited.changed_values(argument, changes):
                 one, now = (_slice_text(_parts_of(each)[place]) for each in (own, other))
                 description = f"with {now} instead of {one}"

@@ -248,6 +248,39 @@ def _join(inner: type[L.Layer], name: str) -> L.Layer:
     return Joined(inner(name="inner"), name=name)
 
 
+class Gated(L.Layer):
+    """A function, which reads its argument two times, of one of three tensors."""
+
+    def gate(self, x: Any) -> Any:
+        return ops.tanh(x) + 0.3 * ops.square(x)
+
+    def choose(self, x: Any, one: Any, other: Any) -> Any:
+        return self.gate(one)
+
+    def call(self, x: Any) -> Any:
+        one, other = ops.sin(x), ops.cos(x)
+        return other + one + self.choose(x, one, other)
+
+
+class GatedOther(Gated):
+    def choose(self, x: Any, one: Any, other: Any) -> Any:
+        return self.gate(other)
+
+
+class Twice(Gated):
+    """A function of its own result."""
+
+    def choose(self, x: Any, one: Any, other: Any) -> Any:
+        once = self.gate(x)
+        again = self.gate(once)
+        return 3.0 * again
+
+
+class Once(Gated):
+    def choose(self, x: Any, one: Any, other: Any) -> Any:
+        return 3.0 * self.gate(x)
+
+
 def _check_file(right: Any, wrong: Any, shape: tuple[int, ...], folder: Path) -> list[Finding]:
     """Returns the findings for a model whose file has another layer with equal weights."""
     path = export_onnx(seeded(one_layer(wrong, shape)), folder / "model.onnx").path
@@ -269,8 +302,21 @@ def _check_file(right: Any, wrong: Any, shape: tuple[int, ...], folder: Path) ->
         (Columns, Backwards, (4,), "y", "x[:, number : number + 1]"),
         (Smooth, Exchanged, (5, 4), "y", "rate * now"),
         (partial(_join, Parameters), partial(_join, OtherParts), (6,), "y/inner", "ops.split(x, 3, axis=-1)"),
+        (Gated, GatedOther, (6,), "y", "self.gate(one)"),
     ],
-    ids=["padding", "order", "halves", "argument", "term", "inverse", "other shape", "loop", "weights", "outputs"],
+    ids=[
+        "padding",
+        "order",
+        "halves",
+        "argument",
+        "term",
+        "inverse",
+        "other shape",
+        "loop",
+        "weights",
+        "outputs",
+        "call",
+    ],
 )
 def test_line_that_computes_a_wrong_input_is_named(
     right: Any, wrong: Any, shape: tuple[int, ...], layer: str, operation: str, tmp_path: Path
@@ -324,3 +370,8 @@ def test_function_that_leaves_a_part_of_the_difference_is_no_cause() -> None:
     model = one_layer(Soft(name="y"), (6,))
     (finding,) = findings(model, lambda inputs: 2 * np.maximum(inputs["x"], 0) + 0.01 * np.sin(3 * inputs["x"]))
     assert finding.cause is Cause.UNKNOWN
+
+
+def test_tensor_that_two_lines_may_read_names_none_of_them(tmp_path: Path) -> None:
+    (finding,) = _check_file(Twice(name="y"), Once(name="y"), (6,), tmp_path)
+    assert (finding.cause, finding.line, finding.operation) == (Cause.OTHER_INPUT, None, None)
