@@ -1,5 +1,7 @@
 """Locations in user code: modules, files, lines and expressions."""
 
+import ast
+import contextlib
 import linecache
 import sys
 import traceback
@@ -122,3 +124,35 @@ def _cut(lines: list[bytes], column: int, end: int) -> str:
     lines[0] = lines[0][column:]
     text = " ".join(" ".join(each.decode("utf-8", "replace") for each in lines).split())
     return text.replace("( ", "(").replace(", )", ")").replace(" )", ")")
+
+
+def is_parameter(place: CodePlace, argument: int | str) -> bool:
+    """Whether an argument of an expression is a parameter of the function around it, and so comes from the caller.
+
+    Args:
+        place: The location of the expression.
+        argument: The position of the argument, or its name.
+    """
+    with contextlib.suppress(SyntaxError, LookupError):
+        expression = ast.parse(place.operation, mode="eval").body
+        given: dict[int | str | None, ast.expr] = {}
+        if isinstance(expression, ast.Call):
+            given = {**dict(enumerate(expression.args)), **{each.arg: each.value for each in expression.keywords}}
+        elif isinstance(expression, ast.BinOp):
+            given = {0: expression.left, 1: expression.right}
+        value = given[argument]
+        lines = tuple(linecache.getlines(place.file))
+        return isinstance(value, ast.Name) and value.id in _parameters_around(lines, place.line)
+    return False
+
+
+@lru_cache(maxsize=4096)
+def _parameters_around(lines: tuple[str, ...], line: int) -> set[str]:
+    """Returns the names of the parameters of the innermost function around a line."""
+    functions = [
+        node
+        for node in ast.walk(ast.parse("".join(lines)))
+        if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    innermost = max(functions, key=lambda node: node.lineno)
+    return {each.arg for each in (*innermost.args.posonlyargs, *innermost.args.args, *innermost.args.kwonlyargs)}

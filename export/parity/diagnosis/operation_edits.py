@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.model.watch.code_places import CodePlace, is_parameter
 from keras_pe.export.model.watch.operations import Operation, is_plain_tensor, tensors_in
 from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Place
 from keras_pe.export.parity.diagnosis.inside_calls import Change, Source, Tape, Tapes, again
@@ -112,7 +112,9 @@ class EditedOperation:
         for change, value, other in self.changed_values(argument, changes):
             description = f"with {name}={other!r} instead of {value!r}"
             edit = self.edit(cause, description, partial(with_argument, argument.key, change))
-            yield replace(edit, parameters=(OtherValue(name, plain(value), plain(other)),))
+            yield replace(
+                edit, place=self._place_of(argument), parameters=(OtherValue(name, plain(value), plain(other)),)
+            )
 
     def changed_values(
         self, argument: Argument, changes: Iterable[Callable[[Any], Any]]
@@ -141,7 +143,13 @@ class EditedOperation:
         def compute(fault: LayerFault, numbers: Mapping[str, float]) -> Array:
             return self._replay({place: partial(with_argument, key, constantly(numbers[name]))}, fault)
 
-        return NumericEdit({name: float(value)}, compute, lambda _: cause, place=place)
+        return NumericEdit({name: float(value)}, compute, lambda _: cause, place=self._place_of(argument))
+
+    def _place_of(self, argument: Argument) -> CodePlace:
+        """Returns the place that states an argument: the operation, or the call of the user's function around it."""
+        own, *callers = self.operation.places
+        is_passed_on = any(is_parameter(own, each) for each in (argument.key, argument.name))
+        return callers[0] if callers and is_passed_on else own
 
     def replace_operand(self, source: Source, operand: int) -> Edit:
         """Returns the edit that replaces an operand by another tensor of the call."""

@@ -49,19 +49,22 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
     if fault.index >= len(tape.outputs) or tape.source(tape.outputs[fault.index]) is None or not tape.operations:
         return Inside()
     case = RecordedCase(probe, probe.reference, expectation)
+    same = (each for each in probe.faults if each.call.layer is fault.call.layer and each.sighting.kind == "direct")
+    beside = [each for each in same if (each.call.path, each.index) != (fault.call.path, fault.index)]
+    # One change may explain all wrong outputs of the layer, and the first call may show a part of it only: a state is
+    # zero there. Without such a change, the output is explained alone.
+    tries = [*((own, [fault, *beside]) for own in (fault, *beside[-1:]) if beside), (fault, [])]
     found = Inside()
-    # One change may explain all wrong outputs of the call. Without such a change, each output is explained alone.
-    beside = [each for each in probe.faults if each.call.path == fault.call.path and each.index != fault.index]
-    for outputs in (beside, []) if beside else ([],):
-        others = partial(_others, probe, case, outputs)
-        found = _Code(replace(probe, others=others), case, fault, once).explain_layer()
+    for own, outputs in tries:
+        others = partial(_others, probe, case, [each for each in outputs if each is not own])
+        found = _Code(replace(probe, others=others), case, own, once).explain_layer()
         if found.is_exact:
             break
     return found
 
 
 def _others(probe: Probe, case: RecordedCase, outputs: Sequence[LayerFault], fault: LayerFault) -> Iterator[LayerFault]:
-    """Yields some outputs of the call, a fault in each other case, and the right calls of the layer.
+    """Yields some outputs of the layer, a fault in each other case, and the right calls of the layer.
 
     The right calls run the code at fault as well.
     """

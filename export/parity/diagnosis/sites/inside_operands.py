@@ -56,7 +56,7 @@ def other_arguments(tapes: Tapes, tape: Tape, caller: CodePlace) -> Edits:
     inside = [number for number, operation in enumerate(tape.operations) if caller in operation.callers]
     read = [source for number in inside for source in tape.sources(number) if source[0] not in inside]
     for old in (source for source, count in Counter(read).items() if count > 1):
-        for new in _sources_like(tape, inside[0], tape.tensor(old)):
+        for new in _arguments_like(tape, inside[0], tape.tensor(old)):
             description = f"given {tape.name(new)} instead of {tape.name(old)}"
             compute = partial(_with_other_argument, tapes, caller, len(tape.operations), old, new)
             yield Edit(Cause.OTHER_INPUT, description, compute, place=caller)
@@ -149,12 +149,26 @@ def _sources_like(tape: Tape, number: int, operand: Any) -> list[Source]:
 
     Tensors with the shape and type of the operand come before tensors that broadcast with it.
     """
-    results = [(n, place) for n in reversed(range(number)) for place in range(len(tape.operations[n].outputs))]
-    known = [*results, *((-1, place) for place in range(len(tape.inputs)))]
-    others = [(source, each) for source in known if (each := tape.tensor(source)) is not operand]
-    same = (source for source, each in others if is_alike(each, operand))
+    others = [(each, tape.tensor(each)) for each in (*_earlier_results(tape, number), *_inputs(tape))]
+    same = (source for source, each in others if each is not operand and is_alike(each, operand))
     beside = (source for source, each in others if not is_alike(each, operand) and _broadcast(each, operand))
     return [*itertools.islice(same, _MOST_SOURCES), *itertools.islice(beside, _MOST_BESIDE)]
+
+
+def _arguments_like(tape: Tape, number: int, argument: Any) -> Iterator[Source]:
+    """Yields inputs of the layer and earlier tensors that can replace an argument of a function, of any size."""
+    others = ((each, tape.tensor(each)) for each in (*_inputs(tape), *_earlier_results(tape, number)))
+    same = (source for source, each in others if each is not argument and each.dtype == argument.dtype)
+    alike = (source for source in same if len(tape.tensor(source).shape) == len(argument.shape))
+    return itertools.islice(alike, _MOST_SOURCES)
+
+
+def _earlier_results(tape: Tape, number: int) -> Iterator[Source]:
+    return ((n, place) for n in reversed(range(number)) for place in range(len(tape.operations[n].outputs)))
+
+
+def _inputs(tape: Tape) -> Iterator[Source]:
+    return ((-1, place) for place in range(len(tape.inputs)))
 
 
 def _broadcast(one: Any, other: Any) -> bool:

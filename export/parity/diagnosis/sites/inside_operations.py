@@ -47,6 +47,15 @@ _STEPS: tuple[Callable[[Any], Any], ...] = (
     *(lambda value: value // 2, lambda value: -value),
 )
 _MOST_PADDED = 16  # values on one side
+_SPELLINGS = MappingProxyType(
+    {
+        "mode": ("constant", "reflect", "symmetric", "edge", "wrap"),
+        "padding": ("same", "valid", "causal"),
+        "indexing": ("xy", "ij"),
+        "interpolation": ("nearest", "bilinear", "bicubic"),
+        "side": ("left", "right"),
+    }
+)
 _SMALL = (0, 1, -1, 2, 3, 4, 8)
 _EPSILON = 1e-2  # a smaller constant serves to avoid a division by zero
 
@@ -70,7 +79,8 @@ def operations_at(
     def operations_inside(fault: LayerFault) -> Edits:
         tape = tapes(fault.call)
         stored = fault.around.constants()
-        numbered = [(number, each) for number, each in enumerate(tape.operations) if tape.is_in_scope(each)]
+        leading = sorted(tape.before(tape.source(tape.outputs[fault.index]) or (-1, 0)))
+        numbered = [(n, tape.operations[n]) for n in leading if tape.is_in_scope(tape.operations[n])]
         first = {operation.place: number for number, operation in reversed(numbered)}
         edited, earlier = (
             [EditedOperation(fault.call.layer, tapes, tape, first[place], stored) for place in each if place in first]
@@ -84,8 +94,9 @@ def operations_at(
             yield from (replace(each, place=place) for each in exchanged_tensors(edited[0], one, other, readers))
         yield from other_iterations(tapes, tape, places)
         every = [*edited, *earlier]
-        same = (number for each in every for number in tape.at(each.operation.place))
-        callers = dict.fromkeys(caller for number in same for caller in tape.operations[number].callers)
+        same = [number for each in every for number in tape.at(each.operation.place)]
+        read = [number for each in same for number, _ in tape.sources(each) if number >= 0]
+        callers = dict.fromkeys(caller for number in (*same, *read) for caller in tape.operations[number].callers)
         arguments = partial(other_arguments, tapes, tape)
         tried: list[tuple[Sequence[Callable[[Any], Edits]], Iterable[Any]]] = [
             *((_OTHERS, edited), (_OTHERS, earlier), ([arguments], callers)),
@@ -149,6 +160,8 @@ def _other_constants(edited: EditedOperation) -> Edits:
             yield from edited.with_values(Cause.OTHER_ORDER, each, (order for order in orders if order != value))
         elif isinstance(value, tuple | list | np.ndarray) and _are_pairs(value):
             yield from edited.with_values(Cause.OTHER_PADDING, each, _other_sides(value))
+        elif isinstance(value, str) and name in _SPELLINGS:
+            yield from edited.with_values(cause, each, (other for other in _SPELLINGS[name] if other != value))
         elif isinstance(value, str) and name in ("subscripts", "equation"):
             yield from edited.with_values(Cause.OTHER_AXIS, each, subscripts_beside(value))
 

@@ -281,6 +281,80 @@ class Once(Gated):
         return 3.0 * self.gate(x)
 
 
+class Padded(L.Layer):
+    """A sum of neighbors, with the mode of the padding as an argument of a function."""
+
+    def pad(self, x: Any, mode: str) -> Any:
+        return ops.pad(x, [[0, 0], [1, 0], [0, 0]], mode=mode)
+
+    def pad_input(self, x: Any) -> Any:
+        return self.pad(x, "symmetric")
+
+    def call(self, x: Any) -> Any:
+        return ops.tanh(self.pad_input(x)[:, :-1] + x)
+
+
+class WithZeros(Padded):
+    def pad_input(self, x: Any) -> Any:
+        return self.pad(x, "constant")
+
+
+class Again(Residual):
+    """Two calls of an inner layer."""
+
+    def call_again(self, x: Any, other: Any) -> Any:
+        return self.inner(other)
+
+    def call(self, x: Any) -> Any:
+        one, other = ops.sin(x), ops.cos(x)
+        return other + self.inner(one) * self.call_again(x, other)
+
+
+class AgainOfInput(Again):
+    def call_again(self, x: Any, other: Any) -> Any:
+        return self.inner(x)
+
+
+class Cell(L.Layer):
+    """A gated step of a recurrence."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.gates = L.Dense(6, name="gates")
+
+    def build(self, *shapes: Any) -> None:
+        self.gates.build((None, 3))
+
+    def parts(self, h: Any) -> Any:
+        return ops.split(h, 2, axis=-1)
+
+    def call(self, x: Any, state: Any) -> Any:
+        update, reset = self.parts(ops.sigmoid(self.gates(x)))
+        return (1.0 - update) * state + update * ops.tanh(x + reset * state)
+
+
+class TurnedCell(Cell):
+    def parts(self, h: Any) -> Any:
+        return ops.split(h, 2, axis=-1)[::-1]
+
+
+class Recurrence(L.Layer):
+    """Runs a cell from a state of zeros."""
+
+    def __init__(self, cell: type[L.Layer], **options: Any) -> None:
+        super().__init__(**options)
+        self.cell = cell(name="cell")
+
+    def build(self, shape: Any) -> None:
+        self.cell.build((None, 3), (None, 3))
+
+    def call(self, x: Any) -> Any:
+        state = ops.zeros_like(x[:, 0])
+        for step in range(3):
+            state = self.cell(x[:, step], state)
+        return state
+
+
 def _check_file(right: Any, wrong: Any, shape: tuple[int, ...], folder: Path) -> list[Finding]:
     """Returns the findings for a model whose file has another layer with equal weights."""
     path = export_onnx(seeded(one_layer(wrong, shape)), folder / "model.onnx").path
@@ -303,6 +377,9 @@ def _check_file(right: Any, wrong: Any, shape: tuple[int, ...], folder: Path) ->
         (Smooth, Exchanged, (5, 4), "y", "rate * now"),
         (partial(_join, Parameters), partial(_join, OtherParts), (6,), "y/inner", "ops.split(x, 3, axis=-1)"),
         (Gated, GatedOther, (6,), "y", "self.gate(one)"),
+        (Padded, WithZeros, (5, 3), "y", 'self.pad(x, "symmetric")'),
+        (Again, AgainOfInput, (6,), "y/inner/dense", "self.call_again(x, other)"),
+        (partial(Recurrence, Cell), partial(Recurrence, TurnedCell), (3, 3), "y/cell", "ops.split(h, 2, axis=-1)"),
     ],
     ids=[
         "padding",
@@ -316,6 +393,9 @@ def _check_file(right: Any, wrong: Any, shape: tuple[int, ...], folder: Path) ->
         "weights",
         "outputs",
         "call",
+        "mode",
+        "second call",
+        "zero state",
     ],
 )
 def test_line_that_computes_a_wrong_input_is_named(
