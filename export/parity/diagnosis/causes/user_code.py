@@ -51,8 +51,8 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
     case = RecordedCase(probe, probe.reference, expectation)
     same = (each for each in probe.faults if each.call.layer is fault.call.layer and each.sighting.kind == "direct")
     beside = [each for each in same if (each.call.path, each.index) != (fault.call.path, fault.index)]
-    # One change may explain all wrong outputs of the layer, and the first call may show a part of it only: a state is
-    # zero there. Without such a change, the output is explained alone.
+    # One change may explain all wrong outputs of the layer. The first call alone may show a part of the change, such as
+    # that of a recurrence, whose state is zero there. Without such a change, the output is explained alone.
     tries = [*((own, [fault, *beside]) for own in (fault, *beside[-1:]) if beside), (fault, [])]
     found = Inside()
     for own, outputs in tries:
