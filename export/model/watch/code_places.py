@@ -126,22 +126,17 @@ def _cut(lines: list[bytes], column: int, end: int) -> str:
     return text.replace("( ", "(").replace(", )", ")").replace(" )", ")")
 
 
-def is_parameter(place: CodePlace, argument: int | str) -> bool:
-    """Whether an argument of an expression is a parameter of the function around it, and so comes from the caller.
+def is_parameter(place: CodePlace, keyword: str) -> bool:
+    """Whether a keyword argument of a call is a parameter of the function around it, and so comes from the caller.
 
     Args:
-        place: The location of the expression.
-        argument: The position of the argument, or its name.
+        place: The location of the call.
+        keyword: The name of the argument.
     """
-    with contextlib.suppress(SyntaxError, LookupError):
-        expression = ast.parse(place.operation, mode="eval").body
-        given: dict[int | str | None, ast.expr] = {}
-        if isinstance(expression, ast.Call):
-            given = {**dict(enumerate(expression.args)), **{each.arg: each.value for each in expression.keywords}}
-        elif isinstance(expression, ast.BinOp):
-            given = {0: expression.left, 1: expression.right}
-        value = given[argument]
-        lines = tuple(linecache.getlines(place.file))
+    with contextlib.suppress(SyntaxError):
+        call = ast.parse(place.operation, mode="eval").body
+        given = {each.arg: each.value for each in call.keywords} if isinstance(call, ast.Call) else {}
+        value, lines = given.get(keyword), tuple(linecache.getlines(place.file))
         return isinstance(value, ast.Name) and value.id in _parameters_around(lines, place.line)
     return False
 
@@ -154,5 +149,5 @@ def _parameters_around(lines: tuple[str, ...], line: int) -> set[str]:
         for node in ast.walk(ast.parse("".join(lines)))
         if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or 0)
     ]
-    innermost = max(functions, key=lambda node: node.lineno)
-    return {each.arg for each in (*innermost.args.posonlyargs, *innermost.args.args, *innermost.args.kwonlyargs)}
+    innermost = max(functions, key=lambda node: node.lineno, default=None)
+    return set() if innermost is None else {each.arg for each in (*innermost.args.args, *innermost.args.kwonlyargs)}

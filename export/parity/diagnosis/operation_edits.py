@@ -148,8 +148,7 @@ class EditedOperation:
     def _place_of(self, argument: Argument) -> CodePlace:
         """Returns the place that states an argument: the operation, or the call of the user's function around it."""
         own, *callers = self.operation.places
-        is_passed_on = any(is_parameter(own, each) for each in (argument.key, argument.name))
-        return callers[0] if callers and is_passed_on else own
+        return callers[0] if callers and is_parameter(own, argument.name) else own
 
     def replace_operand(self, source: Source, operand: int) -> Edit:
         """Returns the edit that replaces an operand by another tensor of the call."""

@@ -6,6 +6,7 @@ from functools import cache, partial
 
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.model.watch.code_places import is_users_module
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.layer_paths import is_within
 from keras_pe.export.parity.diagnosis.causes.compiled import layer_compiled_otherwise
@@ -94,10 +95,12 @@ def _explain(fault: LayerFault, probe: Probe) -> list[Finding]:
     does a layer that Keras compiles otherwise. If only some calls of a layer are wrong, or the layer has a wrong input,
     the code of the enclosing layer comes first.
     """
-    inside = operations_at_fault(probe, fault)
     before = cache(partial(code_before_at_fault, probe, fault))
-    is_partial = bool(inside.findings and probe.some_wrong_calls(fault))
-    if is_partial and before().findings and (before().is_exact or not inside.is_exact):
+    is_partial = bool(is_users_module(type(fault.call.layer).__module__) and probe.some_wrong_calls(fault))
+    if is_partial and before().is_exact:
+        return list(before().findings)
+    inside = operations_at_fault(probe, fault)
+    if is_partial and inside.findings and not inside.is_exact and before().findings:
         return list(before().findings)
     if inside.findings and (compiled := layer_compiled_otherwise(probe, fault)):
         return compiled

@@ -281,6 +281,21 @@ class Once(Gated):
         return 3.0 * self.gate(x)
 
 
+class Damped(L.Layer):
+    """A function with a factor of its argument."""
+
+    def damp(self, y: Any) -> Any:
+        return ops.sin(y) - 0.1 * y
+
+    def call(self, x: Any) -> Any:
+        return ops.tanh(self.damp(x))
+
+
+class MoreDamped(Damped):
+    def damp(self, y: Any) -> Any:
+        return ops.sin(y) - 0.3 * y
+
+
 class Padded(L.Layer):
     """A sum of neighbors, with the mode of the padding as an argument of a function."""
 
@@ -377,6 +392,7 @@ def _check_file(right: Any, wrong: Any, shape: tuple[int, ...], folder: Path) ->
         (Smooth, Exchanged, (5, 4), "y", "rate * now"),
         (partial(_join, Parameters), partial(_join, OtherParts), (6,), "y/inner", "ops.split(x, 3, axis=-1)"),
         (Gated, GatedOther, (6,), "y", "self.gate(one)"),
+        (Damped, MoreDamped, (6,), "y", "0.1 * y"),
         (Padded, WithZeros, (5, 3), "y", 'self.pad(x, "symmetric")'),
         (Again, AgainOfInput, (6,), "y/inner/dense", "self.call_again(x, other)"),
         (partial(Recurrence, Cell), partial(Recurrence, TurnedCell), (3, 3), "y/cell", "ops.split(h, 2, axis=-1)"),
@@ -393,6 +409,7 @@ def _check_file(right: Any, wrong: Any, shape: tuple[int, ...], folder: Path) ->
         "weights",
         "outputs",
         "call",
+        "factor",
         "mode",
         "second call",
         "zero state",
