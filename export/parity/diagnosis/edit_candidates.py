@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -68,7 +68,17 @@ def exchangeable(
         is_earlier = one[0] >= 0 and (_is_turned(*tensors) or len(by_line) > 1)
         for every in (readers, *by_line.values()) if len(by_line) > 1 else (readers,):
             if len(every) > 1:
-                yield one, other, every, origin(one[0] if is_earlier and every is readers else every[0])
+                call = _call_given_both(tape, one, other, every)
+                yield one, other, every, call or origin(one[0] if is_earlier and every is readers else every[0])
+
+
+def _call_given_both(tape: Tape, one: Source, other: Source, readers: Sequence[int]) -> CodePlace | None:
+    """Returns the innermost call of a function that is given two tensors, if its operations read them several times."""
+    if len(readers) < 3:
+        return None
+    chains = [tape.operations[number].callers for number in readers]
+    made = {caller for number, _ in (one, other) if number >= 0 for caller in tape.operations[number].callers}
+    return next((each for each in chains[0] if each not in made and all(each in chain for chain in chains)), None)
 
 
 def place_of_result(tape: Tape, suspects: Suspects, number: int) -> CodePlace:

@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation, tensors_in
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes, again
+from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, again
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.operation_edits import (
     EditedOperation,
@@ -25,7 +24,7 @@ from keras_pe.export.parity.diagnosis.relations import is_number
 from keras_pe.export.parity.diagnosis.sites.inside_orders import exchanged_pair
 from keras_pe.export.results import Array, Cause
 
-_MOST_SOURCES = 12  # tensors to try as an operand, the nearest earlier ones of equal shape
+MOST_SOURCES = 12  # tensors to try as an operand, the nearest earlier ones of equal shape
 _MOST_BESIDE = 6  # such tensors of other shapes
 
 
@@ -49,33 +48,6 @@ def other_operands(edited: EditedOperation) -> Edits:
         for source in _sources_like(tape, edited.number, edited.result):
             yield edited.replace_result(source, Cause.OTHER_INPUT)
     yield from _other_variables(edited)
-
-
-def other_arguments(tapes: Tapes, tape: Tape, caller: CodePlace) -> Edits:
-    """Yields a call of a user's function given another tensor that several of its operations read."""
-    inside = [number for number, operation in enumerate(tape.operations) if caller in operation.callers]
-    read = [source for number in inside for source in tape.sources(number) if source[0] not in inside]
-    for old in (source for source, count in Counter(read).items() if count > 1):
-        for new in _arguments_like(tape, inside[0], tape.tensor(old)):
-            description = f"given {tape.name(new)} instead of {tape.name(old)}"
-            compute = partial(_with_other_argument, tapes, caller, len(tape.operations), old, new)
-            yield Edit(Cause.OTHER_INPUT, description, compute, place=caller)
-
-
-def _with_other_argument(
-    tapes: Tapes, caller: CodePlace, count: int, old: Source, new: Source, fault: LayerFault
-) -> Array:
-    tape, current = tapes(fault.call).within(caller), dict[int, Any]()
-    if len(tape.operations) != count:
-        raise ValueError("This call of the layer has other operations.")
-    one, other = tape.tensor(old), tape.tensor(new)
-
-    def change(operation: Operation, arguments: Any, names: Any) -> Any:
-        own, now = (current.get(id(each), each) for each in (one, other))
-        return with_leaf(own, now, operation, arguments, names)
-
-    places = (operation.place for operation in tape.operations if tape.is_in_scope(operation))
-    return tape.replay(dict.fromkeys(places, change), fault.index, current)
 
 
 def exchanged_tensors(edited: EditedOperation, one: Source, other: Source, readers: Sequence[int]) -> Iterator[Edit]:
@@ -149,25 +121,19 @@ def _sources_like(tape: Tape, number: int, operand: Any) -> list[Source]:
 
     Tensors with the shape and type of the operand come before tensors that broadcast with it.
     """
-    others = [(each, tape.tensor(each)) for each in (*_earlier_results(tape, number), *_inputs(tape))]
+    others = [(each, tape.tensor(each)) for each in (*earlier_results(tape, number), *inputs_of(tape))]
     same = (source for source, each in others if each is not operand and is_alike(each, operand))
     beside = (source for source, each in others if not is_alike(each, operand) and _broadcast(each, operand))
-    return [*itertools.islice(same, _MOST_SOURCES), *itertools.islice(beside, _MOST_BESIDE)]
+    return [*itertools.islice(same, MOST_SOURCES), *itertools.islice(beside, _MOST_BESIDE)]
 
 
-def _arguments_like(tape: Tape, number: int, argument: Any) -> Iterator[Source]:
-    """Yields inputs of the layer and earlier tensors that can replace an argument of a function, of any size."""
-    others = ((each, tape.tensor(each)) for each in (*_inputs(tape), *_earlier_results(tape, number)))
-    same = (source for source, each in others if each is not argument and each.dtype == argument.dtype)
-    alike = (source for source in same if len(tape.tensor(source).shape) == len(argument.shape))
-    return itertools.islice(alike, _MOST_SOURCES)
-
-
-def _earlier_results(tape: Tape, number: int) -> Iterator[Source]:
+def earlier_results(tape: Tape, number: int) -> Iterator[Source]:
+    """Yields the results before an operation, the nearest first."""
     return ((n, place) for n in reversed(range(number)) for place in range(len(tape.operations[n].outputs)))
 
 
-def _inputs(tape: Tape) -> Iterator[Source]:
+def inputs_of(tape: Tape) -> Iterator[Source]:
+    """Yields the inputs of the layer."""
     return ((-1, place) for place in range(len(tape.inputs)))
 
 

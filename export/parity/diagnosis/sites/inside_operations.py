@@ -27,8 +27,9 @@ from keras_pe.export.parity.diagnosis.operation_edits import (
 )
 from keras_pe.export.parity.diagnosis.relations import is_number, plain
 from keras_pe.export.parity.diagnosis.sites.inside_additions import additions, unary_functions
+from keras_pe.export.parity.diagnosis.sites.inside_functions import other_arguments
 from keras_pe.export.parity.diagnosis.sites.inside_loops import other_iterations
-from keras_pe.export.parity.diagnosis.sites.inside_operands import exchanged_tensors, other_arguments, other_operands
+from keras_pe.export.parity.diagnosis.sites.inside_operands import exchanged_tensors, other_operands
 from keras_pe.export.parity.diagnosis.sites.inside_orders import (
     other_operation_axes,
     other_orders,

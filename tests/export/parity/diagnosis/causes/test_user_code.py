@@ -296,6 +296,28 @@ class MoreDamped(Damped):
         return ops.sin(y) - 0.3 * y
 
 
+class Products(L.Layer):
+    """A product of rows in order."""
+
+    def product(self, one: Any, other: Any) -> Any:
+        return ops.sin(one + 2.0 * other) * ops.exp(-ops.square(one)) + other
+
+    def next(self, last: Any, row: Any) -> Any:
+        return self.product(last, row)
+
+    def call(self, x: Any) -> Any:
+        last, every = x[:, 0], []
+        for number in range(3):
+            last = ops.tanh(self.next(last, 0.7 * x[:, number + 1]))
+            every.append(last)
+        return ops.stack(every, axis=1)
+
+
+class TurnedProducts(Products):
+    def next(self, last: Any, row: Any) -> Any:
+        return self.product(row, last)
+
+
 class Padded(L.Layer):
     """A sum of neighbors, with the mode of the padding as an argument of a function."""
 
@@ -393,6 +415,7 @@ def _check_file(right: Any, wrong: Any, shape: tuple[int, ...], folder: Path) ->
         (partial(_join, Parameters), partial(_join, OtherParts), (6,), "y/inner", "ops.split(x, 3, axis=-1)"),
         (Gated, GatedOther, (6,), "y", "self.gate(one)"),
         (Damped, MoreDamped, (6,), "y", "0.1 * y"),
+        (Products, TurnedProducts, (4, 3), "y", "self.product(last, row)"),
         (Padded, WithZeros, (5, 3), "y", 'self.pad(x, "symmetric")'),
         (Again, AgainOfInput, (6,), "y/inner/dense", "self.call_again(x, other)"),
         (partial(Recurrence, Cell), partial(Recurrence, TurnedCell), (3, 3), "y/cell", "ops.split(h, 2, axis=-1)"),
@@ -410,6 +433,7 @@ def _check_file(right: Any, wrong: Any, shape: tuple[int, ...], folder: Path) ->
         "outputs",
         "call",
         "factor",
+        "arguments",
         "mode",
         "second call",
         "zero state",
