@@ -136,8 +136,9 @@ def is_parameter(place: CodePlace, keyword: str) -> bool:
     with contextlib.suppress(SyntaxError):
         call = ast.parse(place.operation, mode="eval").body
         given = {each.arg: each.value for each in call.keywords} if isinstance(call, ast.Call) else {}
-        value, lines = given.get(keyword), tuple(linecache.getlines(place.file))
-        return isinstance(value, ast.Name) and value.id in _parameters_around(lines, place.line)
+        value = given.get(keyword)
+        if isinstance(value, ast.Name):
+            return value.id in _parameters_around(tuple(linecache.getlines(place.file)), place.line)
     return False
 
 

@@ -108,13 +108,11 @@ class EditedOperation:
 
     def with_changes(self, cause: Cause, argument: Argument, changes: Iterable[Callable[[Any], Any]]) -> Iterator[Edit]:
         """Yields the edit with each of some functions of an argument, whose value may change in a loop."""
-        name = argument.name
+        name, place = argument.name, self._place_of(argument)
         for change, value, other in self.changed_values(argument, changes):
             description = f"with {name}={other!r} instead of {value!r}"
             edit = self.edit(cause, description, partial(with_argument, argument.key, change))
-            yield replace(
-                edit, place=self._place_of(argument), parameters=(OtherValue(name, plain(value), plain(other)),)
-            )
+            yield replace(edit, place=place, parameters=(OtherValue(name, plain(value), plain(other)),))
 
     def changed_values(
         self, argument: Argument, changes: Iterable[Callable[[Any], Any]]
