@@ -42,9 +42,11 @@ def exchangeable(
 ) -> Iterator[tuple[Source, Source, list[int], CodePlace]]:
     """Yields pairs of tensors of equal shape that suspects read, with the readers and the place to report.
 
-    The readers are all of them, or those of one line. The place is that of the first result if the artifact numbers
-    the results in the other order, or if several lines read them. Otherwise, it is the place that reads them. A
-    single operation that reads both is skipped, since it has its operands exchanged. So is a pair that follows from
+    The readers are all of them, or those of one line. The place is the call of a function whose operations read both
+    several times. Without such a call, it is the place that reads them. It is the place of the first result if the
+    artifact numbers the results in the other order, or if several lines read them.
+
+    A single operation that reads both is skipped, since it has its operands exchanged. So is a pair that follows from
     a result which the artifact lacks: the exchange of exp(x) and exp(-x) is a sign of x.
     """
     numbers = sorted({*suspects.located, *suspects.unseen})

@@ -73,8 +73,8 @@ def operations_at(
         places: The places of the operations that may be at fault.
         tapes: The operations of the layer's calls.
         exchanged: Pairs of tensors that may be exchanged for some readers, with the readers and the place to report.
-        before: The places of correct operations whose results only `places` read, each with the place to report. A
-            change of such a result affects all readers.
+        before: The places of correct operations that may be at fault, each with the place to report. A change of such a
+            result affects all readers.
     """
 
     def operations_inside(fault: LayerFault) -> Edits:
