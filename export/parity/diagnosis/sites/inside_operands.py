@@ -1,12 +1,9 @@
 """Edits of the operands of an operation inside a layer: exchanged, or replaced by other tensors or weights."""
 
-import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation, tensors_in
@@ -15,6 +12,7 @@ from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, again
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.operation_edits import (
     EditedOperation,
+    fits,
     is_alike,
     value_positions,
     with_leaf,
@@ -53,7 +51,7 @@ def other_operands(edited: EditedOperation) -> Edits:
 def exchanged_tensors(edited: EditedOperation, one: Source, other: Source, readers: Sequence[int]) -> Iterator[Edit]:
     """Yields the edit that exchanges two tensors of the call for some readers, in each iteration of a loop."""
     operations = edited.tape.operations
-    distinct = _in_one_iteration(edited.tape, readers)
+    distinct = _choose_iteration(edited.tape, readers)
     operands = {
         (number, place): source
         for number in distinct.values()
@@ -85,7 +83,7 @@ def exchanged_tensors(edited: EditedOperation, one: Source, other: Source, reade
     yield Edit(Cause.EXCHANGED_INPUTS, description, compute)
 
 
-def _in_one_iteration(tape: Tape, numbers: Sequence[int]) -> dict[CodePlace, int]:
+def _choose_iteration(tape: Tape, numbers: Sequence[int]) -> dict[CodePlace, int]:
     """Returns one of some operations for each place, all of them in the first iteration that has every place."""
     found = dict[CodePlace, dict[int, int]]()
     for number in numbers:
@@ -123,7 +121,11 @@ def _sources_like(tape: Tape, number: int, operand: Any) -> list[Source]:
     """
     others = [(each, tape.tensor(each)) for each in (*earlier_results(tape, number), *inputs_of(tape))]
     same = (source for source, each in others if each is not operand and is_alike(each, operand))
-    beside = (source for source, each in others if not is_alike(each, operand) and _broadcast(each, operand))
+    beside = (
+        source
+        for source, each in others
+        if not is_alike(each, operand) and (fits(each, operand) or fits(operand, each))
+    )
     return [*itertools.islice(same, MOST_SOURCES), *itertools.islice(beside, _MOST_BESIDE)]
 
 
@@ -135,11 +137,3 @@ def earlier_results(tape: Tape, number: int) -> Iterator[Source]:
 def inputs_of(tape: Tape) -> Iterator[Source]:
     """Yields the inputs of the layer."""
     return ((-1, place) for place in range(len(tape.inputs)))
-
-
-def _broadcast(one: Any, other: Any) -> bool:
-    """Whether two tensors of equal type broadcast."""
-    with contextlib.suppress(ValueError):
-        np.broadcast_shapes(tuple(one.shape), tuple(other.shape))
-        return bool(one.dtype == other.dtype)
-    return False

@@ -63,7 +63,7 @@ def other_slices(edited: EditedOperation) -> Edits:
             size = int(shape[axis])
             others = itertools.islice(_slices_beside(parts[place], size), _MOST_ORDERS)
             moves: list[Callable[[Any], Any]] = [partial(_moved_slice, size, shift) for shift in (1, -1, None)]
-            moves.append(partial(_in_reverse, [_parts_of(each)[place] for each in edited.values_of(argument)]))
+            moves.append(partial(_reverse_part, [_parts_of(each)[place] for each in edited.values_of(argument)]))
             changes = (partial(_with_part, place, change) for change in (*moves, *map(constantly, others)))
             for change, own, other in edited.changed_values(argument, changes):
                 one, now = (_slice_text(_parts_of(each)[place]) for each in (own, other))
@@ -198,7 +198,7 @@ def _moved_slice(size: int, shift: int | None, part: Any) -> Any:
     return slice(first, last + 1, own.step) if own.step > 0 and first >= 0 and last < size else part
 
 
-def _in_reverse(parts: Sequence[Any], part: Any) -> Any:
+def _reverse_part(parts: Sequence[Any], part: Any) -> Any:
     """Returns the part that a loop has at the same place of the reverse order."""
     distinct = list({repr(each): each for each in parts}.values())
     return distinct[-1 - distinct.index(part)]
