@@ -5,13 +5,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keras_pe.export.quantization.feeds import read_feed
 from keras_pe.export.quantization.quantizer import Options, Quantizer
 from keras_pe.export.runtimes.runtime import Arrays
 
 _WITH_BODIES = frozenset({"If", "Loop", "Scan"})
-_STATIC: Options = {"per_channel": True}
-"""One scale for each channel of a weight. All else is the default of `quantize_static`: int8, QDQ and MinMax."""
+_STATIC: Options = {"per_channel": True, "reduce_range": False}
+"""One scale for each channel of a weight, in 8 bits. All else is the default of `quantize_static`: QDQ and MinMax."""
+_LARGEST_SUM = """<ir_version: 8, opset_import: ["": 13]>
+sum (uint8[1, 2] x) => (int32[1, 1] y) <int8[2, 1] w = {127, 127}> { y = MatMulInteger(x, w) }"""
 
 
 class _StoredFeeds:
@@ -114,6 +118,19 @@ def _compute_in_float(options: Options, operators: Sequence[str]) -> Options:
     return {**options, "op_block_list": sorted(operators)}
 
 
+def _fit_sums(options: Options) -> Options:
+    """Returns options for weights of 7 bits if a sum of two products of 8 bits saturates at 16 bits.
+
+    ONNX Runtime's products of int8 weights do this on x86 processors without VNNI.
+    """
+    from onnx.parser import parse_model
+    from onnxruntime import InferenceSession
+
+    session = InferenceSession(parse_model(_LARGEST_SUM).SerializeToString(), providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"x": np.full((1, 2), 255, np.uint8)})
+    return options if found.item() == 2 * 255 * 127 else {**options, "reduce_range": True}
+
+
 def _weights(bits: int) -> Quantizer:
     return Quantizer(
         function="onnxruntime.quantization.matmul_nbits_quantizer.MatMulNBitsQuantizer",
@@ -132,6 +149,7 @@ ONNX_QUANTIZERS: Mapping[str, Quantizer] = {
         write=_write_static,
         operators=_static_operators,
         calibrate=_calibrate,
+        for_processor=_fit_sums,
     ),
     "dynamic": Quantizer(
         function="onnxruntime.quantization.quantize_dynamic",

@@ -40,6 +40,13 @@ _COSTS: Mapping[str, str] = {
 }
 """The computation that each quantizer adds."""
 
+_BITS: Mapping[bool, str] = {
+    False: "They have 8 bits. On x86 processors without VNNI, sums of two int8 products saturate at 16 bits. Such a "
+    "processor needs a file that is quantized on it.",
+    True: "They have 7 bits, since sums of two int8 products saturate at 16 bits on this processor.",
+}
+"""The weights of a static ONNX file, by the option `reduce_range`."""
+
 _SHOWN_LAYERS = 12
 _SHOWN_ROWS = 3
 
@@ -125,6 +132,8 @@ def _remarks(found: QuantizationResults) -> Iterator[Statement]:
         yield Statement("plan", f"{found.plan} has the options of the quantizer")
     if found.left:
         yield Statement("in float", f"the quantizer does not take {', '.join(found.left)}")
+    if "reduce_range" in found.options:
+        yield Statement("weights", _BITS[found.options["reduce_range"]])
     if not found.layers:
         yield Statement("layers", "this quantizer takes all layers or none, so no layer can return to float")
     score, allowed = found.chosen.held_out, 1 - found.goal.value

@@ -92,13 +92,14 @@ def quantize(
             that all bounds hold together with 95 %.
         error: The goal: the largest root mean square error of an output, as a share of the output's standard deviation.
         size: The goal: the largest share of the bytes of `artifact`. The layers that matter most stay in float.
-        method: The quantizer. "static" writes int8 weights and values, with scales from the calibration rows. "dynamic"
-            writes int8 weights and values, with scales from each call. "int8-weights" and "int4-weights" round weights
-            alone: in ONNX with a scale for each block of 32, in LiteRT with a scale for each channel. "float16" stores
-            weights in 16 bits and computes in float32. In ONNX, it takes all layers or none, rounds inputs and
-            outputs to 16 bits, and computes files with loops or branches in 16 bits. "keras-int8" and "keras-int4"
-            quantize a copy of the model with `keras.Model.quantize`, also embeddings, and export the copy. LiteRT has
-            no "keras-int4".
+        method: The quantizer. "static" writes int8 weights and values, with scales from the calibration rows. In ONNX,
+            weights have 7 bits if this processor's sums of two int8 products saturate, as on x86 without VNNI.
+            "dynamic" writes int8 weights and values, with scales from each call. "int8-weights" and "int4-weights"
+            round weights alone: in ONNX with a scale for each block of 32, in LiteRT with a scale for each channel.
+            "float16" stores weights in 16 bits and computes in float32. In ONNX, it takes all layers or none, rounds
+            inputs and outputs to 16 bits, and computes files with loops or branches in 16 bits. "keras-int8" and
+            "keras-int4" quantize a copy of the model with `keras.Model.quantize`, also embeddings, and export the copy.
+            LiteRT has no "keras-int4".
         batching: As in `check_dataset`.
         acceptance: The outputs that decide. The goal takes the place of its other fields, which must be left out.
         calibration_share: The share of the rows that calibrate, between 0 and 1.

@@ -22,6 +22,7 @@ class Quantizer:
         calibrate: Adds the ranges of the values in some batches to the calibration cache. Its arguments are the float
             file, the calibration cache and the files of the batches. None if the quantizer reads no rows.
         for_operators: Returns options for a file with some operators.
+        for_processor: Returns options for the integer arithmetic of this processor. It runs the runtime.
         takes_bodies: Whether the quantizer takes nodes in the bodies of loops and branches.
     """
 
@@ -32,4 +33,5 @@ class Quantizer:
     operators: Callable[[], Iterable[str]] = tuple
     calibrate: Callable[[str, str, Sequence[str]], None] | None = None
     for_operators: Callable[[Options, Sequence[str]], Options] = lambda options, operators: options
+    for_processor: Callable[[Options], Options] = lambda options: options
     takes_bodies: bool = True

@@ -55,6 +55,12 @@ def write_quantized(format: Format, method: str, source: str, target: str, optio
     function(source, target, options, cache)
 
 
+def quantizer_options(format: Format, method: str, operators: Sequence[str]) -> Options:
+    """Returns the options with which everything is quantized in a file with some operators, for this processor."""
+    quantizer = QUANTIZERS[format][method]
+    return quantizer.for_processor(quantizer.for_operators(quantizer.options, operators))
+
+
 def quantized_operators(format: Format, method: str) -> tuple[str, ...]:
     """Returns the operators that a quantizer takes."""
     return tuple(sorted(QUANTIZERS[format][method].operators()))

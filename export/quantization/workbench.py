@@ -1,7 +1,7 @@
 """Writes quantized files of one artifact, and measures them on stored rows."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,8 +19,8 @@ from keras_pe.export.quantization.keras_model import KerasModel
 from keras_pe.export.quantization.layer_nodes import Node, QuantizableLayer, quantizable_layers
 from keras_pe.export.quantization.plan import Plan
 from keras_pe.export.quantization.quantization_records import LayerEffect, Score, Trial
-from keras_pe.export.quantization.quantizer import Quantizer
-from keras_pe.export.quantization.quantizers import QUANTIZERS, calibrate, write_quantized
+from keras_pe.export.quantization.quantizer import Options, Quantizer
+from keras_pe.export.quantization.quantizers import QUANTIZERS, calibrate, quantizer_options, write_quantized
 from keras_pe.export.quantization.rows import SplitRows
 from keras_pe.export.quantization.timing import ONE_THREAD, time_in_turns
 from keras_pe.export.runtimes.worker import Worker
@@ -73,6 +73,13 @@ class Workbench:
         """The quantizer."""
         return QUANTIZERS[self.format][self.method]
 
+    @cached_property
+    def common_options(self) -> Options:
+        """The options of the file in which everything is quantized."""
+        operators = sorted({node.operator for node in (*self.taken, *self.left)})
+        found: Options = self.worker.call(quantizer_options, self.format, self.method, operators)
+        return found
+
     @property
     def cache(self) -> Path:
         """The calibration cache."""
@@ -94,15 +101,13 @@ class Workbench:
             self._call(calibrate, str(self.source), str(self.cache), feeds[start : start + _FEEDS])
             count.write_text(str(min(start + _FEEDS, len(feeds))))
 
-    def options(self, floats: Sequence[str]) -> Mapping[str, Any]:
+    def options(self, floats: Sequence[str]) -> Options:
         """Returns the options of the quantizer with some layers in float."""
-        operators = sorted({node.operator for node in (*self.taken, *self.left)})
-        options = self.quantizer.for_operators(self.quantizer.options, operators)
         if self.quantizer.leave_in_float is None:
-            return options
+            return self.common_options
         names = [node.name for each in self.layers if each.path in floats for node in each.nodes]
         bodies = [] if self.quantizer.takes_bodies else [node.name for node in self.left if node.is_in_body]
-        return self.quantizer.leave_in_float(options, [*names, *bodies])
+        return self.quantizer.leave_in_float(self.common_options, [*names, *bodies])
 
     def write(self, floats: Sequence[str]) -> Path:
         """Writes the file with some layers in float, unless it is the last one. Another file is overwritten.
