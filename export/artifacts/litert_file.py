@@ -18,7 +18,8 @@ _APPENDED = 2  # least offset of values behind the flatbuffer; 0 and 1 stand for
 _FOREIGN = "Flex"  # begins the names of operators that TensorFlow has and LiteRT has not
 
 _NUMBERS = {name: np.dtype(name) for name in ("float64", "float32", "float16", "int8", "uint8")}
-_STORED = _NUMBERS | {name: np.dtype(name) for name in ("int16", "int32", "int64")}
+_INTEGERS = {name: np.dtype(name) for name in ("bool", "int32", "int64")}
+_STORED = _NUMBERS | _INTEGERS | {"int16": np.dtype("int16")}
 
 
 def read_litert(path: Path) -> Artifact:
@@ -65,6 +66,11 @@ def constants(path: Path) -> dict[str, npt.NDArray[Any]]:
     """
     stored = {name: stored for name, _, stored in _constants(path) if stored.dtype in _NUMBERS.values()}
     return stored | _borders(path)
+
+
+def integers(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Returns the booleans and the integers of 32 or 64 bits that the file stores, by the name of their tensor."""
+    return {name: stored for name, _, stored in _constants(path) if stored.dtype in _INTEGERS.values()}
 
 
 def _borders(path: Path) -> dict[str, npt.NDArray[Any]]:

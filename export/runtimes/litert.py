@@ -16,13 +16,14 @@ from keras_pe.export.artifacts.litert_file import (
     conditions,
     constants,
     foreign_operators,
+    integers,
     interface_names,
     quantized_constants,
     signature_keys,
 )
 from keras_pe.export.runtimes.litert_intermediates import InspectedLiteRT
 from keras_pe.export.runtimes.runner import in_order
-from keras_pe.export.runtimes.runtime import NUMBERS, STEPS, Array, Arrays, tensor_info
+from keras_pe.export.runtimes.runtime import INTEGERS, NUMBERS, STEPS, Array, Arrays, tensor_info
 
 _FOREIGN = (
     "the file has TensorFlow operators ({}), and this LiteRT has only built-in ones. Export the model with "
@@ -74,7 +75,9 @@ class LiteRTRuntime:
     def weights(self) -> Arrays:
         quantized = quantized_constants(self._path)
         numbers = {f"{NUMBERS}{name}": each for name, (each, _) in quantized.items()}
-        return constants(self._path) | numbers | {f"{STEPS}{name}": each for name, (_, each) in quantized.items()}
+        steps = {f"{STEPS}{name}": each for name, (_, each) in quantized.items()}
+        indices = {f"{INTEGERS}{name}": each for name, each in integers(self._path).items()}
+        return constants(self._path) | numbers | steps | indices
 
     def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
         if not self._conditions:

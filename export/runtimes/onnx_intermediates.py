@@ -11,10 +11,11 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 from keras_pe.export.artifacts.onnx_model import all_graphs, external_file, needed_names, weight_files
 from keras_pe.export.artifacts.onnx_quantization import quantized_constants
 from keras_pe.export.model.stored_weights import LAYOUTS_KEY, layouts_from_json
-from keras_pe.export.runtimes.runtime import NUMBERS, STEPS, Array, Arrays, LazyArrays
+from keras_pe.export.runtimes.runtime import INTEGERS, NUMBERS, STEPS, Array, Arrays, LazyArrays
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _NUMBERS = (*_FLOATS, TensorProto.INT8, TensorProto.UINT8)
+_INTEGERS = (TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64)
 _PACKED = (TensorProto.INT4, TensorProto.UINT4)
 _FLOAT_PRODUCTS = frozenset({"DynamicQuantizeMatMul", "MatMulNBits"})
 """Operators of ONNX Runtime that ONNX does not know. Their results have the type of the scale, their third input."""
@@ -124,13 +125,12 @@ class InspectedModel:
         """Returns the constants of the graph and of the bodies in it, the empty ones aside; each is read when asked.
 
         A weight comes as Keras has it, whatever way the file stores it. The numbers that constants of integers stand
-        for, and the steps between these, come under the names of the constants after `NUMBERS` and `STEPS`.
+        for, and the steps between these, come under the names of the constants after `NUMBERS` and `STEPS`. Integers
+        and booleans come after `INTEGERS`.
         """
-        tensors = {
-            tensor.name: tensor
-            for tensor in _constants(self._model.graph)
-            if tensor.data_type in _NUMBERS and 0 not in tensor.dims
-        }
+        known = [tensor for tensor in _constants(self._model.graph) if 0 not in tensor.dims]
+        tensors = {each.name: each for each in known if each.data_type in _NUMBERS}
+        tensors |= {f"{INTEGERS}{each.name}": each for each in known if each.data_type in _INTEGERS}
         texts = {entry.key: entry.value for entry in self._model.metadata_props}
         layouts = layouts_from_json(texts.get(LAYOUTS_KEY, "{}"))
 

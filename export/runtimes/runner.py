@@ -14,7 +14,7 @@ from keras_pe.argument_errors import is_pattern, is_utf8
 from keras_pe.export.artifacts.artifact import Format, TensorInfo
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.processes.temporary_folder import Closing
-from keras_pe.export.runtimes.runtime import NUMBERS, STEPS, Array, Arrays, LazyArrays, RuntimeSpec
+from keras_pe.export.runtimes.runtime import INTEGERS, NUMBERS, STEPS, Array, Arrays, LazyArrays, RuntimeSpec
 from keras_pe.export.runtimes.runtime_session import RuntimeSession
 
 
@@ -133,12 +133,16 @@ class Runner(Closing):
         """
         return self._weights_of(NUMBERS), self._weights_of(STEPS)
 
+    def integers(self) -> LazyArrays:
+        """Returns the constants that are booleans, or integers of 32 or 64 bits. Each is read on access."""
+        return self._weights_of(INTEGERS)
+
     def _weights_of(self, kind: str) -> LazyArrays:
         """Returns a runtime's arrays whose names have the prefix, without it; an empty prefix selects names without
         any."""
         every = self._tell("weights") or []
         named = (each for each in every if each.startswith(kind)) if kind else every
-        names = [each.removeprefix(kind) for each in named if kind or not each.startswith((NUMBERS, STEPS))]
+        names = [each.removeprefix(kind) for each in named if kind or not each.startswith((NUMBERS, STEPS, INTEGERS))]
         return LazyArrays(
             names, lambda name: self._weight(kind + name), lambda name: self._weight_in_pieces(kind + name)
         )

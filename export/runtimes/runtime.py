@@ -133,7 +133,8 @@ class InspectableRuntime(Runtime, Protocol):
         """Returns the constants that are stored in the artifact, by name; the mapping may read each when asked.
 
         The mapping may also have the real values of a constant of integers, under `NUMBERS` and its name. It may have
-        the steps between two such values under `STEPS` and its name, in the same shape.
+        the steps between two such values under `STEPS` and its name, in the same shape. Booleans and integers of 32 or
+        64 bits, such as the entries of a mask or of a table, are under `INTEGERS` and their name.
         """
         ...
 
@@ -244,8 +245,8 @@ def as_texts(values: Array) -> Array:
     return texts.reshape(values.shape)
 
 
-NUMBERS, STEPS = "numbers of ", "steps of "
-"""With what a runtime begins the names of dequantized constants, and of their steps, among its weights."""
+NUMBERS, STEPS, INTEGERS = "numbers of ", "steps of ", "integers of "
+"""The beginnings of names in a runtime's weights: of dequantized constants, of their steps, and of integers."""
 
 
 class LazyArrays(Mapping[str, Array]):
