@@ -1,7 +1,5 @@
 """Locations in user code: modules, files, lines and expressions."""
 
-import ast
-import contextlib
 import linecache
 import sys
 import traceback
@@ -124,31 +122,3 @@ def _cut(lines: list[bytes], column: int, end: int) -> str:
     lines[0] = lines[0][column:]
     text = " ".join(" ".join(each.decode("utf-8", "replace") for each in lines).split())
     return text.replace("( ", "(").replace(", )", ")").replace(" )", ")")
-
-
-def is_parameter(place: CodePlace, keyword: str) -> bool:
-    """Whether a keyword argument of a call is a parameter of the function around it, and so comes from the caller.
-
-    Args:
-        place: The location of the call.
-        keyword: The name of the argument.
-    """
-    with contextlib.suppress(SyntaxError):
-        call = ast.parse(place.operation, mode="eval").body
-        given = {each.arg: each.value for each in call.keywords} if isinstance(call, ast.Call) else {}
-        value = given.get(keyword)
-        if isinstance(value, ast.Name):
-            return value.id in _parameters_around(tuple(linecache.getlines(place.file)), place.line)
-    return False
-
-
-@lru_cache(maxsize=4096)
-def _parameters_around(lines: tuple[str, ...], line: int) -> set[str]:
-    """Returns the names of the parameters of the innermost function around a line."""
-    functions = [
-        node
-        for node in ast.walk(ast.parse("".join(lines)))
-        if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or 0)
-    ]
-    innermost = max(functions, key=lambda node: node.lineno, default=None)
-    return set() if innermost is None else {each.arg for each in (*innermost.args.args, *innermost.args.kwonlyargs)}

@@ -4,15 +4,27 @@ import contextlib
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from keras_pe.export.model.watch.code_places import CodePlace, code_places, is_users, is_users_module
 
 _WRAPPED = ("fn", "func", "dispatch_target", "op")  # the names of the wrapped function in wrappers of libraries
 _NOT_MADE_AGAIN = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+Key = int | str
+"""The position of an argument, or its name among the keywords."""
+
+
+class Argument(NamedTuple):
+    """An argument of an operation: its position or keyword, its name, and its value."""
+
+    key: Key
+    name: str
+    value: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +66,14 @@ class Operation:
         return tensors_in((self.arguments, self.keywords))
 
     @cached_property
+    def constants(self) -> list[Argument]:
+        """The arguments that are not tensors. A nameless one has its position as its name."""
+        names, positional = self.parameters, enumerate(self.arguments)
+        found = [Argument(n, names[n] if n < len(names) else str(n), value) for n, value in positional]
+        found += [Argument(name, name, value) for name, value in self.keywords.items() if name != "name"]
+        return [each for each in found if not is_plain_tensor(each.value)]
+
+    @cached_property
     def outputs(self) -> list[Any]:
         """The tensors in its result, in order."""
         return tensors_in(self.result)
@@ -67,6 +87,24 @@ class Operation:
         except (TypeError, ValueError):
             return ()
         return (*names[: len(self.arguments)], *self.keywords)
+
+
+def again(operation: Operation, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """Calls an operation again with other arguments.
+
+    Raises:
+        ValueError: If the operation cannot be called again, or is a convolution of a tensor of another rank. TensorFlow
+            ends the process for the latter.
+    """
+    if operation.function is None:
+        raise ValueError(f"{operation.place} cannot be called again.")
+    if "conv" in operation.function.__name__ + operation.place.operation:
+        ranks, own = (
+            [len(each.shape) for each in tensors_in(given)] for given in ((arguments, keywords), operation.leaves)
+        )
+        if ranks != own:
+            raise ValueError(f"{operation.place} must take tensors of the ranks {own}. Received: {ranks}.")
+    return operation.function(*arguments, **keywords)
 
 
 def tensors_in(structure: Any) -> list[Any]:

@@ -39,7 +39,7 @@ class Probe:
         faults: The layers at fault, in the order of computation; empty if unknown.
         others: Returns a fault in each other case.
         sound_weights: The paths of the weights that the artifact is known to store as the model does.
-        constants: Returns the artifact's 1-D float constants that are short enough for a list.
+        constants: Returns the artifact's small constants.
         is_sound_inside: Whether the artifact, run with inner tensors and without optimizations, agrees with Keras.
         budget: The remaining time.
         refusals: Failed attempts with their errors, for the report of an unknown cause.

@@ -32,6 +32,7 @@ from keras_pe.export.parity.diagnosis.causes.unknown import is_explained, unknow
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.faulty_layers import LayerTrace, trace_faults
 from keras_pe.export.parity.diagnosis.recorded_cases import calls_of, first_case
+from keras_pe.export.parity.diagnosis.stored_constants import small_constants
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
 from keras_pe.export.progress import Budget
 from keras_pe.export.results import Cause, Comparison, Finding, LayerRecording, LayerResult, RuntimeResult
@@ -206,7 +207,7 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
     if findings and not probe.has_wrong_values:
         return tuple(dict.fromkeys(findings))
     weights = _compare_weights(probe)
-    constants = cache(partial(weight_causes.short_constants, probe))
+    constants = cache(partial(small_constants, probe))
     probe = replace(probe, sound_weights=weights.sound, constants=constants)
     rounding = _rounded_tensors(probe)
     findings = [*(finding for each in rounding for finding in each.findings), *findings]

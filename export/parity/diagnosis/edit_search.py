@@ -142,7 +142,10 @@ class _Search:
         follows = () if edit.layer is None else (fault.layer,)
         layer = edit.layer or fault.layer
         finding = Finding(edit.cause, evidence, layer, absent=follows, parameters=edit.parameters)
-        finding = finding if edit.place is None else replace(finding, **edit.place.fields)
+        if len({(place.file, place.line) for place in edit.places}) == 1:
+            finding = replace(finding, **edit.places[0].fields)
+        elif edit.places:
+            finding = replace(finding, file=edit.places[0].file)
         return Explanation(finding, left <= self.first.tolerance, edit.is_output)
 
     def _begun(self, site: Site) -> _Difference | None:

@@ -33,7 +33,7 @@ class Edit:
         of: The name of the called object in the sentence.
         parameters: The parameters of the layer that the edit changes.
         layer: The path of the layer to report; None for the layer of the call.
-        place: The operation in a user's code that the edit changes; None if it changes the layer as a whole.
+        places: The places in a user's code that may be at fault; empty if the edit changes the layer as a whole.
     """
 
     cause: Cause
@@ -43,11 +43,11 @@ class Edit:
     of: str = "the layer"
     parameters: tuple[OtherValue, ...] = ()
     layer: str | None = None
-    place: CodePlace | None = None
+    places: tuple[CodePlace, ...] = ()
 
     def __str__(self) -> str:
-        if self.place is not None:
-            return f"The artifact's numbers follow from {self.place}, {self.description}."
+        if self.places:
+            return f"The artifact's numbers follow from {' or '.join(map(str, self.places))}, {self.description}."
         if self.is_output:
             return f"The artifact has {self.description}."
         return f"{self.description[:1].upper()}{self.description[1:]}, {self.of} returns the artifact's numbers."
@@ -64,7 +64,7 @@ class NumericEdit:
         description: Returns the change in words, with each number as text. By default, the words name both values of
             each number.
         is_output: As in `Edit`.
-        place: As in `Edit`.
+        places: As in `Edit`.
         note: The end of the default words.
     """
 
@@ -73,7 +73,7 @@ class NumericEdit:
     cause: Callable[[Mapping[str, float]], Cause]
     description: Callable[[Mapping[str, str]], str] | None = None
     is_output: bool = False
-    place: CodePlace | None = None
+    places: tuple[CodePlace, ...] = ()
     note: str = ""
 
     def describe(self, numbers: Mapping[str, str]) -> str:
@@ -88,7 +88,7 @@ class NumericEdit:
         description = self.describe({name: f"{value:.6g}" for name, value in numbers.items()})
         values = tuple(OtherValue(name, self.start[name], value) for name, value in numbers.items())
         compute = partial(_at_numbers, self, numbers)
-        return Edit(self.cause(numbers), description, compute, self.is_output, parameters=values, place=self.place)
+        return Edit(self.cause(numbers), description, compute, self.is_output, parameters=values, places=self.places)
 
 
 def _at_numbers(edit: NumericEdit, numbers: Mapping[str, float], fault: LayerFault) -> Array | None:
@@ -139,18 +139,6 @@ class Proposal:
     template: str
     change: Callable[[Array], Array]
     numbers: Mapping[str, Any] = field(default_factory=dict)
-
-
-def stored_instead(own: Any, constants: Iterable[Array]) -> Iterator[Any]:
-    """Yields the artifact's constants of the shape of a float, or of a list or an array of floats, that differ."""
-    is_list = isinstance(own, list | tuple) and all(isinstance(each, float | int) for each in own)
-    numbers = np.asarray(own if is_list or isinstance(own, float | np.floating | np.ndarray) else 0)
-    for stored in constants if numbers.dtype.kind == "f" else ():
-        with np.errstate(over="ignore"):  # a float16 file stores a mask of -1e9 as an infinity
-            own_stored = numbers.astype(stored.dtype)
-        if stored.shape == numbers.shape and not np.array_equal(stored, own_stored, equal_nan=True):
-            # The shortest decimal form in the type of the constant is what a person wrote.
-            yield [float(str(each)) for each in stored] if stored.ndim else float(str(stored[()]))
 
 
 NEUTRAL = (
@@ -244,14 +232,14 @@ class Place:
         name: The name of the array in a sentence.
         apply: Returns the layer's output after a function has changed the array.
         is_output: As in `Edit`.
-        code: The operation that the array belongs to, as `place` in `Edit`.
+        code: The operation that the array belongs to, as `places` in `Edit`.
     """
 
     how: str
     name: str
     apply: Callable[[Callable[[Array], Array], LayerFault], Array | None]
     is_output: bool = False
-    code: CodePlace | None = None
+    code: tuple[CodePlace, ...] = ()
 
     def edits(self, proposals: Iterable[Proposal]) -> Edits:
         """Yields an edit for each proposal."""
@@ -259,7 +247,7 @@ class Place:
             description = f"{self.how} {each.template.format(self.name)}".lstrip()
             parameters = tuple(OtherValue(name, None, value) for name, value in each.numbers.items())
             compute = partial(self.apply, each.change)
-            yield Edit(each.cause, description, compute, self.is_output, parameters=parameters, place=self.code)
+            yield Edit(each.cause, description, compute, self.is_output, parameters=parameters, places=self.code)
 
     def replacement(self, cause: Cause, description: str, other: Callable[[LayerFault], Array]) -> Edit:
         """Returns the edit that replaces the array by another one."""

@@ -8,8 +8,9 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from keras_pe.export.model.watch.code_places import CodePlace
-from keras_pe.export.model.watch.operations import Operation, recorded_operations, tensors_in
+from keras_pe.export.model.watch.operations import Argument, Key, Operation, again, recorded_operations, tensors_in
 from keras_pe.export.model.watch.recording import LayerCall, state_left_alone
+from keras_pe.export.model.watch.stated_values import stating_places
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.parity.diagnosis.layer_call import as_array
 from keras_pe.export.results import Array
@@ -116,6 +117,30 @@ class Tape:
     def at(self, place: CodePlace) -> list[int]:
         """Returns the numbers of the operations at a place that may change: one for each iteration of a loop."""
         return [n for n, each in enumerate(self.operations) if each.place == place and self.is_in_scope(each)]
+
+    def stating(self, operation: Operation, key: Key, part: int | None = None) -> tuple[CodePlace, ...]:
+        """Returns the places that may compute an argument, as `stating_places`, without those of other arguments.
+
+        A change of such a place would change those arguments as well.
+        """
+        first, *others = stating_places(operation, key, part)
+        return (first, *(each for each in others if {named for _, _, named in self._users[each]} <= {first}))
+
+    def users(self, statement: CodePlace) -> list[tuple[CodePlace, Argument]]:
+        """Returns the operations that take the value of a statement: the place of each, and the argument."""
+        return [(place, argument) for place, argument, named in self._users[statement] if named == statement]
+
+    @cached_property
+    def _users(self) -> Mapping[CodePlace, list[tuple[CodePlace, Argument, CodePlace]]]:
+        """The operations with an argument that each place may compute, and the place that the argument names."""
+        found = defaultdict[CodePlace, list[tuple[CodePlace, Argument, CodePlace]]](list)
+        for operation in {each.place: each for each in reversed(self.operations)}.values():
+            for argument in operation.constants:
+                parts = range(len(argument.value)) if isinstance(argument.value, tuple) else [None]
+                for places in {stating_places(operation, argument.key, part) for part in parts}:
+                    for place in places:
+                        found[place].append((operation.place, argument, places[0]))
+        return found
 
     def source(self, tensor: Any) -> Source | None:
         """Returns the source of a tensor; None for a constant."""
@@ -238,17 +263,6 @@ def _is_within(caller: CodePlace, operation: Operation) -> bool:
 def _line(operation: Operation) -> tuple[str, int, tuple[CodePlace, ...]]:
     """Returns the line of an operation, in the calls around it."""
     return operation.place.file, operation.place.line, operation.callers
-
-
-def again(operation: Operation, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Calls an operation again with other arguments.
-
-    Raises:
-        ValueError: If the operation cannot be called again.
-    """
-    if operation.function is None:
-        raise ValueError(f"{operation.place} cannot be called again.")
-    return operation.function(*arguments, **keywords)
 
 
 def replaced_arguments(operation: Operation, now: Mapping[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

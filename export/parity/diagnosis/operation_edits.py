@@ -1,17 +1,26 @@
 """Edits of one operation inside a layer: other operands, arguments or results, for the call of any case."""
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
-from keras_pe.export.model.watch.code_places import CodePlace, is_parameter
-from keras_pe.export.model.watch.operations import Operation, is_plain_tensor, tensors_in
+from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.model.watch.operations import Argument, Key, Operation, again, is_plain_tensor, tensors_in
 from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Place
-from keras_pe.export.parity.diagnosis.inside_calls import Change, Source, Tape, Tapes, again
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as_tensor
+from keras_pe.export.parity.diagnosis.inside_calls import Change, Source, Tape, Tapes
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.parity.diagnosis.operation_changes import (
+    constantly,
+    on_tensor,
+    put,
+    with_argument,
+    with_leaf,
+    with_operands,
+)
 from keras_pe.export.parity.diagnosis.relations import is_number, plain
 from keras_pe.export.results import Array, Cause, OtherValue
 
@@ -25,17 +34,6 @@ _OPTIONS = frozenset(
     {"epsilon", "k", "num_classes", "negative_slope", "alpha", "shift", "decimals", "repeats", "indices_or_sections"}
 )
 
-Key = int | str
-"""The position of an argument, or its name among the keywords."""
-
-
-class Argument(NamedTuple):
-    """An argument of an operation: its position or keyword, its name, and its value."""
-
-    key: Key
-    name: str
-    value: Any
-
 
 @dataclass(frozen=True)
 class EditedOperation:
@@ -46,7 +44,8 @@ class EditedOperation:
         tapes: The operations of a call, for any case.
         tape: The operations of the first case.
         number: The number of the operation in that tape. An edit changes every operation at the same place in the code.
-        constants: The artifact's numbers and short lists of numbers.
+        constants: The artifact's small constants.
+        elsewhere: Whether the edited arguments are those that other statements compute, such as a constant of a module.
     """
 
     layer: Any
@@ -54,6 +53,7 @@ class EditedOperation:
     tape: Tape
     number: int
     constants: Sequence[Array] = ()
+    elsewhere: bool = False
 
     @property
     def operation(self) -> Operation:
@@ -74,18 +74,20 @@ class EditedOperation:
     def edit(self, cause: Cause, description: str, change: Change) -> Edit:
         """Returns the edit that replaces the operation."""
         place = self.operation.place
-        return Edit(cause, description, partial(self._replay, {place: change}), place=place)
+        return Edit(cause, description, partial(self._replay, {place: change}), places=(place,))
 
     def change_operands(self, cause: Cause, description: str, change: Callable[[list[Any]], Sequence[Any]]) -> Edit:
-        """Returns the edit that changes the operands of the operation."""
-        return self.edit(cause, description, partial(with_operands, change))
+        """Returns the edit that changes the operands of the operation, which another statement may list."""
+        lists = (each.key for each in self.operation.constants if tensors_in(each.value))
+        places = next((self.tape.stating(self.operation, key)[:1] for key in lists), (self.operation.place,))
+        return replace(self.edit(cause, description, partial(with_operands, change)), places=places)
 
     @property
     def result_place(self) -> Place:
         """The place of the result."""
 
         def change(function: Callable[[Array], Array], operation: Operation, arguments: Any, names: Any) -> Any:
-            return _on_tensor(function, again(operation, arguments, names))
+            return on_tensor(function, again(operation, arguments, names))
 
         return self._place("with", "its result", change)
 
@@ -93,14 +95,30 @@ class EditedOperation:
         """Returns the place of an operand."""
 
         def change(function: Callable[[Array], Array], *operation: Any) -> Any:
-            return with_operands(lambda own: put(own, number, _on_tensor(function, own[number])), *operation)
+            return with_operands(lambda own: put(own, number, on_tensor(function, own[number])), *operation)
 
         return self._place("given", f"its operand {number + 1}", change)
 
     def _place(self, how: str, name: str, change: Callable[..., Any]) -> Place:
         """Returns the place of an array, in which `change` computes the result after a function of the array."""
         place = self.operation.place
-        return Place(how, name, lambda f, fault: self._replay({place: partial(change, f)}, fault), code=place)
+        return Place(how, name, lambda f, fault: self._replay({place: partial(change, f)}, fault), code=(place,))
+
+    @property
+    def arguments(self) -> list[Argument]:
+        """The arguments without tensors that are edited."""
+        return [each for each in self.operation.constants if self.takes(each.key)]
+
+    def takes(self, key: Key, part: int | None = None) -> bool:
+        """Whether an argument, or a part of an index, is edited.
+
+        Another statement is at fault only if it computes the argument, and all operations that take it change together.
+        """
+        places = self.tape.stating(self.operation, key, part)
+        users = {user for user, _ in self.tape.users(places[0])}
+        if self.elsewhere:
+            return places != (self.operation.place,) and (part is None or len(users) == 1)
+        return places == (self.operation.place,) or len(users) > 1
 
     def with_values(self, cause: Cause, argument: Argument, others: Iterable[Any]) -> Iterator[Edit]:
         """Yields the edit with each of some values of an argument."""
@@ -108,11 +126,33 @@ class EditedOperation:
 
     def with_changes(self, cause: Cause, argument: Argument, changes: Iterable[Callable[[Any], Any]]) -> Iterator[Edit]:
         """Yields the edit with each of some functions of an argument, whose value may change in a loop."""
-        name, place = argument.name, self._place_of(argument)
+        name = argument.name
         for change, value, other in self.changed_values(argument, changes):
-            description = f"with {name}={other!r} instead of {value!r}"
-            edit = self.edit(cause, description, partial(with_argument, argument.key, change))
-            yield replace(edit, place=place, parameters=(OtherValue(name, plain(value), plain(other)),))
+            is_array = isinstance(value, np.ndarray)
+            description = f"with other values of {name}" if is_array else f"with {name}={other!r} instead of {value!r}"
+            edit = self.with_change(cause, description, argument.key, change)
+            yield replace(edit, parameters=(OtherValue(name, plain(value), plain(other)),))
+
+    def with_change(
+        self, cause: Cause, description: str, key: Key, change: Callable[[Any], Any], part: int | None = None
+    ) -> Edit:
+        """Returns the edit with a function of an argument, or of an index that has one other part."""
+        compute = partial(self._replay, self._changes(key, change))
+        return Edit(cause, description, compute, places=self._stating(key, part))
+
+    def _changes(self, key: Key, change: Callable[[Any], Any]) -> dict[CodePlace, Change]:
+        """Returns the changes of an argument, in all operations that take the same value from the same statement."""
+        found: dict[CodePlace, Change] = {self.operation.place: partial(with_argument, key, change)}
+        if self.elsewhere:
+            own = repr(next(each.value for each in self.operation.constants if each.key == key))
+            for user, argument in self.tape.users(self.tape.stating(self.operation, key)[0]):
+                if repr(argument.value) == own:
+                    found.setdefault(user, partial(with_argument, argument.key, change))
+        return found
+
+    def _stating(self, key: Key, part: int | None = None) -> tuple[CodePlace, ...]:
+        """Returns the places of what is edited: the operation, or the statements that compute its argument."""
+        return self.tape.stating(self.operation, key, part) if self.elsewhere else (self.operation.place,)
 
     def changed_values(
         self, argument: Argument, changes: Iterable[Callable[[Any], Any]]
@@ -133,20 +173,22 @@ class EditedOperation:
         values = (each.get(argument.key) for each in named)
         return [value for value in values if value is not None and not is_plain_tensor(value)] or [argument.value]
 
-    def with_number(self, cause: Cause, argument: Argument) -> NumericEdit:
-        """Returns the edit with another number as an argument, which is fitted."""
+    def with_numbers(self, cause: Cause, argument: Argument) -> Iterator[NumericEdit]:
+        """Yields the edit with another number as an argument, which is fitted.
+
+        A factor and a summand are fitted instead if the number changes in a loop.
+        """
         key, name, value = argument
-        place = self.operation.place
+        changes: dict[str, tuple[float, Callable[[float, float], float]]] = {name: (float(value), lambda _, now: now)}
+        if len(set(self.values_of(argument))) > 1:
+            changes = {f"factor of {name}": (1.0, operator.mul), f"summand of {name}": (0.0, operator.add)}
 
-        def compute(fault: LayerFault, numbers: Mapping[str, float]) -> Array:
-            return self._replay({place: partial(with_argument, key, constantly(numbers[name]))}, fault)
+        def compute(known: str, fault: LayerFault, numbers: Mapping[str, float]) -> Array:
+            _, function = changes[known]
+            return self._replay(self._changes(key, lambda own: function(own, numbers[known])), fault)
 
-        return NumericEdit({name: float(value)}, compute, lambda _: cause, place=self._place_of(argument))
-
-    def _place_of(self, argument: Argument) -> CodePlace:
-        """Returns the place that states an argument: the operation, or the call of the user's function around it."""
-        own, *callers = self.operation.places
-        return callers[0] if callers and is_parameter(own, argument.name) else own
+        for known, (start, _) in changes.items():
+            yield NumericEdit({known: start}, partial(compute, known), lambda _: cause, places=self._stating(key))
 
     def replace_operand(self, source: Source, operand: int) -> Edit:
         """Returns the edit that replaces an operand by another tensor of the call."""
@@ -156,7 +198,7 @@ class EditedOperation:
 
         description = f"given {self.tape.name(source)} as its operand {operand + 1}"
         edit = self._with_tensor(source, Cause.OTHER_INPUT, description, change)
-        return replace(edit, place=self.tape.reader_of(source, self.number))
+        return replace(edit, places=(self.tape.reader_of(source, self.number),))
 
     def replace_result(
         self, source: Source, cause: Cause, place: CodePlace | None = None, through: NamedFunction | None = None
@@ -172,7 +214,7 @@ class EditedOperation:
         name, function = through or ("", lambda tensor: tensor)
         description = f"replaced by {name and f'{name} of '}{self.tape.name(source)}"
         edit = self._with_tensor(source, cause, description, lambda tensor, *_: function(tensor))
-        return edit if place is None else replace(edit, place=place)
+        return edit if place is None else replace(edit, places=(place,))
 
     def _with_tensor(self, source: Source, cause: Cause, description: str, change: Callable[..., Any]) -> Edit:
         """Returns the edit that computes the result from an earlier tensor and the operation."""
@@ -191,7 +233,7 @@ class EditedOperation:
 
             return tape.replay({place: from_earlier}, fault.index, current)
 
-        return Edit(cause, description, compute, place=place)
+        return Edit(cause, description, compute, places=(place,))
 
     def replace_everywhere(self, cause: Cause, description: str, old: Any, new: Any) -> Edit:
         """Returns the edit that replaces a value in the arguments of all operations.
@@ -201,66 +243,10 @@ class EditedOperation:
         users = [each for each in self.tape.operations if any(leaf is old for leaf in each.leaves)]
         places = (each for each in users[0].places if all(each in user.places for user in users))
         changes = {user.place: partial(with_leaf, old, new) for user in users}
-        return Edit(cause, description, partial(self._replay, changes), place=next(places, self.operation.place))
+        return Edit(cause, description, partial(self._replay, changes), places=(next(places, self.operation.place),))
 
     def _replay(self, changes: Mapping[CodePlace, Change], fault: LayerFault) -> Array:
         return self.tapes(fault.call).replay(changes, fault.index)
-
-
-def with_operands(
-    change: Callable[[list[Any]], Sequence[Any]], operation: Operation, arguments: Any, names: Any
-) -> Any:
-    """Returns an operation's result with other operands, which `change` makes of its own."""
-    import keras
-
-    given = (tuple(arguments), dict(names))
-    others = iter(change(tensors_in(given)))
-    positional, keywords = keras.tree.map_structure(lambda leaf: next(others) if is_plain_tensor(leaf) else leaf, given)
-    return again(operation, positional, keywords)
-
-
-def with_argument(key: Key, change: Callable[[Any], Any], operation: Operation, arguments: Any, names: Any) -> Any:
-    """Returns an operation's result with a function of an argument. A tensor, which a loop may pass later, stays."""
-    if isinstance(key, int):
-        own = arguments[key]
-        other = own if is_plain_tensor(own) else change(own)
-        return again(operation, [*arguments[:key], other, *arguments[key + 1 :]], names)
-    return again(operation, arguments, {**names, key: change(names[key])})
-
-
-def constantly(value: Any) -> Callable[[Any], Any]:
-    """Returns the function that returns a value for each argument."""
-    return lambda _: value
-
-
-def with_leaf(old: Any, new: Any, operation: Operation, arguments: Any, names: Any) -> Any:
-    """Returns an operation's result with one value in its arguments replaced."""
-    import keras
-
-    given = (tuple(arguments), dict(names))
-    return again(operation, *keras.tree.map_structure(lambda leaf: new if leaf is old else leaf, given))
-
-
-def put(operands: Sequence[Any], number: int, tensor: Any) -> list[Any]:
-    """Returns operands with one of them replaced."""
-    return [*operands[:number], tensor, *operands[number + 1 :]]
-
-
-def _on_tensor(function: Callable[[Array], Array], tensor: Any) -> Any:
-    """Returns the result of a function of arrays for a tensor, in the type of the tensor."""
-    own = as_array(tensor)
-    return as_tensor(np.asarray(function(own)).astype(own.dtype))
-
-
-def named_arguments(operation: Operation) -> Iterator[Argument]:
-    """Yields each argument that is not a tensor. A nameless one has its position as its name."""
-    names = operation.parameters
-    for number, value in enumerate(operation.arguments):
-        if not is_plain_tensor(value):
-            yield Argument(number, names[number] if number < len(names) else str(number), value)
-    for name, value in operation.keywords.items():
-        if not is_plain_tensor(value) and name != "name":
-            yield Argument(name, name, value)
 
 
 def is_alike(one: Any, other: Any) -> bool:

@@ -20,7 +20,7 @@ from keras_pe.export.runtimes.runtime import Arrays
 def in_other_cases(
     cases: Sequence["OtherCase"], faults: Sequence[LayerFault], fault: LayerFault
 ) -> Iterator[LayerFault]:
-    """Yields a fault in each other case, except cases in which the model does not make the call."""
+    """Yields a fault in each other case in which the model makes the call, and the artifact has its inputs."""
     path = (fault.through or fault).call.path
     paths = [{each.call.path, (each.through or each).call.path} for each in faults]
     place = next((number for number, own in enumerate(paths) if path in own), 0)
@@ -56,7 +56,9 @@ class OtherCase(RecordedCase):
         held = None if named is None else tensors.arrays.get(named)
         found = replace(fault, call=output.call, tolerance=output.tolerance, unsure=())
         found = found.with_sighting(actual=actual, held=held, through=through).amid(sizes=self.probe.sizes(self.inputs))
-        return with_surroundings(found, output, self, tensors)
+        found = with_surroundings(found, output, self, tensors)
+        # A normalization of large equal values may give the layer other inputs in each runtime.
+        return found if fault.around.held() <= found.around.held() else None
 
     def _output(self, fault: LayerFault) -> RecordedOutput | None:
         """Returns the output of a fault in this case; None if the model does not make the call."""
@@ -112,6 +114,11 @@ def with_surroundings(fault: LayerFault, output: RecordedOutput, case: RecordedC
     before = (pair for pair in known if {pair[1].shape, (*pair[1].shape[:1], *pair[1].shape[2:])} & shapes)
 
     @cache
+    def held() -> frozenset[int]:
+        floats = ((number, each) for number, each in enumerate(output.call.inputs) if is_float(each.dtype))
+        return frozenset(n for n, each in floats if tensors.find(each, loose_tolerance(each), set(tensors.names)))
+
+    @cache
     def reordered(number: int) -> Mapping[str, Array]:
         array = output.call.inputs[number]
         is_telling = is_float(array.dtype) and array.size > 1
@@ -119,7 +126,8 @@ def with_surroundings(fault: LayerFault, output: RecordedOutput, case: RecordedC
 
     nearest = dict(itertools.islice(before, MOST_BEFORE))
     made_by, within = case.makers_of(output.call), case.code_before(output.call)
-    return fault.amid(loose=output.loose_inputs, before=nearest, reordered=reordered, made_by=made_by, within=within)
+    fault = fault.amid(loose=output.loose_inputs, before=nearest, made_by=made_by, within=within)
+    return fault.amid(held=held, reordered=reordered)
 
 
 def _is_number(array: Array) -> bool:

@@ -156,11 +156,11 @@ class _Code:
         def is_alike(edit: Edit | NumericEdit) -> bool:
             if isinstance(edit, NumericEdit):
                 return edit.start.keys() == added
-            return finding.cause is edit.cause is Cause.OTHER_INPUT and edit.place in calls
+            return finding.cause is edit.cause is Cause.OTHER_INPUT and not calls.isdisjoint(edit.places)
 
         def equal_edits(fault: LayerFault) -> Edits:
             alike = filter(is_alike, site(fault))
-            return (each for each in alike if each.place and (each.place.file, each.place.line) != own)
+            return (each for each in alike if each.places and own not in {(at.file, at.line) for at in each.places})
 
         is_possible = added or finding.cause is Cause.OTHER_INPUT
         other = explain(self._probe, self._fault, (equal_edits,)) if is_possible else None

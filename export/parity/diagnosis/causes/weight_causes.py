@@ -21,7 +21,6 @@ from keras_pe.export.parity.diagnosis.weight_pairs import WeightFault
 from keras_pe.export.parity.diagnosis.weights import WeightComparison, compare_weights
 from keras_pe.export.results import Array, Cause, Finding, RunStatus
 
-_LONGEST_LIST = 1024
 _MANY = 3  # more weights with one cause share one sentence
 _OF_CONVERTERS = {Cause.SCALED_VALUES, Cause.OFFSET_VALUES, Cause.FLIPPED_SIGN}
 _NEARER = 0.5  # largest share of the difference that may remain; a smaller reduction may be chance
@@ -48,17 +47,6 @@ def compared_weights(probe: Probe) -> Iterator[WeightComparison]:
         known = found.sound.union(each.weight for each in found.faults)
         packed = integer_weights(reference.model, probe.runner.dequantize(), foldings)
         yield replace(found, faults=[*found.faults, *(each for each in packed if each.weight not in known)])
-
-
-def short_constants(probe: Probe) -> tuple[Array, ...]:
-    """Returns the float constants of the artifact with at most one axis, up to the length of a layer's list."""
-    try:
-        constants = probe.runner.weights()
-        first = [next(constants.pieces(name)) for name in constants]
-    except RuntimeFailedError as error:
-        probe.note("the constants in the artifact", error)
-        return ()
-    return tuple(each for each in first if each.ndim < 2 and each.dtype.kind == "f" and 0 < each.size <= _LONGEST_LIST)
 
 
 def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator[Finding]:

@@ -11,9 +11,10 @@ import numpy as np
 
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, edits_of_makers, stored_instead
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, edits_of_makers
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, arguments_of, as_array, as_tensor, call
 from keras_pe.export.parity.diagnosis.relations import is_number
+from keras_pe.export.parity.diagnosis.stored_constants import stored_instead
 from keras_pe.export.results import Array, Cause, OtherValue
 
 _AXES = (1, 2, 3)

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, stored_instead
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_attributes
 from keras_pe.export.parity.diagnosis.relations import is_number
 from keras_pe.export.parity.diagnosis.sites.activations import activations, own_numbers
 from keras_pe.export.parity.diagnosis.sites.other_values import cause_of, is_plain, other_value, other_values
+from keras_pe.export.parity.diagnosis.stored_constants import stored_instead
 from keras_pe.export.results import Cause
 
 _CHOICES: dict[str, tuple[Any, ...]] = {

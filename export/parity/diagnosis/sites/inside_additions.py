@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.watch.operations import Operation, tensors_in
+from keras_pe.export.model.watch.operations import Operation, again, tensors_in
 from keras_pe.export.parity.diagnosis.edits import INVERTED, Edits, integer_steps, through
-from keras_pe.export.parity.diagnosis.inside_calls import again
 from keras_pe.export.parity.diagnosis.layer_call import as_array
 from keras_pe.export.parity.diagnosis.operation_edits import EditedOperation, fits
 from keras_pe.export.results import Cause

@@ -11,7 +11,7 @@ from keras_pe.export.model.watch.operations import Operation
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
-from keras_pe.export.parity.diagnosis.operation_edits import with_leaf
+from keras_pe.export.parity.diagnosis.operation_changes import with_leaf
 from keras_pe.export.parity.diagnosis.sites.inside_operands import MOST_SOURCES, earlier_results, inputs_of
 from keras_pe.export.results import Array, Cause
 
@@ -25,7 +25,7 @@ def other_arguments(tapes: Tapes, tape: Tape, caller: CodePlace) -> Edits:
         for new in _arguments_like(tape, first[0], tape.tensor(old)) if read[old] > 1 else ():
             description = f"given {tape.name(new)} instead of {tape.name(old)}"
             compute = partial(_with_other, tapes, caller, place, new, count)
-            yield Edit(Cause.OTHER_INPUT, description, compute, place=caller)
+            yield Edit(Cause.OTHER_INPUT, description, compute, places=(caller,))
 
 
 def _with_other(tapes: Tapes, caller: CodePlace, place: int, new: Source, count: int, fault: LayerFault) -> Array:

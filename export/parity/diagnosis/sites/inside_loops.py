@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from keras_pe.export.model.watch.code_places import CodePlace
-from keras_pe.export.model.watch.operations import Operation, tensors_in
+from keras_pe.export.model.watch.operations import Operation, again, tensors_in
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.inside_calls import Tape, Tapes, again, replaced_arguments
+from keras_pe.export.parity.diagnosis.inside_calls import Tape, Tapes, replaced_arguments
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.results import Array, Cause
 
@@ -39,7 +39,7 @@ def other_iterations(tapes: Tapes, tape: Tape, places: Collection[CodePlace]) ->
         edits["with 1 iteration more"] = _with_another
         for description, change in edits.items():
             compute = partial(_replay, place, change, tapes, runs_of)
-            yield Edit(Cause.attribute("iterations"), description, compute, place=place)
+            yield Edit(Cause.attribute("iterations"), description, compute, places=(place,))
 
 
 def _replay(

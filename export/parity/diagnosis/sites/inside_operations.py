@@ -11,20 +11,12 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.code_places import CodePlace
-from keras_pe.export.model.watch.operations import Operation, tensors_in
-from keras_pe.export.parity.diagnosis.edits import ALL_TRUE, Edit, Edits, Site, stored_instead
-from keras_pe.export.parity.diagnosis.inside_calls import Source, Tapes, again
+from keras_pe.export.model.watch.operations import Operation, again, tensors_in
+from keras_pe.export.parity.diagnosis.edits import ALL_TRUE, Edit, Edits, Site
+from keras_pe.export.parity.diagnosis.inside_calls import Source, Tapes
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
-from keras_pe.export.parity.diagnosis.operation_edits import (
-    AXES,
-    EditedOperation,
-    fits,
-    is_alike,
-    named_arguments,
-    put,
-    value_positions,
-    with_operands,
-)
+from keras_pe.export.parity.diagnosis.operation_changes import put, with_operands
+from keras_pe.export.parity.diagnosis.operation_edits import AXES, EditedOperation, fits, is_alike, value_positions
 from keras_pe.export.parity.diagnosis.relations import is_number, plain
 from keras_pe.export.parity.diagnosis.sites.inside_additions import additions, unary_functions
 from keras_pe.export.parity.diagnosis.sites.inside_functions import other_arguments
@@ -37,6 +29,7 @@ from keras_pe.export.parity.diagnosis.sites.inside_orders import (
     rearrangements,
     subscripts_beside,
 )
+from keras_pe.export.parity.diagnosis.stored_constants import is_reordered, stored_instead
 from keras_pe.export.results import Array, Cause
 
 _MOST_ORDERS = 24
@@ -87,27 +80,28 @@ def operations_at(
             [EditedOperation(fault.call.layer, tapes, tape, first[place], stored) for place in each if place in first]
             for each in (places, before)
         )
-        for each in edited:
+        every = [*edited, *earlier]
+        elsewhere = [replace(each, elsewhere=True) for each in every]
+        for each in (*edited, *elsewhere):
             yield from _other_limits(each)
         for each in edited:
             yield from _left_out(each)
         for one, other, readers, place in exchanged if edited else ():
-            yield from (replace(each, place=place) for each in exchanged_tensors(edited[0], one, other, readers))
+            yield from (replace(each, places=(place,)) for each in exchanged_tensors(edited[0], one, other, readers))
         yield from other_iterations(tapes, tape, places)
-        every = [*edited, *earlier]
         same = [number for each in every for number in tape.at(each.operation.place)]
         read = [number for each in same for number, _ in tape.sources(each) if number >= 0]
         callers = dict.fromkeys(caller for number in (*same, *read) for caller in tape.operations[number].callers)
         arguments = partial(other_arguments, tapes, tape)
         tried: list[tuple[Sequence[Callable[[Any], Edits]], Iterable[Any]]] = [
             *((_OTHERS, edited), (_OTHERS, earlier), ([arguments], callers)),
-            *(([rearrangements], every), ([additions], every)),
+            *(((_other_constants, other_slices), elsewhere), ([rearrangements], every), ([additions], every)),
         ]
         for family, each in itertools.chain.from_iterable(itertools.product(*pair) for pair in tried):
             with contextlib.suppress(ValueError, TypeError, ArithmeticError, LookupError):
                 # Operations of other libraries may have arguments that a family cannot handle.
                 for edit in family(each):
-                    yield replace(edit, place=edit.place and before.get(edit.place, edit.place))
+                    yield replace(edit, places=tuple(before.get(each, each) for each in edit.places))
 
     return operations_inside
 
@@ -120,7 +114,7 @@ def _other_limits(edited: EditedOperation) -> Edits:
     if edited.result is None or as_array(edited.result).dtype.kind != "b":
         return
     if all(as_array(each).dtype.kind in "iu" for each in edited.operation.operands):
-        for each in named_arguments(edited.operation):
+        for each in edited.arguments:
             if isinstance(each.value, int) and not isinstance(each.value, bool):
                 yield from edited.with_changes(_cause_of_constant(each.name, each.value), each, _STEPS[:2])
 
@@ -146,16 +140,19 @@ def _left_out(edited: EditedOperation) -> Edits:
 
 def _other_constants(edited: EditedOperation) -> Edits:
     """Yields other numbers, booleans and orders of numbers among the arguments."""
-    for each in named_arguments(edited.operation):
+    for each in edited.arguments:
         name, value, cause = each.name, each.value, _cause_of_constant(each.name, each.value)
-        yield from edited.with_values(cause, each, stored_instead(value, edited.constants))
+        stored = stored_instead(value, edited.constants)
+        if edited.elsewhere:  # the operation itself may take the values in another order
+            stored = (other for other in stored if not is_reordered(value, other))
+        yield from edited.with_values(cause, each, stored)
         if isinstance(value, bool | np.bool_):
             yield from edited.with_values(cause, each, [not value])
         elif isinstance(value, int | np.integer) and name not in (*AXES, "self"):
             yield from edited.with_changes(cause, each, _STEPS)
             yield from edited.with_values(cause, each, map(type(value), _SMALL))
         if is_number(value) and name not in AXES:
-            yield edited.with_number(cause, each)
+            yield from edited.with_numbers(cause, each)
         elif isinstance(value, tuple | list) and name not in AXES and all(isinstance(size, int) for size in value):
             orders = (type(value)(order) for order in itertools.islice(itertools.permutations(value), 1, _MOST_ORDERS))
             yield from edited.with_values(Cause.OTHER_ORDER, each, (order for order in orders if order != value))
@@ -210,7 +207,7 @@ def _other_functions(edited: EditedOperation) -> Edits:
         for name, function in unary_functions().items():
             yield edited.edit(Cause.OTHER_OPERATION, f"as {name}", partial(_through, function, 1, {}))
     elif len(operands) == 1:
-        options = {name: plain(value) for _, name, value in named_arguments(operation) if name in ("axis", "keepdims")}
+        options = {name: plain(value) for _, name, value in operation.constants if name in ("axis", "keepdims")}
         for name in _REDUCED:
             change = partial(_through, getattr(keras.ops, name), 1, options)
             yield edited.edit(Cause.OTHER_OPERATION, f"as {name.replace('_', ' ')}", change)
@@ -231,7 +228,7 @@ def _other_sequences(edited: EditedOperation) -> Edits:
         if tuple(operand.shape) == tuple(result.shape):
             compute = partial(_after_next, edited, first.place, second.place, number)
             description = f"after `{second.place.text}` instead of before it"
-            yield Edit(Cause.OTHER_ORDER, description, compute, place=first.place)
+            yield Edit(Cause.OTHER_ORDER, description, compute, places=(first.place,))
 
 
 def _after_next(edited: EditedOperation, first: CodePlace, second: CodePlace, number: int, fault: LayerFault) -> Array:

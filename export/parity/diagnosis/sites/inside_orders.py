@@ -7,17 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.watch.operations import Operation, tensors_in
-from keras_pe.export.parity.diagnosis.edits import Edits, Proposal, backwards, block_orders, exchanged_axes, rolls
-from keras_pe.export.parity.diagnosis.inside_calls import again
-from keras_pe.export.parity.diagnosis.layer_call import as_array
-from keras_pe.export.parity.diagnosis.operation_edits import (
-    AXES,
-    EditedOperation,
-    constantly,
-    named_arguments,
-    with_argument,
-)
+from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.model.watch.operations import Operation, again, tensors_in
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits, Proposal, backwards, block_orders, exchanged_axes, rolls
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
+from keras_pe.export.parity.diagnosis.operation_changes import constantly, with_operands
+from keras_pe.export.parity.diagnosis.operation_edits import AXES, EditedOperation
 from keras_pe.export.results import Array, Cause
 
 _PARTS = frozenset({"slice_spec", "idx", "key", "item", "index"})
@@ -29,7 +24,7 @@ def other_operation_axes(edited: EditedOperation) -> Edits:
     """Yields the operation over other axes."""
     operation = edited.operation
     rank = max((len(each.shape) for each in (*operation.operands, *operation.outputs)), default=0)
-    for each in named_arguments(operation):
+    for each in edited.arguments:
         if each.name in AXES and rank:
             yield from edited.with_values(Cause.OTHER_AXIS, each, _axes_beside(each.value, rank))
     if edited.result is not None:
@@ -55,11 +50,13 @@ def _move_axis(axis: int, other: int, operation: Operation, arguments: Any, name
 def other_slices(edited: EditedOperation) -> Edits:
     """Yields other slices of an operand."""
     operation = edited.operation
-    for argument in named_arguments(operation):
+    for argument in operation.constants:
         if argument.name not in _PARTS or len(operation.operands) != 1:
             continue
         parts, shape = _parts_of(argument.value), operation.operands[0].shape
         for place, axis in _sliced_axes(parts, len(shape)):
+            if not edited.takes(argument.key, place if isinstance(argument.value, tuple) else None):
+                continue
             size = int(shape[axis])
             others = itertools.islice(_slices_beside(parts[place], size), _MOST_ORDERS)
             moves: list[Callable[[Any], Any]] = [partial(_moved_slice, size, shift) for shift in (1, -1, None)]
@@ -68,7 +65,8 @@ def other_slices(edited: EditedOperation) -> Edits:
             for change, own, other in edited.changed_values(argument, changes):
                 one, now = (_slice_text(_parts_of(each)[place]) for each in (own, other))
                 description = f"with {now} instead of {one}"
-                yield edited.edit(Cause.SHIFTED_ROWS, description, partial(with_argument, argument.key, change))
+                part = place if isinstance(argument.value, tuple) else None
+                yield edited.with_change(Cause.SHIFTED_ROWS, description, argument.key, change, part)
 
 
 def other_orders(edited: EditedOperation) -> Edits:
@@ -79,15 +77,47 @@ def other_orders(edited: EditedOperation) -> Edits:
         return
     if len(operands) == 1 and np.prod(tuple(operands[0].shape)) == np.prod(tuple(result.shape)):
         yield from _other_shapes(edited, len(operands[0].shape), len(result.shape))
-    if len(operands) > 1 and any(isinstance(each, list | tuple) and tensors_in(each) for each in operation.arguments):
+    if len(operands) > 1 and any(tensors_in(each.value) for each in operation.constants):
         for order in itertools.islice(itertools.permutations(range(len(operands))), 1, _MOST_ORDERS):
             description = f"given its operands in the order {[each + 1 for each in order]}"
             yield edited.change_operands(Cause.OTHER_ORDER, description, partial(_take_in_order, order))
 
 
+def _other_directions(edited: EditedOperation) -> Edits:
+    """Yields the operation along an axis in the other direction, alone or after the one before it in the same line.
+
+    A causal shift is two operations: a padding of a slice.
+    """
+    tape, last = edited.tape, edited.number
+    before = [n for n, _ in tape.sources(last) if n >= 0 and tape.consumers(n) == [last]]
+    for first in (last, *(n for n in before if tape.operations[n].place.line == edited.operation.place.line)):
+        operands, own = tape.operations[first].operands, edited.operation
+        if len(operands) == len(own.operands) == 1 and len(operands[0].shape) == len(own.outputs[0].shape):
+            for axis in (axis for axis, size in enumerate(operands[0].shape) if axis and size > 1):
+                description = f"in the other direction along axis {axis}"
+                changes = tape.operations[first].place, own.place, axis
+                yield Edit(
+                    Cause.OTHER_DIRECTION, description, partial(_compute_turned, edited, *changes), places=(own.place,)
+                )
+
+
+def _compute_turned(edited: EditedOperation, first: CodePlace, last: CodePlace, axis: int, fault: LayerFault) -> Array:
+    import keras
+
+    flip = partial(keras.ops.flip, axis=axis)
+
+    def change(operation: Operation, arguments: Any, names: Any) -> Any:
+        given = (lambda own: [flip(own[0])]) if operation.place == first else (lambda own: own)
+        made = with_operands(given, operation, arguments, names)
+        return flip(made) if operation.place == last else made
+
+    return edited.tapes(fault.call).replay(dict.fromkeys((first, last), change), fault.index)
+
+
 def rearrangements(edited: EditedOperation) -> Edits:
     """Yields an additional rearrangement of the result, or of an operand."""
     if edited.result is not None:
+        yield from _other_directions(edited)
         array = as_array(edited.result)
         orders = backwards(array), rolls(array), block_orders(array), exchanged_axes(array)
         yield from edited.result_place.edits(itertools.chain.from_iterable(orders))

@@ -301,4 +301,20 @@ CODE_FAULTS = [
         ("k4 = field(t + h, y + h * k3)", "k4 = field(t, y + h * k3)"),
         ("- 0.1 * y", "+ 0.1 * y"),
     ),
+    *_faults(
+        "constants",
+        ("EPSILON = 1e-2", "EPSILON = 1e-1"),
+        ("LIMITS = (-1.5, 1.5)", "LIMITS = (-1.0, 1.5)"),
+        ("rate=0.7", "rate=1.702"),
+        ("self.scale = 3.0 / heads", "self.scale = 3.0 / heads**2"),
+        ("self.shift = 2", "self.shift = -2"),
+        ("1.0 / math.sqrt(d)", "1.0 / d"),
+        ("first = d // 4", "first = d // 4 + 1"),
+    ),
+    *_faults(
+        "messages",
+        ("receiver = self.recv(h)[:, :, None, :]", "receiver = self.recv(h)[:, None, :, :]"),
+        ("with_loops = adj + ops.eye(adj.shape[-1])", "with_loops = adj"),
+        ("gcn_norm(adj), h), self.w_conv)", "gcn_norm(adj), h), self.w_agg)"),
+    ),
 ]
