@@ -133,7 +133,7 @@ def test_statement_that_computes_a_wrong_value_is_named(
     assert (finding.cause, finding.operation) == (cause, operation)
 
 
-def _doubled(numbers: list[float]) -> list[float]:
+def double(numbers: list[float]) -> list[float]:
     return [2 * number for number in numbers]
 
 
@@ -143,7 +143,7 @@ class Computed(L.Layer):
     rates = (0.5, 1.0, 1.5, 2.0)
 
     def call(self, x: Any) -> Any:
-        return ops.tanh(x) + ops.convert_to_tensor(_doubled(self.rates))
+        return ops.tanh(x) + ops.convert_to_tensor(double(self.rates))
 
 
 class OtherComputed(Computed):
