@@ -15,10 +15,10 @@ from keras_pe.export.parity.diagnosis.edits import (
     exchanged_axes,
     output_called,
     rolls,
-    stored_instead,
 )
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.sites.other_values import other_values
+from keras_pe.export.parity.diagnosis.stored_constants import stored_instead
 from keras_pe.export.results import Cause, OtherValue
 
 
@@ -51,9 +51,9 @@ def test_a_change_of_an_array_is_kept_with_its_axes_and_limits() -> None:
 
 def test_a_change_of_a_result_inside_a_layer_keeps_its_numbers_and_its_line() -> None:
     result, code = np.arange(6.0).reshape(2, 3), CodePlace("decode.py", 31, "Decode.call", "ops.exp(x)")
-    place = Place("with", "its result", lambda function, fault: function(result), code=code)
+    place = Place("with", "its result", lambda function, fault: function(result), code=(code,))
     *_, flipped = place.edits(backwards(result))
-    assert (flipped.place, flipped.parameters) == (code, (OtherValue("axis", None, 1),))
+    assert (flipped.places, flipped.parameters) == ((code,), (OtherValue("axis", None, 1),))
     output = flipped.compute(cast(LayerFault, None))
     assert output is not None
     np.testing.assert_array_equal(output, [[2, 1, 0], [5, 4, 3]])
