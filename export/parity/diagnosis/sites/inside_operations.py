@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.code_places import CodePlace
-from keras_pe.export.model.watch.operations import Operation, again, tensors_in
-from keras_pe.export.parity.diagnosis.edits import ALL_TRUE, Edit, Edits, Site
+from keras_pe.export.model.watch.operations import Operation, tensors_in
+from keras_pe.export.parity.diagnosis.edits import ALL_TRUE, Edits, Site
 from keras_pe.export.parity.diagnosis.inside_calls import Source, Tapes
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
-from keras_pe.export.parity.diagnosis.operation_changes import put, with_operands
 from keras_pe.export.parity.diagnosis.operation_edits import AXES, EditedOperation, fits, is_alike, value_positions
 from keras_pe.export.parity.diagnosis.relations import is_number, plain
 from keras_pe.export.parity.diagnosis.sites.inside_additions import additions, unary_functions
 from keras_pe.export.parity.diagnosis.sites.inside_functions import other_arguments
+from keras_pe.export.parity.diagnosis.sites.inside_lines import other_directions, other_parts, other_sequences
 from keras_pe.export.parity.diagnosis.sites.inside_loops import other_iterations
 from keras_pe.export.parity.diagnosis.sites.inside_operands import exchanged_tensors, other_operands
 from keras_pe.export.parity.diagnosis.sites.inside_orders import (
@@ -30,7 +30,7 @@ from keras_pe.export.parity.diagnosis.sites.inside_orders import (
     subscripts_beside,
 )
 from keras_pe.export.parity.diagnosis.stored_constants import is_reordered, stored_instead
-from keras_pe.export.results import Array, Cause
+from keras_pe.export.results import Cause
 
 _MOST_ORDERS = 24
 _BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "floor_divide", "matmul")
@@ -95,7 +95,11 @@ def operations_at(
         arguments = partial(other_arguments, tapes, tape)
         tried: list[tuple[Sequence[Callable[[Any], Edits]], Iterable[Any]]] = [
             *((_OTHERS, edited), (_OTHERS, earlier), ([arguments], callers)),
-            *(((_other_constants, other_slices), elsewhere), ([rearrangements], every), ([additions], every)),
+            *(
+                ((_other_constants, other_slices), elsewhere),
+                ((other_directions, rearrangements), every),
+                ([additions], every),
+            ),
         ]
         for family, each in itertools.chain.from_iterable(itertools.product(*pair) for pair in tried):
             with contextlib.suppress(ValueError, TypeError, ArithmeticError, LookupError):
@@ -215,36 +219,6 @@ def _other_functions(edited: EditedOperation) -> Edits:
         yield edited.replace_result(source, Cause.OTHER_OPERATION, place, other)
 
 
-def _other_sequences(edited: EditedOperation) -> Edits:
-    """Yields the operation after the next one instead of before it, each with its other operands unchanged."""
-    tape, first, result = edited.tape, edited.operation, edited.result
-    after = tape.consumers(edited.number)
-    if len(after) != 1 or tape.is_output(edited.number) or result is None:
-        return
-    second = tape.operations[after[0]]
-    if len(second.outputs) > 1 or first.place == second.place:
-        return
-    for number, operand in enumerate(first.operands):
-        if tuple(operand.shape) == tuple(result.shape):
-            compute = partial(_after_next, edited, first.place, second.place, number)
-            description = f"after `{second.place.text}` instead of before it"
-            yield Edit(Cause.OTHER_ORDER, description, compute, places=(first.place,))
-
-
-def _after_next(edited: EditedOperation, first: CodePlace, second: CodePlace, number: int, fault: LayerFault) -> Array:
-    waiting = list[tuple[Operation, Any, Any]]()
-
-    def hand_on(operation: Operation, arguments: Any, names: Any) -> Any:
-        waiting.append((operation, arguments, names))
-        return tensors_in((arguments, dict(names)))[number]
-
-    def late(operation: Operation, arguments: Any, names: Any) -> Any:
-        made = again(operation, arguments, names)
-        return with_operands(lambda own: put(own, number, made), *waiting.pop())
-
-    return edited.tapes(fault.call).replay({first: hand_on, second: late}, fault.index)
-
-
 _OTHERS: tuple[Callable[[EditedOperation], Edits], ...] = (
     other_operation_axes,
     _other_constants,
@@ -252,7 +226,8 @@ _OTHERS: tuple[Callable[[EditedOperation], Edits], ...] = (
     other_slices,
     other_operands,
     other_orders,
-    _other_sequences,
+    other_sequences,
+    other_parts,
 )
 
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation, again, tensors_in
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits, Proposal, backwards, block_orders, exchanged_axes, rolls
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
-from keras_pe.export.parity.diagnosis.operation_changes import constantly, with_operands
+from keras_pe.export.parity.diagnosis.edits import Edits, Proposal, backwards, block_orders, exchanged_axes, rolls
+from keras_pe.export.parity.diagnosis.layer_call import as_array
+from keras_pe.export.parity.diagnosis.operation_changes import constantly
 from keras_pe.export.parity.diagnosis.operation_edits import AXES, EditedOperation
 from keras_pe.export.results import Array, Cause
 
@@ -83,41 +82,9 @@ def other_orders(edited: EditedOperation) -> Edits:
             yield edited.change_operands(Cause.OTHER_ORDER, description, partial(_take_in_order, order))
 
 
-def _other_directions(edited: EditedOperation) -> Edits:
-    """Yields the operation along an axis in the other direction, alone or after the one before it in the same line.
-
-    A causal shift is two operations: a padding of a slice.
-    """
-    tape, last = edited.tape, edited.number
-    before = [n for n, _ in tape.sources(last) if n >= 0 and tape.consumers(n) == [last]]
-    for first in (last, *(n for n in before if tape.operations[n].place.line == edited.operation.place.line)):
-        operands, own = tape.operations[first].operands, edited.operation
-        if len(operands) == len(own.operands) == 1 and len(operands[0].shape) == len(own.outputs[0].shape):
-            for axis in (axis for axis, size in enumerate(operands[0].shape) if axis and size > 1):
-                description = f"in the other direction along axis {axis}"
-                changes = tape.operations[first].place, own.place, axis
-                yield Edit(
-                    Cause.OTHER_DIRECTION, description, partial(_compute_turned, edited, *changes), places=(own.place,)
-                )
-
-
-def _compute_turned(edited: EditedOperation, first: CodePlace, last: CodePlace, axis: int, fault: LayerFault) -> Array:
-    import keras
-
-    flip = partial(keras.ops.flip, axis=axis)
-
-    def change(operation: Operation, arguments: Any, names: Any) -> Any:
-        given = (lambda own: [flip(own[0])]) if operation.place == first else (lambda own: own)
-        made = with_operands(given, operation, arguments, names)
-        return flip(made) if operation.place == last else made
-
-    return edited.tapes(fault.call).replay(dict.fromkeys((first, last), change), fault.index)
-
-
 def rearrangements(edited: EditedOperation) -> Edits:
     """Yields an additional rearrangement of the result, or of an operand."""
     if edited.result is not None:
-        yield from _other_directions(edited)
         array = as_array(edited.result)
         orders = backwards(array), rolls(array), block_orders(array), exchanged_axes(array)
         yield from edited.result_place.edits(itertools.chain.from_iterable(orders))

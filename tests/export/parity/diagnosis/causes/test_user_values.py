@@ -1,4 +1,4 @@
-"""A wrong value is named at the statement that computes it, and a wrong list, table or direction at its own line."""
+"""A wrong value is named at the statement that computes it, and a wrong list, direction or part at its own line."""
 
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,22 @@ class Back(Shift):
         return ops.pad(x[:, 1:], [[0, 0], [0, 1], [0, 0]])
 
 
+class Halves(L.Layer):
+    """A rotation of pairs of values."""
+
+    def halves(self, x: Any) -> Any:
+        return x[..., :4], x[..., 4:]
+
+    def call(self, x: Any) -> Any:
+        one, other = self.halves(ops.tanh(x))
+        return ops.concatenate([0.6 * one - 0.8 * other, 0.8 * one + 0.6 * other], axis=-1)
+
+
+class Pairs(Halves):
+    def halves(self, x: Any) -> Any:
+        return x[..., ::2], x[..., 1::2]
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "shape", "cause", "operation"),
     [
@@ -120,8 +136,9 @@ class Back(Shift):
         (Joined, Turned, (6,), Cause.EXCHANGED_INPUTS, "parts = [ops.sin(x), ops.tanh(x)]"),
         (Angles, OtherAngles, (6,), "other constant", "angle = 3.0 * number / self.count"),
         (Shift, Back, (5, 3), Cause.OTHER_DIRECTION, "ops.pad(x[:, :-1], [[0, 0], [1, 0], [0, 0]])"),
+        (Halves, Pairs, (8,), Cause.OTHER_ORDER, "x[..., :4]"),
     ],
-    ids=["number", "table", "mask", "list", "loop", "direction"],
+    ids=["number", "table", "mask", "list", "loop", "direction", "parts"],
 )
 def test_statement_that_computes_a_wrong_value_is_named(
     right: Any, wrong: Any, shape: tuple[int, ...], cause: str, operation: str, tmp_path: Path

@@ -1,0 +1,110 @@
+"""Edits of several operations in a line inside a layer: in another sequence, direction or division into parts."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.model.watch.operations import Operation, again, tensors_in
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits
+from keras_pe.export.parity.diagnosis.inside_calls import Change
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.parity.diagnosis.operation_changes import put, with_operands
+from keras_pe.export.parity.diagnosis.operation_edits import EditedOperation
+from keras_pe.export.results import Array, Cause
+
+
+def other_sequences(edited: EditedOperation) -> Edits:
+    """Yields the operation after the next one instead of before it, each with its other operands unchanged."""
+    tape, first, result = edited.tape, edited.operation, edited.result
+    after = tape.consumers(edited.number)
+    if len(after) != 1 or tape.is_output(edited.number) or result is None:
+        return
+    second = tape.operations[after[0]]
+    if len(second.outputs) > 1 or first.place == second.place:
+        return
+    for number, operand in enumerate(first.operands):
+        if tuple(operand.shape) == tuple(result.shape):
+            compute = partial(_after_next, edited, first.place, second.place, number)
+            description = f"after `{second.place.text}` instead of before it"
+            yield Edit(Cause.OTHER_ORDER, description, compute, places=(first.place,))
+
+
+def _after_next(edited: EditedOperation, first: CodePlace, second: CodePlace, number: int, fault: LayerFault) -> Array:
+    waiting = list[tuple[Operation, Any, Any]]()
+
+    def hand_on(operation: Operation, arguments: Any, names: Any) -> Any:
+        waiting.append((operation, arguments, names))
+        return tensors_in((arguments, dict(names)))[number]
+
+    def late(operation: Operation, arguments: Any, names: Any) -> Any:
+        made = again(operation, arguments, names)
+        return with_operands(lambda own: put(own, number, made), *waiting.pop())
+
+    return edited.tapes(fault.call).replay({first: hand_on, second: late}, fault.index)
+
+
+def other_directions(edited: EditedOperation) -> Edits:
+    """Yields the operation along an axis in the other direction, alone or after the one before it in the same line.
+
+    A causal shift is two operations: a padding of a slice.
+    """
+    tape, last = edited.tape, edited.number
+    before = [n for n, _ in tape.sources(last) if n >= 0 and tape.consumers(n) == [last]]
+    for first in (last, *(n for n in before if tape.operations[n].place.line == edited.operation.place.line)):
+        operands, own = tape.operations[first].operands, edited.operation
+        if len(operands) == len(own.operands) == 1 and len(operands[0].shape) == len(own.outputs[0].shape):
+            for axis in (axis for axis, size in enumerate(operands[0].shape) if axis and size > 1):
+                description = f"in the other direction along axis {axis}"
+                changes = tape.operations[first].place, own.place, axis
+                yield Edit(
+                    Cause.OTHER_DIRECTION, description, partial(_compute_turned, edited, *changes), places=(own.place,)
+                )
+
+
+def _compute_turned(edited: EditedOperation, first: CodePlace, last: CodePlace, axis: int, fault: LayerFault) -> Array:
+    import keras
+
+    flip = partial(keras.ops.flip, axis=axis)
+
+    def change(operation: Operation, arguments: Any, names: Any) -> Any:
+        given = (lambda own: [flip(own[0])]) if operation.place == first else (lambda own: own)
+        made = with_operands(given, operation, arguments, names)
+        return flip(made) if operation.place == last else made
+
+    return edited.tapes(fault.call).replay(dict.fromkeys((first, last), change), fault.index)
+
+
+def other_parts(edited: EditedOperation) -> Edits:
+    """Yields the slices of a tensor in one line as blocks, or as interleaved parts, as the halves of a rotation."""
+    own = edited.operation
+    count, shape = len(together := _slices_beside(edited)), own.operands[0].shape if own.operands else ()
+    for axis, size in enumerate(map(int, shape)) if count > 1 and together[0] is own else ():
+        blocks = [slice(start, start + size // count) for start in range(0, size, size // count or 1)]
+        for kind, parts in (
+            ("in blocks", blocks),
+            ("interleaved", [slice(start, None, count) for start in range(count)]),
+        ):
+            indices = [(*[slice(None)] * axis, part) for part in parts]
+            changes = {each.place: partial(_take, index) for each, index in zip(together, indices, strict=False)}
+            description = f"with the {count} parts in this line {kind} along axis {axis}"
+            yield Edit(Cause.OTHER_ORDER, description, partial(_replay, edited, changes), places=(own.place,))
+
+
+def _slices_beside(edited: EditedOperation) -> list[Operation]:
+    """Returns the operations that return slices of the same tensor in the same line."""
+
+    def key(operation: Operation) -> Any:
+        return [id(each) for each in operation.operands], operation.place.line, operation.callers
+
+    own = edited.operation
+    same = [each for each in edited.tape.operations if key(each) == key(own)]
+    return same if all(each.constants and len(each.operands) == len(each.outputs) == 1 for each in same) else []
+
+
+def _take(index: Any, operation: Operation, arguments: Any, names: Any) -> Any:
+    return tensors_in((arguments, dict(names)))[0][index]
+
+
+def _replay(edited: EditedOperation, changes: Mapping[CodePlace, Change], fault: LayerFault) -> Array:
+    return edited.tapes(fault.call).replay(changes, fault.index)
