@@ -117,9 +117,12 @@ class Halves(L.Layer):
     def halves(self, x: Any) -> Any:
         return x[..., :4], x[..., 4:]
 
-    def call(self, x: Any) -> Any:
-        one, other = self.halves(ops.tanh(x))
+    def turn(self, x: Any) -> Any:
+        one, other = self.halves(x)
         return ops.concatenate([0.6 * one - 0.8 * other, 0.8 * one + 0.6 * other], axis=-1)
+
+    def call(self, x: Any) -> Any:
+        return self.turn(ops.sin(x)) * self.turn(ops.cos(x))
 
 
 class Pairs(Halves):
