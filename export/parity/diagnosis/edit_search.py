@@ -42,7 +42,9 @@ class Explanation:
     is_output: bool
 
 
-def explain(probe: Probe, fault: LayerFault, sites: Sequence[Site] | None = None) -> Explanation | None:
+def explain(
+    probe: Probe, fault: LayerFault, sites: Sequence[Site] | None = None, begun: LayerFault | None = None
+) -> Explanation | None:
     """Returns the edit of a call that gives the artifact's numbers: the first exact edit, or else the nearest.
 
     An edit explains nothing if it fails in another case, or if there are too few wrong values.
@@ -51,6 +53,7 @@ def explain(probe: Probe, fault: LayerFault, sites: Sequence[Site] | None = None
         probe: The runtime, with the remaining time and the record of failed attempts.
         fault: The call and its output.
         sites: The sites to try, in this order; the default is the sites that the layer's output shows.
+        begun: The fault of a part of the call, which takes less time. An edit must explain it first.
     """
     sites = sites_seen(Seen.LAYER) if sites is None else sites
     difference = _Difference(fault.amid(sound_weights=probe.sound_weights, constants=probe.constants))
@@ -59,7 +62,7 @@ def explain(probe: Probe, fault: LayerFault, sites: Sequence[Site] | None = None
     search = _Search(probe, difference)
     for number, site in enumerate(sites):
         try:
-            if search.try_all(site):
+            if search.try_all(site, begun):
                 break
         except OutOfTimeError:
             names = (each.__name__.replace("_", " ") for each in sites[number:])
@@ -109,13 +112,15 @@ class _Search:
         self._others, others = itertools.tee(self._others)
         return others
 
-    def try_all(self, site: Site) -> bool:
+    def try_all(self, site: Site, begun: LayerFault | None) -> bool:
         """Tries the edits of a site, and returns whether one is exact."""
         self.probe.budget.tell(f"{site.__name__.replace('_', ' ')} of {self.first.fault.layer!r}")
-        begun = self._begun(site)
+        steps = first_steps(self.first.fault) if site in sites_seen(Seen.STEPS) else begun
+        part = None if steps is None else _Difference(steps)
         try:
             for edit in site(self.first.fault):
-                if begun is None or self._begins(edit, begun):
+                # The first steps of a recurrence may be right.
+                if part is None or part.distance <= part.tolerance or self._begins(edit, part):
                     edits = self._fit(edit) if isinstance(edit, NumericEdit) else (edit,)
                     if any(map(self._try, edits)):
                         return True
@@ -148,15 +153,10 @@ class _Search:
             finding = replace(finding, file=edit.places[0].file)
         return Explanation(finding, left <= self.first.tolerance, edit.is_output)
 
-    def _begun(self, site: Site) -> _Difference | None:
-        """Returns the first steps of a recurrence if they are already wrong. An edit must explain them first."""
-        steps = first_steps(self.first.fault) if site in sites_seen(Seen.STEPS) else None
-        begun = None if steps is None else _Difference(steps)
-        return begun if begun is not None and begun.distance > begun.tolerance else None
-
-    def _begins(self, edit: Edit | NumericEdit, begun: _Difference) -> bool:
-        edits = [edit] if isinstance(edit, Edit) else [edit.edit(numbers) for numbers in self._solve(edit, begun)]
-        return any(self._left(each, begun) <= begun.allowed for each in edits)
+    def _begins(self, edit: Edit | NumericEdit, part: _Difference) -> bool:
+        """Whether an edit explains a part of the call."""
+        edits = [edit] if isinstance(edit, Edit) else [edit.edit(numbers) for numbers in self._solve(edit, part)]
+        return any(self._left(each, part) <= part.allowed for each in edits)
 
     def _try(self, edit: Edit) -> bool:
         left = self._left(edit, self.first)

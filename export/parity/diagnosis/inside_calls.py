@@ -110,6 +110,11 @@ class Tape:
         """Returns the tape in which only the operations of one call of a user's function may change."""
         return Tape(self.operations, self.inputs, self.outputs, scope)
 
+    def until(self, number: int) -> "Tape":
+        """Returns the tape up to an operation, whose result is the output."""
+        operations = self.operations[: number + 1]
+        return Tape(operations, self.inputs, operations[number].outputs, self.scope)
+
     def is_in_scope(self, operation: Operation) -> bool:
         """Whether an operation may change."""
         return self.scope is None or self.scope in operation.callers

@@ -33,6 +33,7 @@ class Suspects:
     Attributes:
         located: The operations that are certainly at fault, each with the replaced tensors by name: Keras' result in a
             tensor of the artifact corrects the later results.
+        first: The artifact's result of the first of them that was located; None without one.
         unseen: The operations without their own tensor that only lead to operations at fault. The fault of a located
             operation, or of the layer, may be theirs.
         wrong: All operations that the artifact gets wrong, including those that follow from others.
@@ -41,6 +42,7 @@ class Suspects:
     """
 
     located: Mapping[int, Arrays]
+    first: Array | None
     unseen: Sequence[int]
     wrong: Sequence[int]
     missing: Sequence[int]
@@ -72,19 +74,21 @@ class OperationWalk:
         first = held = self._holders(tensors)
         suspicious = self._suspicious(held, tensors)
         located: dict[int, Arrays] = {}
+        shown: Array | None = None
         while len(located) < _MOST_OPERATIONS:
             left = [number for number in self._suspicious(held, tensors) if number not in located]
             found = self._locate(left, held, tensors)
             if found is None:
                 break
-            number, put, tensors = found
-            located[number] = put
+            number, match, put, after = found
+            shown = tensors.in_shape(match, self._results[number][0].shape) if shown is None else shown
+            located[number], tensors = put, after
             self._replaced |= put
             held = self._holders(tensors)
         unseen = self._unseen_before(located, first) if located else suspicious
         names = {number: name for number, name in enumerate(first) if isinstance(name, str)}
         missing = [number for number, name in enumerate(first) if name is False]
-        return Suspects(located, unseen, suspicious, missing, names)
+        return Suspects(located, shown, unseen, suspicious, missing, names)
 
     def _unseen_before(self, located: Mapping[int, Arrays], held: _Held) -> list[int]:
         """Returns the operations without their own tensor that lead to the located ones."""
@@ -166,8 +170,10 @@ class OperationWalk:
             return False
         return distance(tensors.in_shape(location, expected.shape), expected) <= self._fault.tolerance
 
-    def _locate(self, numbers: Sequence[int], held: _Held, tensors: Tensors) -> tuple[int, Arrays, Tensors] | None:
-        """Returns an operation with a tensor, the replaced tensors, and all tensors after the replacement.
+    def _locate(
+        self, numbers: Sequence[int], held: _Held, tensors: Tensors
+    ) -> tuple[int, TensorMatch, Arrays, Tensors] | None:
+        """Returns an operation, its tensor, the replaced tensors, and all tensors after the replacement.
 
         With the correct result in that tensor, later results must become right, and right ones must stay right. The
         first operation that corrects the layer's output counts, or else the one that corrects most results. A tensor
@@ -188,10 +194,10 @@ class OperationWalk:
             if not put or any(isinstance(was, str) and one is False for was, one in zip(held, now, strict=True)):
                 continue
             if self._is_right(after):
-                return number, put, after
+                return number, match, put, after
             mended = {each for each in range(self._count) if held[each] is False and isinstance(now[each], str)}
             if len(mended) > most and not mended.isdisjoint(self._readers(number)):
-                best, most = (number, put, after), len(mended)
+                best, most = (number, match, put, after), len(mended)
         return best
 
     def _readers(self, number: int) -> set[int]:

@@ -13,11 +13,12 @@ from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_candidates import exchangeable, place_of_result, right_before
 from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, Site
-from keras_pe.export.parity.diagnosis.inside_calls import Tape, Tapes
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting
+from keras_pe.export.parity.diagnosis.inside_calls import Tape
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, as_array
 from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk, Suspects
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
 from keras_pe.export.parity.diagnosis.sites.inside_operations import operations_at
+from keras_pe.export.parity.diagnosis.tensor_search import loose_tolerance
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -97,10 +98,10 @@ class _Code:
 
     def __init__(self, probe: Probe, case: RecordedCase, fault: LayerFault, once: Callable[..., Tape]) -> None:
         self._probe, self._case, self._fault, self._once = probe, case, fault, once
-        self._tapes: Tapes = partial(once, Tape.of)
-        self._tape = self._tapes(fault.call)
+        self._tape = once(Tape.of, fault.call)
         self._before = self._replaced_before()
         self._suspects: Suspects = OperationWalk(case, fault, self._tape, self._before).suspects()
+        self._located = self._first_located()
 
     def explain_layer(self) -> Inside:
         """Returns the explanation of the layer by one operation, or else by several separate operations."""
@@ -113,8 +114,10 @@ class _Code:
             earlier.setdefault(self._place(number), place_of_result(self._tape, self._suspects, number))
         exchanged = list(exchangeable(self._tape, self._suspects, self._origin))
         site = operations_at(list(places), self._tapes, exchanged, earlier)
-        whole = explain(self._probe, self._fault, (site,))
-        exact = whole if whole is not None and whole.is_exact else self._explain_calls(list(places))
+        begun = [self._located] if self._located is not None else []
+        tries = (explain(self._probe, self._fault, (site,), each) for each in (*begun, None))
+        whole = next((each for each in tries if each is not None and each.is_exact), None)
+        exact = self._explain_calls(list(places)) if whole is None else whole
         if exact is not None:
             return Inside((self._unless_equal_elsewhere(exact.finding, site),), True)
         is_several = len(located) > 1 and self._fault.location is not None
@@ -122,6 +125,20 @@ class _Code:
         if separate.is_exact or (separate.findings and not self._have_one_origin()):
             return separate
         return Inside(tuple(self._located_findings()))
+
+    def _first_located(self) -> LayerFault | None:
+        """Returns the fault of the first located operation, as the output of the code up to it."""
+        if self._suspects.first is None:
+            return None
+        result = as_array(self._tape.operations[next(iter(self._suspects.located))].outputs[0])
+        call = replace(self._fault.call, outputs=(result,))
+        fault = replace(self._fault, call=call, index=0, tolerance=loose_tolerance(result))
+        return fault.with_sighting(actual=self._suspects.first, through=None)
+
+    def _tapes(self, call: LayerCall) -> Tape:
+        if self._located is not None and call is self._located.call:
+            return self._once(Tape.until, self._tape, next(iter(self._suspects.located)))
+        return self._once(Tape.of, call)
 
     def _have_one_origin(self) -> bool:
         """Whether one operation without a tensor leads to all located operations. The fault may be its own."""
@@ -137,7 +154,7 @@ class _Code:
             scoped = within(self._fault.call)
             if all(scoped.at(place) in ([], self._tape.at(place)) for place in places):
                 continue  # the function has one call
-            found = explain(self._probe, self._fault, (operations_at(places, within),))
+            found = explain(self._probe, self._fault, (operations_at(places, within),), self._located)
             if found is not None and found.is_exact:
                 return replace(found, finding=replace(found.finding, **caller.fields))
         return None
