@@ -13,7 +13,7 @@ from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, edits_of_makers
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, arguments_of, as_array, as_tensor, call
-from keras_pe.export.parity.diagnosis.relations import is_number
+from keras_pe.export.parity.diagnosis.relations import is_number, plain
 from keras_pe.export.parity.diagnosis.stored_constants import stored_instead
 from keras_pe.export.results import Array, Cause, OtherValue
 
@@ -55,9 +55,10 @@ def _other_number(name: str, own: float) -> NumericEdit:
 def _stored_numbers(fault: LayerFault, name: str, own: Any) -> Iterator[Edit]:
     """Yields the layer with an argument from the artifact's constants, such as a threshold, which cannot be fitted."""
     for other in stored_instead(own, fault.around.constants()):
-        parameters = (OtherValue(name, own, other),)
-        edit = _with(Cause.attribute(name), f"with {name}={other} instead of {own}", {name: other})
-        yield replace(edit, parameters=parameters)
+        is_array = isinstance(own, np.ndarray)
+        description = f"with other values of {name}" if is_array else f"with {name}={other} instead of {own}"
+        edit = _with(Cause.attribute(name), description, {name: other})
+        yield replace(edit, parameters=(OtherValue(name, plain(own), plain(other)),))
 
 
 def other_makers(fault: LayerFault) -> Edits:

@@ -148,7 +148,7 @@ def _stored_lists(fault: LayerFault, name: str, value: Any) -> Iterator[tuple[An
         return
     for row in fault.around.constants():
         is_of_bins = name == "bin_boundaries" and row.ndim == 1 and bool((np.diff(row) > 0).all())
-        for numbers in stored_instead(np.resize(own, row.shape) if is_of_bins else own, [row]):
+        for numbers in stored_instead((np.resize(own, row.shape) if is_of_bins else own).tolist(), [row]):
             yield numbers, numbers
 
 

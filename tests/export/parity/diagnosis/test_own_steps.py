@@ -22,8 +22,8 @@ class Windowed(OwnDecoder):
         from keras import ops
 
         counted = ops.cumsum(ops.cast(mask[:, -1], "int32"), axis=1) - 1
-        size = {"wider": 7, "endless": 10_000}.get(self.fault, 6)
-        is_near = positions[:, :, None] - counted[:, None, :] < size  # wider, endless
+        size = {"wider": 7, "endless": 10_000}.get(self.fault, 6)  # wider
+        is_near = positions[:, :, None] - counted[:, None, :] < size  # endless
         return ops.where(is_near[:, None], scores, -1e9)
 
 
