@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.code_places import CodePlace
@@ -55,10 +55,15 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
     # One change may explain all wrong outputs of the layer. The first call alone may show a part of the change, such as
     # that of a recurrence, whose state is zero there. Without such a change, the output is explained alone.
     tries = [*((own, [fault, *beside]) for own in (fault, *beside[-1:]) if beside), (fault, [])]
-    found = Inside()
+    codes = []
     for own, outputs in tries:
         others = partial(_others, probe, case, [each for each in outputs if each is not own])
-        found = _Code(replace(probe, others=others), case, own, once).explain_layer()
+        codes.append(_Code(replace(probe, others=others), case, own, once))
+    *together, alone = codes
+    attempts = [each.explain_located for each in together] + [each.explain_layer for each in together]
+    found = Inside()
+    for attempt in (*attempts, alone.explain_located, alone.explain_layer):
+        found = attempt()
         if found.is_exact:
             break
     return found
@@ -103,24 +108,41 @@ class _Code:
         self._suspects: Suspects = OperationWalk(case, fault, self._tape, self._before).suspects()
         self._located = self._first_located()
 
-    def explain_layer(self) -> Inside:
-        """Returns the explanation of the layer by one operation, or else by several separate operations."""
+    def explain_located(self) -> Inside:
+        """Returns the exact explanation of the layer by an edit that explains the first located operation.
+
+        The operations up to that one take less time than the layer. They have another result only if it is located.
+        """
+        found = None if self._located is None else explain(self._probe, self._fault, (self._site,), self._located)
+        return self._inside(found) if found is not None and found.is_exact else Inside()
+
+    def _inside(self, exact: Explanation) -> Inside:
+        return Inside((self._unless_equal_elsewhere(exact.finding, self._site),), True)
+
+    @cached_property
+    def _places(self) -> list[CodePlace]:
+        """The places of the operations that may be at fault."""
         located, unseen = self._suspects.located, self._suspects.unseen
         before = sorted(right_before(self._tape, self._suspects))
         several = [number for number in before if len(self._tape.consumers(number)) > 1]
-        places = dict.fromkeys(map(self._place, sorted({*located, *unseen, *several})))
+        return list(dict.fromkeys(map(self._place, sorted({*located, *unseen, *several}))))
+
+    @cached_property
+    def _site(self) -> Site:
+        """The edits of the operations that may be at fault."""
         earlier = dict[CodePlace, CodePlace]()
-        for number in before:
+        for number in sorted(right_before(self._tape, self._suspects)):
             earlier.setdefault(self._place(number), place_of_result(self._tape, self._suspects, number))
         exchanged = list(exchangeable(self._tape, self._suspects, self._origin))
-        site = operations_at(list(places), self._tapes, exchanged, earlier)
-        begun = [self._located] if self._located is not None else []
-        tries = (explain(self._probe, self._fault, (site,), each) for each in (*begun, None))
-        whole = next((each for each in tries if each is not None and each.is_exact), None)
-        exact = self._explain_calls(list(places)) if whole is None else whole
+        return operations_at(self._places, self._tapes, exchanged, earlier)
+
+    def explain_layer(self) -> Inside:
+        """Returns the explanation of the layer by one operation, or else by several separate operations."""
+        whole = explain(self._probe, self._fault, (self._site,))
+        exact = whole if whole is not None and whole.is_exact else self._explain_calls(self._places)
         if exact is not None:
-            return Inside((self._unless_equal_elsewhere(exact.finding, site),), True)
-        is_several = len(located) > 1 and self._fault.location is not None
+            return self._inside(exact)
+        is_several = len(self._suspects.located) > 1 and self._fault.location is not None
         separate = self._explain_separately() if is_several else Inside()
         if separate.is_exact or (separate.findings and not self._have_one_origin()):
             return separate
