@@ -25,8 +25,9 @@ def small_constants(probe: Probe) -> tuple[Array, ...]:
 
 def stored_instead(own: Any, constants: Iterable[Array]) -> Iterator[Any]:
     """Yields other constants of the artifact of the shape of a float, a list of floats or an array."""
-    is_array, is_list = isinstance(own, np.ndarray), isinstance(own, list | tuple)
-    numbers = np.asarray(own if not is_list or all(isinstance(each, float | int) for each in own) else 0)
+    is_array = isinstance(own, np.ndarray)
+    is_list = isinstance(own, list | tuple) and all(isinstance(each, float | int) for each in own)
+    numbers = np.asarray(own if is_array or is_list or isinstance(own, float | np.floating) else 0)
     for stored in constants if is_array or numbers.dtype.kind == "f" else ():
         if stored.dtype.kind != numbers.dtype.kind or stored.squeeze().shape != numbers.squeeze().shape:
             continue

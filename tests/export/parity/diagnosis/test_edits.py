@@ -3,6 +3,7 @@
 from dataclasses import fields
 from typing import cast
 
+import keras
 import numpy as np
 
 from keras_pe.export.model.watch.code_places import CodePlace
@@ -78,3 +79,7 @@ def test_a_fault_has_few_fields() -> None:
 def test_a_number_beyond_the_range_of_a_stored_one_is_no_other_number() -> None:
     assert [*stored_instead(-1e9, [np.array(-np.inf, "float16")])] == []
     assert [*stored_instead(float("nan"), [np.array(np.nan, "float32")])] == []
+
+
+def test_a_weight_is_no_number_that_a_constant_may_replace() -> None:
+    assert [*stored_instead(keras.Variable(np.zeros(3, "float32")), [np.ones(3, "float32")])] == []
