@@ -98,10 +98,9 @@ def again(operation: Operation, arguments: Sequence[Any], keywords: Mapping[str,
     """
     if operation.function is None:
         raise ValueError(f"{operation.place} cannot be called again.")
-    if "conv" in operation.function.__name__ + operation.place.operation:
-        ranks, own = (
-            [len(each.shape) for each in tensors_in(given)] for given in ((arguments, keywords), operation.leaves)
-        )
+    if "conv" in getattr(_find_wrapped(operation.function), "__name__", ""):
+        ranks = [len(each.shape) for each in tensors_in((arguments, keywords))]
+        own = [len(each.shape) for each in operation.operands]
         if ranks != own:
             raise ValueError(f"{operation.place} must take tensors of the ranks {own}. Received: {ranks}.")
     return operation.function(*arguments, **keywords)
