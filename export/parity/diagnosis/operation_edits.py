@@ -74,7 +74,7 @@ class EditedOperation:
     def edit(self, cause: Cause, description: str, change: Change) -> Edit:
         """Returns the edit that replaces the operation."""
         place = self.operation.place
-        return Edit(cause, description, partial(self._replay, {place: change}), places=(place,))
+        return Edit(cause, description, partial(self.replay, {place: change}), places=(place,))
 
     def change_operands(self, cause: Cause, description: str, change: Callable[[list[Any]], Sequence[Any]]) -> Edit:
         """Returns the edit that changes the operands of the operation, which another statement may list."""
@@ -102,7 +102,7 @@ class EditedOperation:
     def _place(self, how: str, name: str, change: Callable[..., Any]) -> Place:
         """Returns the place of an array, in which `change` computes the result after a function of the array."""
         place = self.operation.place
-        return Place(how, name, lambda f, fault: self._replay({place: partial(change, f)}, fault), code=(place,))
+        return Place(how, name, lambda f, fault: self.replay({place: partial(change, f)}, fault), code=(place,))
 
     @property
     def arguments(self) -> list[Argument]:
@@ -137,7 +137,7 @@ class EditedOperation:
         self, cause: Cause, description: str, key: Key, change: Callable[[Any], Any], part: int | None = None
     ) -> Edit:
         """Returns the edit with a function of an argument, or of an index that has one other part."""
-        compute = partial(self._replay, self._changes(key, change))
+        compute = partial(self.replay, self._changes(key, change))
         return Edit(cause, description, compute, places=self._stating(key, part))
 
     def _changes(self, key: Key, change: Callable[[Any], Any]) -> dict[CodePlace, Change]:
@@ -185,7 +185,7 @@ class EditedOperation:
 
         def compute(known: str, fault: LayerFault, numbers: Mapping[str, float]) -> Array:
             _, function = changes[known]
-            return self._replay(self._changes(key, lambda own: function(own, numbers[known])), fault)
+            return self.replay(self._changes(key, lambda own: function(own, numbers[known])), fault)
 
         for known, (start, _) in changes.items():
             yield NumericEdit({known: start}, partial(compute, known), lambda _: cause, places=self._stating(key))
@@ -243,9 +243,10 @@ class EditedOperation:
         users = [each for each in self.tape.operations if any(leaf is old for leaf in each.leaves)]
         places = (each for each in users[0].places if all(each in user.places for user in users))
         changes = {user.place: partial(with_leaf, old, new) for user in users}
-        return Edit(cause, description, partial(self._replay, changes), places=(next(places, self.operation.place),))
+        return Edit(cause, description, partial(self.replay, changes), places=(next(places, self.operation.place),))
 
-    def _replay(self, changes: Mapping[CodePlace, Change], fault: LayerFault) -> Array:
+    def replay(self, changes: Mapping[CodePlace, Change], fault: LayerFault) -> Array:
+        """Returns the output of the call with changed operations."""
         return self.tapes(fault.call).replay(changes, fault.index)
 
 

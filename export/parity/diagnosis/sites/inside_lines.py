@@ -1,16 +1,15 @@
 """Edits of several operations in a line inside a layer: in another sequence, direction or division into parts."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation, again, tensors_in
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.inside_calls import Change
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.operation_changes import put, with_operands
 from keras_pe.export.parity.diagnosis.operation_edits import EditedOperation
+from keras_pe.export.parity.diagnosis.sites.inside_orders import PARTS
 from keras_pe.export.results import Array, Cause
 
 
@@ -41,7 +40,7 @@ def _after_next(edited: EditedOperation, first: CodePlace, second: CodePlace, nu
         made = again(operation, arguments, names)
         return with_operands(lambda own: put(own, number, made), *waiting.pop())
 
-    return edited.tapes(fault.call).replay({first: hand_on, second: late}, fault.index)
+    return edited.replay({first: hand_on, second: late}, fault)
 
 
 def other_directions(edited: EditedOperation) -> Edits:
@@ -72,23 +71,25 @@ def _compute_turned(edited: EditedOperation, first: CodePlace, last: CodePlace, 
         made = with_operands(given, operation, arguments, names)
         return flip(made) if operation.place == last else made
 
-    return edited.tapes(fault.call).replay(dict.fromkeys((first, last), change), fault.index)
+    return edited.replay(dict.fromkeys((first, last), change), fault)
 
 
 def other_parts(edited: EditedOperation) -> Edits:
     """Yields the slices of a tensor in one line as blocks, or as interleaved parts, as the halves of a rotation."""
-    own = edited.operation
-    count, shape = len(together := _slices_beside(edited)), own.operands[0].shape if own.operands else ()
-    for axis, size in enumerate(map(int, shape)) if count > 1 and together[0] is own else ():
-        blocks = [slice(start, start + size // count) for start in range(0, size, size // count or 1)]
-        for kind, parts in (
-            ("in blocks", blocks),
-            ("interleaved", [slice(start, None, count) for start in range(count)]),
-        ):
+    together, own = _slices_beside(edited), edited.operation
+    count = len(together)
+    if count < 2 or together[0] is not own:
+        return
+    for axis, size in enumerate(map(int, own.operands[0].shape)):
+        if size % count:
+            continue
+        blocks = [slice(start, start + size // count) for start in range(0, size, size // count)]
+        strides = [slice(start, None, count) for start in range(count)]
+        for kind, parts in (("in blocks", blocks), ("interleaved", strides)):
             indices = [(*[slice(None)] * axis, part) for part in parts]
-            changes = {each.place: partial(_take, index) for each, index in zip(together, indices, strict=False)}
+            changes = {each.place: partial(_take, index) for each, index in zip(together, indices, strict=True)}
             description = f"with the {count} parts in this line {kind} along axis {axis}"
-            yield Edit(Cause.OTHER_ORDER, description, partial(_replay, edited, changes), places=(own.place,))
+            yield Edit(Cause.OTHER_ORDER, description, partial(edited.replay, changes), places=(own.place,))
 
 
 def _slices_beside(edited: EditedOperation) -> list[Operation]:
@@ -99,12 +100,8 @@ def _slices_beside(edited: EditedOperation) -> list[Operation]:
 
     own = edited.operation
     same = [each for each in edited.tape.operations if key(each) == key(own)]
-    return same if all(each.constants and len(each.operands) == len(each.outputs) == 1 for each in same) else []
+    return [each for each in same if len(each.operands) == 1 and any(part.name in PARTS for part in each.constants)]
 
 
 def _take(index: Any, operation: Operation, arguments: Any, names: Any) -> Any:
     return tensors_in((arguments, dict(names)))[0][index]
-
-
-def _replay(edited: EditedOperation, changes: Mapping[CodePlace, Change], fault: LayerFault) -> Array:
-    return edited.tapes(fault.call).replay(changes, fault.index)

@@ -14,7 +14,7 @@ from keras_pe.export.parity.diagnosis.operation_changes import constantly
 from keras_pe.export.parity.diagnosis.operation_edits import AXES, EditedOperation
 from keras_pe.export.results import Array, Cause
 
-_PARTS = frozenset({"slice_spec", "idx", "key", "item", "index"})
+PARTS = frozenset({"slice_spec", "idx", "key", "item", "index"})
 _MOST_AXES = 5  # largest rank to permute, in 120 orders
 _MOST_ORDERS = 24
 
@@ -50,7 +50,7 @@ def other_slices(edited: EditedOperation) -> Edits:
     """Yields other slices of an operand."""
     operation = edited.operation
     for argument in operation.constants:
-        if argument.name not in _PARTS or len(operation.operands) != 1:
+        if argument.name not in PARTS or len(operation.operands) != 1:
             continue
         parts, shape = _parts_of(argument.value), operation.operands[0].shape
         for place, axis in _sliced_axes(parts, len(shape)):
