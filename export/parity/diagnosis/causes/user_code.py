@@ -111,27 +111,30 @@ class _Code:
     def explain_located(self) -> Inside:
         """Returns the exact explanation of the layer by an edit that explains the first located operation.
 
-        The operations up to that one take less time than the layer. They have another result only if it is located.
+        Running the operations up to that one takes less time than running the layer.
         """
         found = None if self._located is None else explain(self._probe, self._fault, (self._site,), self._located)
         return self._inside(found) if found is not None and found.is_exact else Inside()
 
     def _inside(self, exact: Explanation) -> Inside:
-        return Inside((self._unless_equal_elsewhere(exact.finding, self._site),), True)
+        return Inside((self._unless_equal_elsewhere(exact.finding),), True)
+
+    @cached_property
+    def _right_before(self) -> list[int]:
+        return sorted(right_before(self._tape, self._suspects))
 
     @cached_property
     def _places(self) -> list[CodePlace]:
         """The places of the operations that may be at fault."""
         located, unseen = self._suspects.located, self._suspects.unseen
-        before = sorted(right_before(self._tape, self._suspects))
-        several = [number for number in before if len(self._tape.consumers(number)) > 1]
+        several = [number for number in self._right_before if len(self._tape.consumers(number)) > 1]
         return list(dict.fromkeys(map(self._place, sorted({*located, *unseen, *several}))))
 
     @cached_property
     def _site(self) -> Site:
         """The edits of the operations that may be at fault."""
         earlier = dict[CodePlace, CodePlace]()
-        for number in sorted(right_before(self._tape, self._suspects)):
+        for number in self._right_before:
             earlier.setdefault(self._place(number), place_of_result(self._tape, self._suspects, number))
         exchanged = list(exchangeable(self._tape, self._suspects, self._origin))
         return operations_at(self._places, self._tapes, exchanged, earlier)
@@ -139,7 +142,7 @@ class _Code:
     def explain_layer(self) -> Inside:
         """Returns the explanation of the layer by one operation, or else by several separate operations."""
         whole = explain(self._probe, self._fault, (self._site,))
-        exact = whole if whole is not None and whole.is_exact else self._explain_calls(self._places)
+        exact = whole if whole is not None and whole.is_exact else self._explain_calls()
         if exact is not None:
             return self._inside(exact)
         is_several = len(self._suspects.located) > 1 and self._fault.location is not None
@@ -167,21 +170,21 @@ class _Code:
         before = [self._tape.before((number, 0)) for number in self._suspects.located]
         return not set(self._suspects.unseen).isdisjoint(set[int].intersection(*before))
 
-    def _explain_calls(self, places: Sequence[CodePlace]) -> Explanation | None:
+    def _explain_calls(self) -> Explanation | None:
         """Returns the exact explanation by the operations in one of several calls of a user's function."""
         suspects = sorted({*self._suspects.located, *self._suspects.unseen}, reverse=True)
         callers = dict.fromkeys(caller for each in suspects for caller in self._tape.operations[each].callers)
         for caller in callers:
             within = partial(self._within, caller)
             scoped = within(self._fault.call)
-            if all(scoped.at(place) in ([], self._tape.at(place)) for place in places):
+            if all(scoped.at(place) in ([], self._tape.at(place)) for place in self._places):
                 continue  # the function has one call
-            found = explain(self._probe, self._fault, (operations_at(places, within),), self._located)
+            found = explain(self._probe, self._fault, (operations_at(self._places, within),), self._located)
             if found is not None and found.is_exact:
                 return replace(found, finding=replace(found.finding, **caller.fields))
         return None
 
-    def _unless_equal_elsewhere(self, finding: Finding, site: Site) -> Finding:
+    def _unless_equal_elsewhere(self, finding: Finding) -> Finding:
         """Returns a finding without its line if an equal change in another line gives equal numbers.
 
         The change is a factor or a summand, or another tensor that a call of a user's function is given.
@@ -198,7 +201,7 @@ class _Code:
             return finding.cause is edit.cause is Cause.OTHER_INPUT and not calls.isdisjoint(edit.places)
 
         def equal_edits(fault: LayerFault) -> Edits:
-            alike = filter(is_alike, site(fault))
+            alike = filter(is_alike, self._site(fault))
             return (each for each in alike if each.places and own not in {(at.file, at.line) for at in each.places})
 
         is_possible = added or finding.cause is Cause.OTHER_INPUT
