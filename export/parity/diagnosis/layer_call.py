@@ -45,7 +45,7 @@ class Surroundings:
     Attributes:
         loose: Inputs of the layer that the code of the enclosing layer has computed.
         before: Earlier arrays with the shape of an input, by their layer or input.
-        held: Returns the numbers of the float inputs whose values a tensor of the artifact has.
+        known_inputs: Returns the numbers of the float inputs whose values a tensor of the artifact has.
         reordered: Returns tensors of the artifact that have an input's values in another order, by their names.
         sources: The layer or input that each input array comes from; empty if unknown.
         made_by: The calls that returned the inputs, by the number of the input.
@@ -58,7 +58,7 @@ class Surroundings:
 
     loose: tuple[Array, ...] = ()
     before: Mapping[str, Array] = field(default_factory=dict)
-    held: Callable[[], frozenset[int]] = frozenset
+    known_inputs: Callable[[], frozenset[int]] = frozenset
     reordered: Callable[[int], Mapping[str, Array]] = lambda number: {}
     sources: tuple[str, ...] = ()
     made_by: Mapping[int, LayerCall] = field(default_factory=dict)

@@ -58,7 +58,7 @@ class OtherCase(RecordedCase):
         found = found.with_sighting(actual=actual, held=held, through=through).amid(sizes=self.probe.sizes(self.inputs))
         found = with_surroundings(found, output, self, tensors)
         # A normalization of large equal values may give the layer other inputs in each runtime.
-        return found if fault.around.held() <= found.around.held() else None
+        return found if fault.around.known_inputs() <= found.around.known_inputs() else None
 
     def _output(self, fault: LayerFault) -> RecordedOutput | None:
         """Returns the output of a fault in this case; None if the model does not make the call."""
@@ -114,7 +114,7 @@ def with_surroundings(fault: LayerFault, output: RecordedOutput, case: RecordedC
     before = (pair for pair in known if {pair[1].shape, (*pair[1].shape[:1], *pair[1].shape[2:])} & shapes)
 
     @cache
-    def held() -> frozenset[int]:
+    def known_inputs() -> frozenset[int]:
         floats = ((number, each) for number, each in enumerate(output.call.inputs) if is_float(each.dtype))
         return frozenset(n for n, each in floats if tensors.find(each, loose_tolerance(each), set(tensors.names)))
 
@@ -127,7 +127,7 @@ def with_surroundings(fault: LayerFault, output: RecordedOutput, case: RecordedC
     nearest = dict(itertools.islice(before, MOST_BEFORE))
     made_by, within = case.makers_of(output.call), case.code_before(output.call)
     fault = fault.amid(loose=output.loose_inputs, before=nearest, made_by=made_by, within=within)
-    return fault.amid(held=held, reordered=reordered)
+    return fault.amid(known_inputs=known_inputs, reordered=reordered)
 
 
 def _is_number(array: Array) -> bool:

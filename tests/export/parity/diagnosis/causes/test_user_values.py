@@ -143,7 +143,7 @@ class Pairs(Halves):
     ],
     ids=["number", "table", "mask", "list", "loop", "direction", "parts"],
 )
-def test_statement_that_computes_a_wrong_value_is_named(
+def test_line_at_fault_is_named_alone(
     right: Any, wrong: Any, shape: tuple[int, ...], cause: str, operation: str, tmp_path: Path
 ) -> None:
     path = export_onnx(seeded(one_layer(wrong(name="y"), shape)), tmp_path / "model.onnx").path
