@@ -18,8 +18,7 @@ _APPENDED = 2  # least offset of values behind the flatbuffer; 0 and 1 stand for
 _FOREIGN = "Flex"  # begins the names of operators that TensorFlow has and LiteRT has not
 
 _NUMBERS = {name: np.dtype(name) for name in ("float64", "float32", "float16", "int8", "uint8")}
-_INTEGERS = {name: np.dtype(name) for name in ("bool", "int32", "int64")}
-_STORED = _NUMBERS | _INTEGERS | {"int16": np.dtype("int16")}
+_STORED = _NUMBERS | {name: np.dtype(name) for name in ("bool", "int16", "int32", "int64")}
 
 
 def read_litert(path: Path) -> Artifact:
@@ -64,13 +63,8 @@ def constants(path: Path) -> dict[str, npt.NDArray[Any]]:
     A tensor without bits of its own for each number, such as one of four bits, is left out as well. The borders of bins
     stand under the name of the tensor that has the numbers of the bins.
     """
-    stored = {name: stored for name, _, stored in _constants(path) if stored.dtype in _NUMBERS.values()}
+    stored = {name: stored for name, _, stored in stored_tensors(path) if stored.dtype in _NUMBERS.values()}
     return stored | _borders(path)
-
-
-def integers(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """Returns the booleans and the integers of 32 or 64 bits that the file stores, by the name of their tensor."""
-    return {name: stored for name, _, stored in _constants(path) if stored.dtype in _INTEGERS.values()}
 
 
 def _borders(path: Path) -> dict[str, npt.NDArray[Any]]:
@@ -93,7 +87,7 @@ def quantized_constants(path: Path) -> dict[str, tuple[npt.NDArray[Any], npt.NDA
     Both arrays have the shape of the tensor. A tensor without a scale is left out.
     """
     found = {}
-    for name, tensor, stored in _constants(path):
+    for name, tensor, stored in stored_tensors(path):
         known = tensor.Quantization()
         if known is None or not known.ScaleLength() or stored.dtype.kind not in "iu" or not stored.ndim:
             continue
@@ -121,7 +115,7 @@ def read_scales(path: Path) -> Iterator[tuple[str, str, bool, npt.NDArray[Any], 
             yield tensor.Name().decode(), dtypes[tensor.Type()], is_stored, known.ScaleAsNumpy(), zero
 
 
-def _constants(path: Path) -> Iterator[tuple[str, Any, npt.NDArray[Any]]]:
+def stored_tensors(path: Path) -> Iterator[tuple[str, Any, npt.NDArray[Any]]]:
     """Yields the name of each tensor whose numbers the file stores, the tensor, and the numbers."""
     from ai_edge_litert import schema_py_generated as schema
 

@@ -16,10 +16,10 @@ from keras_pe.export.artifacts.litert_file import (
     conditions,
     constants,
     foreign_operators,
-    integers,
     interface_names,
     quantized_constants,
     signature_keys,
+    stored_tensors,
 )
 from keras_pe.export.runtimes.litert_intermediates import InspectedLiteRT
 from keras_pe.export.runtimes.runner import in_order
@@ -76,7 +76,8 @@ class LiteRTRuntime:
         quantized = quantized_constants(self._path)
         numbers = {f"{NUMBERS}{name}": each for name, (each, _) in quantized.items()}
         steps = {f"{STEPS}{name}": each for name, (_, each) in quantized.items()}
-        indices = {f"{INTEGERS}{name}": each for name, each in integers(self._path).items()}
+        stored = ((name, each) for name, _, each in stored_tensors(self._path))
+        indices = {f"{INTEGERS}{name}": each for name, each in stored if each.dtype.name in ("bool", "int32", "int64")}
         return constants(self._path) | numbers | steps | indices
 
     def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
