@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from keras_pe.export.comparison.differences import absolute_difference
+from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.model.watch.keras_internals import loops_as_graphs
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.parity.diagnosis.detector_context import Probe
@@ -17,6 +18,7 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault, first_steps,
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.relations.number_fits import fit_numbers
 from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
+from keras_pe.export.parity.diagnosis.tensor_search import loose_tolerance
 from keras_pe.export.progress import OutOfTimeError
 from keras_pe.export.results import Array, Cause, Finding, OtherValue
 
@@ -79,6 +81,9 @@ class _Difference:
         self.actual = self.seen.sighting.held if self.seen.actual is None else self.seen.actual
         self.distance = 0.0 if self.actual is None else distance(self.actual, self.seen.expected)
         self.tolerance = self.seen.tolerance
+        if self.actual is not None and is_float(self.seen.expected.dtype):  # rounding errors grow with the values
+            held, own = (each.astype(self.seen.expected.dtype) for each in (self.actual, self.seen.expected))
+            self.tolerance *= max(1.0, loose_tolerance(held) / loose_tolerance(own))
         self.allowed = self.tolerance if self.distance == np.inf else max(_EXPLAINS * self.distance, self.tolerance)
 
     def left_by(self, result: Array) -> float:

@@ -174,6 +174,15 @@ class Tape:
             yield from ((caller, each) for each in self._inputs_of(number, partial(_is_within, caller)))
         yield from ((own.place, each) for each in self._inputs_of(number, _line) if each not in self._sources[number])
 
+    def left_out_call(self, old: Source | None, new: Source, readers: Sequence[int]) -> CodePlace | None:
+        """Returns the call, or the line, that is left out if some operations read a tensor instead of its result.
+
+        The tensor is an input of that call, and no other operation reads the result.
+        """
+        if old is None or old[0] == _OF_LAYER or not set(self.consumers(old[0])) <= set(readers):
+            return None
+        return next((call for call, given in self.inputs_around(old[0]) if given == new), None)
+
     def reader_of(self, source: Source, number: int) -> CodePlace:
         """Returns the place that could pass a tensor to an operation: the operation, or a call of a function around it.
 

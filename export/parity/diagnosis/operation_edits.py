@@ -191,13 +191,20 @@ class EditedOperation:
             yield NumericEdit({known: start}, partial(compute, known), lambda _: cause, places=self._stating(key))
 
     def replace_operand(self, source: Source, operand: int) -> Edit:
-        """Returns the edit that replaces an operand by another tensor of the call."""
+        """Returns the edit that replaces an operand by another tensor of the call.
+
+        It is the edit that leaves out the call which made the operand, if it has the same effect.
+        """
 
         def change(tensor: Any, *operation: Any) -> Any:
             return with_operands(lambda own: put(own, operand, tensor), *operation)
 
-        description = f"given {self.tape.name(source)} as its operand {operand + 1}"
-        edit = self._with_tensor(source, Cause.OTHER_INPUT, description, change)
+        name, old = self.tape.name(source), self.tape.source(self.operation.operands[operand])
+        call = self.tape.left_out_call(old, source, [self.number])
+        if call is not None:
+            edit = self._with_tensor(source, Cause.OPERATION_LEFT_OUT, f"replaced by {name}", change)
+            return replace(edit, places=(call,))
+        edit = self._with_tensor(source, Cause.OTHER_INPUT, f"given {name} as its operand {operand + 1}", change)
         return replace(edit, places=(self.tape.reader_of(source, self.number),))
 
     def replace_result(

@@ -22,6 +22,8 @@ from keras_pe.export.parity.diagnosis.tensor_search import loose_tolerance
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import Arrays
 
+_OF_CALLS = (Cause.OTHER_INPUT, Cause.OPERATION_LEFT_OUT)
+
 
 @dataclass(frozen=True)
 class Inside:
@@ -187,7 +189,7 @@ class _Code:
     def _unless_equal_elsewhere(self, finding: Finding) -> Finding:
         """Returns a finding without its line if an equal change in another line gives equal numbers.
 
-        The change is a factor or a summand, or another tensor that a call of a user's function is given.
+        The change is a factor or a summand, or a call of a user's function that is left out or given another tensor.
         """
         added = {each.name for each in finding.parameters} & {"factor", "offset"}
         own = finding.file, finding.line
@@ -198,13 +200,13 @@ class _Code:
         def is_alike(edit: Edit | NumericEdit) -> bool:
             if isinstance(edit, NumericEdit):
                 return edit.start.keys() == added
-            return finding.cause is edit.cause is Cause.OTHER_INPUT and not calls.isdisjoint(edit.places)
+            return edit.cause in _OF_CALLS and not calls.isdisjoint(edit.places)
 
         def equal_edits(fault: LayerFault) -> Edits:
             alike = filter(is_alike, self._site(fault))
             return (each for each in alike if each.places and own not in {(at.file, at.line) for at in each.places})
 
-        is_possible = added or finding.cause is Cause.OTHER_INPUT
+        is_possible = added or finding.cause in _OF_CALLS
         other = explain(self._probe, self._fault, (equal_edits,)) if is_possible else None
         if other is None or not other.is_exact:
             return finding

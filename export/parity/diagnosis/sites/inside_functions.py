@@ -23,9 +23,12 @@ def other_arguments(tapes: Tapes, tape: Tape, caller: CodePlace) -> Edits:
     read = Counter(source for number in first for source in tape.sources(number))
     for place, old in enumerate(given):
         for new in _arguments_like(tape, first[0], tape.tensor(old)) if read[old] > 1 else ():
-            description = f"given {tape.name(new)} instead of {tape.name(old)}"
-            compute = partial(_with_other, tapes, caller, place, new, count)
-            yield Edit(Cause.OTHER_INPUT, description, compute, places=(caller,))
+            compute, call = partial(_with_other, tapes, caller, place, new, count), tape.left_out_call(old, new, first)
+            if call is None:
+                description = f"given {tape.name(new)} instead of {tape.name(old)}"
+                yield Edit(Cause.OTHER_INPUT, description, compute, places=(caller,))
+            else:
+                yield Edit(Cause.OPERATION_LEFT_OUT, f"replaced by {tape.name(new)}", compute, places=(call,))
 
 
 def _with_other(tapes: Tapes, caller: CodePlace, place: int, new: Source, count: int, fault: LayerFault) -> Array:

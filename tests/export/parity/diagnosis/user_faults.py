@@ -187,6 +187,7 @@ CODE_FAULTS = [
         ("top / (bottom + 1e-3)", "top / bottom + 1e-3"),
         ("v = ops.matmul(x, self.v)", "v = ops.matmul(x, self.k)"),
         ("ops.sum(q * total", "ops.mean(q * total"),
+        ("k = self.feature(ops.matmul(x, self.k))", "k = ops.matmul(x, self.k)"),  # a denominator is near zero
     ),
     *_faults(
         "swin",
@@ -268,7 +269,11 @@ CODE_FAULTS = [
         ("(scores[:, t] + beta)", "(scores[:, t - 1] + beta)"),
         ("[2, 0]", "[0, 2]"),
     ),
-    *_faults("memory", ("ops.roll(weights, n - 1, axis=-1)", "ops.roll(weights, 1 - n, axis=-1)")),
+    *_faults(
+        "memory",
+        ("ops.roll(weights, n - 1, axis=-1)", "ops.roll(weights, 1 - n, axis=-1)"),
+        ('unit(raw["key"])', 'raw["key"]'),
+    ),
     *_faults("superres", ("tf.reduce_mean(x, axis=[1, 2])", "tf.reduce_max(x, axis=[1, 2])")),
     *_faults("lifting", ("(4 - k) % 4", "k")),
     *_faults(

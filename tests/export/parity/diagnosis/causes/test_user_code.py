@@ -463,6 +463,25 @@ def test_call_of_a_function_that_is_right_in_its_other_calls_is_named() -> None:
     assert finding.operation == "self.step(x, 0.5)"
 
 
+class Units(L.Layer):
+    """The products of two vectors of length one."""
+
+    def unit(self, x: Any) -> Any:
+        return x / ops.sqrt(ops.sum(ops.square(x), axis=-1, keepdims=True) + 0.1)
+
+    def call(self, x: Any) -> Any:
+        one = self.unit(ops.sin(x))
+        other = self.unit(ops.cos(x))
+        return one * other
+
+
+def test_call_of_a_function_that_the_artifact_leaves_out_is_named_and_not_its_reader() -> None:
+    model = one_layer(Units(name="y"), (6,))
+    unit = model.get_layer("y").unit
+    (finding,) = findings(model, lambda inputs: unit(np.sin(inputs["x"])) * np.cos(inputs["x"]))
+    assert (finding.cause, finding.operation) == (Cause.OPERATION_LEFT_OUT, "self.unit(ops.cos(x))")
+
+
 class Distances(L.Layer):
     """Adds the distances of positions."""
 
@@ -495,4 +514,4 @@ def test_function_that_leaves_a_part_of_the_difference_is_no_cause() -> None:
 
 def test_tensor_that_two_lines_may_read_names_none_of_them(tmp_path: Path) -> None:
     (finding,) = _check_file(Twice(name="y"), Once(name="y"), (6,), tmp_path)
-    assert (finding.cause, finding.line, finding.operation) == (Cause.OTHER_INPUT, None, None)
+    assert (finding.cause, finding.line, finding.operation) == (Cause.OPERATION_LEFT_OUT, None, None)
