@@ -31,7 +31,8 @@ def right_before(tape: Tape, suspects: Suspects) -> Iterator[int]:
         if is_part:
             is_suspected = not wrong.isdisjoint(reach(after, tape.consumers))
         else:
-            is_suspected = not suspected.isdisjoint(after) if is_constant else wrong.issuperset(after)
+            is_only_wrong = wrong.issuperset(after) and not tape.is_read_later(number)
+            is_suspected = not suspected.isdisjoint(after) if is_constant else is_only_wrong
         if is_suspected:
             suspected |= {number} if is_constant else set()
             yield number
@@ -96,7 +97,9 @@ def _is_one_of_parts(tape: Tape, number: int) -> bool:
     """Whether an operation has several results, or takes a part of a tensor in each iteration of a loop."""
     own = tape.operations[number]
     iterations = [each for each in tape.at(own.place) if tape.operations[each].places == own.places]
-    return len(own.outputs) > 1 or (len(iterations) > 1 and _selects(tape, number))
+    sizes = [[as_array(each).size for each in tensors] for tensors in (own.outputs, own.operands)]
+    is_smaller = max(sizes[0], default=0) < min(sizes[1], default=0)
+    return len(own.outputs) > 1 or (len(iterations) > 1 and is_smaller and _selects(tape, number))
 
 
 def _selects(tape: Tape, number: int) -> bool:

@@ -2,7 +2,7 @@
 
 import itertools
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -37,31 +37,39 @@ class Explanation:
         finding: The finding.
         is_exact: Whether the numbers agree within their noise, not only approximately.
         is_output: Whether the edit changes the values of the output, whatever the layer computes.
+        is_of_all: Whether the edit also explains the outputs beside this one.
     """
 
     finding: Finding
     is_exact: bool
     is_output: bool
+    is_of_all: bool = True
 
 
 def explain(
-    probe: Probe, fault: LayerFault, sites: Sequence[Site] | None = None, begun: LayerFault | None = None
+    probe: Probe,
+    fault: LayerFault,
+    sites: Sequence[Site] | None = None,
+    begun: LayerFault | None = None,
+    beside: Iterable[LayerFault] = (),
 ) -> Explanation | None:
     """Returns the edit of a call that gives the artifact's numbers: the first exact edit, or else the nearest.
 
-    An edit explains nothing if it fails in another case, or if there are too few wrong values.
+    An edit explains nothing if it fails in another case, or if there are too few wrong values. The first exact edit
+    that also explains the outputs beside this one precedes one that does not.
 
     Args:
         probe: The runtime, with the remaining time and the record of failed attempts.
         fault: The call and its output.
         sites: The sites to try, in this order; the default is the sites that the layer's output shows.
         begun: The fault of a part of the call, which takes less time. An edit must explain it first.
+        beside: Other wrong outputs of the layer, which the same edit may explain.
     """
     sites = sites_seen(Seen.LAYER) if sites is None else sites
     difference = _Difference(fault.amid(sound_weights=probe.sound_weights, constants=probe.constants))
     if not difference.distance > 0 or (difference.seen.actual is not None and difference.distance == np.inf):
         return None
-    search = _Search(probe, difference)
+    search = _Search(probe, difference, list(map(_Difference, beside)))
     for number, site in enumerate(sites):
         try:
             if search.try_all(site, begun):
@@ -102,11 +110,18 @@ class _Difference:
 
 
 class _Search:
-    """The search among the edits of one call, with the best edit so far."""
+    """The search among the edits of one call, with the best edit so far.
 
-    def __init__(self, probe: Probe, difference: _Difference) -> None:
-        self.probe, self.first = probe, difference
+    Args:
+        probe: The runtime, with the remaining time and the record of failed attempts.
+        difference: The difference that an edit must explain.
+        beside: Differences that the same edit may explain.
+    """
+
+    def __init__(self, probe: Probe, difference: _Difference, beside: Sequence[_Difference]) -> None:
+        self.probe, self.first, self.beside = probe, difference, beside
         self.best: tuple[float, Edit] | None = None
+        self.alone: tuple[float, Edit] | None = None  # the first exact edit that does not explain those beside
         self.has_run = False
         self.refused: Exception | None = None
         found = map(_Difference, probe.others(difference.fault))
@@ -136,11 +151,13 @@ class _Search:
         return False
 
     def result(self) -> Explanation | None:
-        if self.best is None:
+        is_of_all = self.alone is None or (self.best is not None and self.best[0] <= self.first.tolerance)
+        best = self.best if is_of_all else self.alone
+        if best is None:
             if self.refused is not None and not self.has_run:
                 self.probe.note(f"changes of the layer {self.first.fault.layer!r}", self.refused)
             return None
-        left, edit = self.best
+        left, edit = best
         seen, fault = self.first.seen, self.first.fault
         text = str(edit) + (f" The output of {seen.layer!r} shows the change." if fault.through else "")
         if self.first.distance < np.inf:
@@ -156,7 +173,7 @@ class _Search:
             finding = replace(finding, **edit.places[0].fields)
         elif edit.places:
             finding = replace(finding, file=edit.places[0].file)
-        return Explanation(finding, left <= self.first.tolerance, edit.is_output)
+        return Explanation(finding, left <= self.first.tolerance, edit.is_output, is_of_all)
 
     def _begins(self, edit: Edit | NumericEdit, part: _Difference) -> bool:
         """Whether an edit explains a part of the call."""
@@ -165,16 +182,24 @@ class _Search:
 
     def _try(self, edit: Edit) -> bool:
         left = self._left(edit, self.first)
-        if left > self.first.allowed or (self.best is not None and left >= self.best[0]) or not self._holds(edit):
+        if left > self.first.allowed or (self.best is not None and left >= self.best[0]):
             return False
-        self.best = (left, edit)
-        return left <= self.first.tolerance
+        is_exact, is_of_all = left <= self.first.tolerance, self._explains(edit, self.beside)
+        if is_of_all and self._holds(edit):
+            self.best = (left, edit)
+            return is_exact
+        if is_exact and not is_of_all and self.alone is None and self._holds(edit):
+            self.alone = (left, edit)
+        return False
+
+    def _explains(self, edit: Edit, differences: Iterable[_Difference]) -> bool:
+        return all(self._left(edit, each, may_stay=True) <= each.allowed for each in differences)
 
     def _holds(self, edit: Edit) -> bool:
         """Whether an edit that explains the first case explains every other case, and enough values in all of them."""
-        telling = self.first.values_out
+        telling = sum(each.values_out for each in (self.first, *self.beside))
         for each in self.others():
-            if self._left(edit, each, may_stay=True) > each.allowed:
+            if not self._explains(edit, [each]):
                 return False
             telling += each.values_out
         return telling >= _TELLING

@@ -2,7 +2,7 @@
 
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -70,6 +70,7 @@ class Tape:
         inputs: The tensors that the layer receives.
         outputs: The tensors that the layer returns.
         scope: The call of a user's function in which operations may change; None for all operations.
+        read_later: The `id` of each tensor that operations after the last output read.
     """
 
     def __init__(
@@ -78,8 +79,10 @@ class Tape:
         inputs: Sequence[Any],
         outputs: Sequence[Any],
         scope: CodePlace | None = None,
+        read_later: Collection[int] = (),
     ) -> None:
         self.operations, self.inputs, self.outputs, self.scope = operations, inputs, outputs, scope
+        self.read_later = read_later
         self._made = {id(tensor): (_OF_LAYER, number) for number, tensor in enumerate(inputs)}
         for number, operation in enumerate(operations):
             for place, tensor in enumerate(operation.outputs):
@@ -104,16 +107,17 @@ class Tape:
         outputs = tensors_in(result)
         made = [any(each is output for each in operation.outputs for output in outputs) for operation in operations]
         count = max((number for number, is_output in enumerate(made, 1) if is_output), default=0)
-        return cls(operations[:count], tensors_in(dict(bound.arguments)), outputs)
+        later = {id(operand) for operation in operations[count:] for operand in operation.operands}
+        return cls(operations[:count], tensors_in(dict(bound.arguments)), outputs, read_later=later)
 
     def within(self, scope: CodePlace) -> "Tape":
         """Returns the tape in which only the operations of one call of a user's function may change."""
-        return Tape(self.operations, self.inputs, self.outputs, scope)
+        return Tape(self.operations, self.inputs, self.outputs, scope, self.read_later)
 
     def until(self, number: int) -> "Tape":
         """Returns the tape up to an operation, whose result is the output."""
         operations = self.operations[: number + 1]
-        return Tape(operations, self.inputs, operations[number].outputs, self.scope)
+        return Tape(operations, self.inputs, operations[number].outputs, self.scope, self.read_later)
 
     def is_in_scope(self, operation: Operation) -> bool:
         """Whether an operation may change."""
@@ -122,6 +126,22 @@ class Tape:
     def at(self, place: CodePlace) -> list[int]:
         """Returns the numbers of the operations at a place that may change: one for each iteration of a loop."""
         return [n for n, each in enumerate(self.operations) if each.place == place and self.is_in_scope(each)]
+
+    def calls_at(self, place: CodePlace) -> list[list[int]]:
+        """Returns the numbers of the operations in each call at a place, which are several in a loop.
+
+        An operation is a call of its own.
+        """
+        found: list[list[int]] = []
+        for number, operation in enumerate(self.operations):
+            if place not in operation.places:
+                continue
+            is_next = place != operation.place and found and found[-1][-1] == number - 1
+            if is_next and self.operations[found[-1][0]].places != operation.places:
+                found[-1].append(number)
+            else:
+                found.append([number])
+        return found
 
     def stating(self, operation: Operation, key: Key, part: int | None = None) -> tuple[CodePlace, ...]:
         """Returns the places that may compute an argument, as `stating_places`, without those of other arguments.
@@ -179,7 +199,9 @@ class Tape:
 
         The tensor is an input of that call, and no other operation reads the result.
         """
-        if old is None or old[0] == _OF_LAYER or not set(self.consumers(old[0])) <= set(readers):
+        if old is None or old[0] == _OF_LAYER or self.is_read_later(old[0]):
+            return None
+        if not set(self.consumers(old[0])) <= set(readers):
             return None
         return next((call for call, given in self.inputs_around(old[0]) if given == new), None)
 
@@ -222,6 +244,10 @@ class Tape:
         every = reach(self._sources[number], lambda each: self._sources[each[0]] if is_inside(each) else [])
         return sorted(each for each in every if not is_inside(each))
 
+    def is_read_later(self, number: int) -> bool:
+        """Whether an operation after the last output reads a result."""
+        return any(id(each) in self.read_later for each in self.operations[number].outputs)
+
     def is_output(self, number: int) -> bool:
         """Whether the layer returns a result of an operation."""
         return any((self.source(each) or (_OF_LAYER,))[0] == number for each in self.outputs)
@@ -257,17 +283,25 @@ class Tape:
         """
         now = {} if current is None else current
         for operation in self.operations:
-            change = changes.get(operation.place) if self.is_in_scope(operation) else None
-            if change is None and not any(id(each) in now for each in operation.operands):
-                continue
-            arguments, keywords = replaced_arguments(operation, now)
-            result = again(operation, arguments, keywords) if change is None else change(operation, arguments, keywords)
-            made = tensors_in(result)
-            if len(made) != len(operation.outputs):
-                raise ValueError(f"{operation.place} returns {len(made)} tensors instead of {len(operation.outputs)}.")
-            now.update({id(old): new for old, new in zip(operation.outputs, made, strict=True)})
+            self.replay_operation(operation, changes, now)
         returned = self.outputs[index]
         return as_array(now.get(id(returned), returned))
+
+    def replay_operation(self, operation: Operation, changes: Mapping[CodePlace, Change], now: dict[int, Any]) -> None:
+        """Calls an operation again if it changes, or if an operand is replaced, and replaces its results in `now`.
+
+        Raises:
+            ValueError: If an operation must be called again and cannot be.
+        """
+        change = changes.get(operation.place) if self.is_in_scope(operation) else None
+        if change is None and not any(id(each) in now for each in operation.operands):
+            return
+        arguments, keywords = replaced_arguments(operation, now)
+        result = again(operation, arguments, keywords) if change is None else change(operation, arguments, keywords)
+        made = tensors_in(result)
+        if len(made) != len(operation.outputs):
+            raise ValueError(f"{operation.place} returns {len(made)} tensors instead of {len(operation.outputs)}.")
+        now.update({id(old): new for old, new in zip(operation.outputs, made, strict=True)})
 
 
 def _is_within(caller: CodePlace, operation: Operation) -> bool:

@@ -224,16 +224,22 @@ class EditedOperation:
         return edit if place is None else replace(edit, places=(place,))
 
     def _with_tensor(self, source: Source, cause: Cause, description: str, change: Callable[..., Any]) -> Edit:
-        """Returns the edit that computes the result from an earlier tensor and the operation."""
+        """Returns the edit that computes the result from an earlier tensor and the operation.
+
+        In a loop, a tensor of the loop is that of the same iteration.
+        """
         place, back = self.operation.place, self.number - source[0]
+        maker = None if source[0] < 0 else self.tape.operations[source[0]].place
+        is_one = maker is not None and len(self.tape.calls_at(maker)) == 1
 
         def compute(fault: LayerFault) -> Array:
             tape, current = self.tapes(fault.call), dict[int, Any]()
             numbers = {id(operation): number for number, operation in enumerate(tape.operations)}
 
             def from_earlier(operation: Operation, arguments: Any, names: Any) -> Any:
-                number = source[0] if source[0] < 0 else numbers[id(operation)] - back
-                if source[0] >= 0 > number:
+                own = numbers[id(operation)]
+                number = source[0] if maker is None else tape.calls_at(maker)[0][0] if is_one else own - back
+                if maker is not None and not 0 <= number < own:
                     raise ValueError("This call has no equal tensor.")
                 tensor = tape.tensor((number, source[1]))
                 return change(current.get(id(tensor), tensor), operation, arguments, names)

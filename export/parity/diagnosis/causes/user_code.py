@@ -13,7 +13,7 @@ from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_candidates import exchangeable, place_of_result, right_before
 from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, Site
-from keras_pe.export.parity.diagnosis.inside_calls import Tape
+from keras_pe.export.parity.diagnosis.inside_calls import CodeBefore, Tape
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, as_array
 from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk, Suspects
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
@@ -52,31 +52,28 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
     if fault.index >= len(tape.outputs) or tape.source(tape.outputs[fault.index]) is None or not tape.operations:
         return Inside()
     case = RecordedCase(probe, probe.reference, expectation)
-    same = (each for each in probe.faults if each.call.layer is fault.call.layer and each.sighting.kind == "direct")
-    beside = [each for each in same if (each.call.path, each.index) != (fault.call.path, fault.index)]
-    # One change may explain all wrong outputs of the layer. The first call alone may show a part of the change, such as
-    # that of a recurrence, whose state is zero there. Without such a change, the output is explained alone.
-    tries = [*((own, [fault, *beside]) for own in (fault, *beside[-1:]) if beside), (fault, [])]
-    codes = []
-    for own, outputs in tries:
-        others = partial(_others, probe, case, [each for each in outputs if each is not own])
-        codes.append(_Code(replace(probe, others=others), case, own, once))
-    *together, alone = codes
-    attempts = [each.explain_located for each in together] + [each.explain_layer for each in together]
-    found = Inside()
-    for attempt in (*attempts, alone.explain_located, alone.explain_layer):
-        found = attempt()
-        if found.is_exact:
-            break
-    return found
+    same = (each for each in probe.faults if _owner(each) is _owner(fault) and each.sighting.kind == "direct")
+    beside = [each for each in same if _key(each) != _key(fault)]
+    probe = replace(probe, others=partial(_others, probe, case))
+    # The first call alone may show a part of the change, such as that of a recurrence, whose state is zero there.
+    first, *last = (
+        _Code(probe, case, own, [each for each in (fault, *beside) if each is not own], once)
+        for own in (fault, *beside[-1:])
+    )
+    codes = [first, *(each for each in last if not each.follows(first))]
+    alone: Explanation | None = None
+    for attempt in (_Code.explain_located, _Code.explain_layer, _Code.explain_calls):
+        for code in codes:
+            found = attempt(code)
+            if found is not None and found.is_exact:
+                if found.is_of_all:
+                    return code.inside(found)
+                alone = alone or (found if code is first else None)
+    return first.explain_separately() if alone is None else first.inside(alone)
 
 
-def _others(probe: Probe, case: RecordedCase, outputs: Sequence[LayerFault], fault: LayerFault) -> Iterator[LayerFault]:
-    """Yields some outputs of the layer, a fault in each other case, and the right calls of the layer.
-
-    The right calls run the code at fault as well.
-    """
-    yield from outputs
+def _others(probe: Probe, case: RecordedCase, fault: LayerFault) -> Iterator[LayerFault]:
+    """Yields a fault in each other case, and the right calls of the layer, which run the code at fault as well."""
     yield from probe.others(fault)
     wrong = {each.call.path for each in probe.faults}
     for output in case.outputs:
@@ -86,50 +83,88 @@ def _others(probe: Probe, case: RecordedCase, outputs: Sequence[LayerFault], fau
 
 
 def code_before_at_fault(probe: Probe, fault: LayerFault) -> Inside:
-    """Returns the operations at fault in the code of a user's layer before the call of an inner layer."""
+    """Returns the operations at fault in the code of a user's layer before the call of an inner layer.
 
-    def within(each: LayerFault) -> LayerFault:
-        assert each.around.within is not None
-        return replace(each, call=each.around.within)
-
-    def others(_: LayerFault) -> Iterator[LayerFault]:
-        return (within(each) for each in probe.others(fault) if each.around.within is not None)
-
+    One change may explain several inner layers.
+    """
     if fault.around.within is None:
         return Inside()
-    return operations_at_fault(replace(probe, others=others), within(fault))
+    outer, seen = fault.around.within.layer.outer, {_key(each): each for each in probe.faults}
+
+    def within(each: LayerFault) -> LayerFault:
+        call = each.around.within
+        return each if call is None or call.layer.outer is not outer else replace(each, call=call)
+
+    def others(each: LayerFault) -> Iterator[LayerFault]:
+        found = map(within, probe.others(seen[_key(each)]))
+        return (other for other in found if other.call.layer == each.call.layer)
+
+    faults = tuple(map(within, probe.faults))
+    return operations_at_fault(replace(probe, faults=faults, others=others), within(fault))
+
+
+def _key(fault: LayerFault) -> tuple[str, int]:
+    """Returns what differs among the outputs of all calls."""
+    return fault.call.path, fault.index
+
+
+def _owner(fault: LayerFault) -> object:
+    """Returns the layer whose code is at fault: the called one, or the one that calls it."""
+    layer = fault.call.layer
+    return layer.outer if isinstance(layer, CodeBefore) else layer
 
 
 class _Code:
     """The operations of a layer's own code that may be at fault in one case."""
 
-    def __init__(self, probe: Probe, case: RecordedCase, fault: LayerFault, once: Callable[..., Tape]) -> None:
+    def __init__(
+        self,
+        probe: Probe,
+        case: RecordedCase,
+        fault: LayerFault,
+        beside: Sequence[LayerFault],
+        once: Callable[..., Tape],
+    ) -> None:
         self._probe, self._case, self._fault, self._once = probe, case, fault, once
-        self._tape = once(Tape.of, fault.call)
+        self._beside = beside
+        self.tape = once(Tape.of, fault.call)
         self._before = self._replaced_before()
-        self._suspects: Suspects = OperationWalk(case, fault, self._tape, self._before).suspects()
+        self._suspects: Suspects = OperationWalk(case, fault, self.tape, self._before).suspects()
+        self.first_located = next(iter(self._suspects.located), -1)
         self._located = self._first_located()
 
-    def explain_located(self) -> Inside:
-        """Returns the exact explanation of the layer by an edit that explains the first located operation.
+    def follows(self, other: "_Code") -> bool:
+        """Whether the first located operation follows from that of another output of the same call."""
+        own, first = self.first_located, other.first_located
+        return self.tape is other.tape and own != first and first in self.tape.before((own, 0))
+
+    def explain_located(self) -> Explanation | None:
+        """Returns the explanation of the layer by an edit that explains the first located operation.
 
         Running the operations up to that one takes less time than running the layer.
         """
-        found = None if self._located is None else explain(self._probe, self._fault, (self._site,), self._located)
-        return self._inside(found) if found is not None and found.is_exact else Inside()
+        return None if self._located is None else self._explain(self._site, self._located)
 
-    def _inside(self, exact: Explanation) -> Inside:
-        return Inside((self._unless_equal_elsewhere(exact.finding),), True)
+    def explain_layer(self) -> Explanation | None:
+        """Returns the explanation of the layer by an operation."""
+        return self._explain(self._site)
+
+    def _explain(self, site: Site, begun: LayerFault | None = None) -> Explanation | None:
+        return explain(self._probe, self._fault, (site,), begun, self._beside)
+
+    def inside(self, exact: Explanation) -> Inside:
+        """Returns the finding of an exact explanation."""
+        return Inside((self._unless_equal_elsewhere(exact),), True)
 
     @cached_property
     def _right_before(self) -> list[int]:
-        return sorted(right_before(self._tape, self._suspects))
+        return sorted(right_before(self.tape, self._suspects))
 
     @cached_property
     def _places(self) -> list[CodePlace]:
         """The places of the operations that may be at fault."""
         located, unseen = self._suspects.located, self._suspects.unseen
-        several = [number for number in self._right_before if len(self._tape.consumers(number)) > 1]
+        several = [number for number in self._right_before if len(self.tape.consumers(number)) > 1]
         return list(dict.fromkeys(map(self._place, sorted({*located, *unseen, *several}))))
 
     @cached_property
@@ -137,18 +172,14 @@ class _Code:
         """The edits of the operations that may be at fault."""
         earlier = dict[CodePlace, CodePlace]()
         for number in self._right_before:
-            earlier.setdefault(self._place(number), place_of_result(self._tape, self._suspects, number))
-        exchanged = list(exchangeable(self._tape, self._suspects, self._origin))
+            earlier.setdefault(self._place(number), place_of_result(self.tape, self._suspects, number))
+        exchanged = list(exchangeable(self.tape, self._suspects, self._origin))
         return operations_at(self._places, self._tapes, exchanged, earlier)
 
-    def explain_layer(self) -> Inside:
-        """Returns the explanation of the layer by one operation, or else by several separate operations."""
-        whole = explain(self._probe, self._fault, (self._site,))
-        exact = whole if whole is not None and whole.is_exact else self._explain_calls()
-        if exact is not None:
-            return self._inside(exact)
+    def explain_separately(self) -> Inside:
+        """Returns the explanation of the layer by several separate operations, or else where the fault is."""
         is_several = len(self._suspects.located) > 1 and self._fault.location is not None
-        separate = self._explain_separately() if is_several else Inside()
+        separate = self._explain_each() if is_several else Inside()
         if separate.is_exact or (separate.findings and not self._have_one_origin()):
             return separate
         return Inside(tuple(self._located_findings()))
@@ -157,43 +188,54 @@ class _Code:
         """Returns the fault of the first located operation, as the output of the code up to it."""
         if self._suspects.first is None:
             return None
-        result = as_array(self._tape.operations[next(iter(self._suspects.located))].outputs[0])
+        result = as_array(self.tape.operations[self.first_located].outputs[0])
         call = replace(self._fault.call, outputs=(result,))
         fault = replace(self._fault, call=call, index=0, tolerance=loose_tolerance(result))
         return fault.with_sighting(actual=self._suspects.first, through=None)
 
     def _tapes(self, call: LayerCall) -> Tape:
         if self._located is not None and call is self._located.call:
-            return self._once(Tape.until, self._tape, next(iter(self._suspects.located)))
+            return self._once(Tape.until, self.tape, self.first_located)
         return self._once(Tape.of, call)
 
     def _have_one_origin(self) -> bool:
         """Whether one operation without a tensor leads to all located operations. The fault may be its own."""
-        before = [self._tape.before((number, 0)) for number in self._suspects.located]
+        before = [self.tape.before((number, 0)) for number in self._suspects.located]
         return not set(self._suspects.unseen).isdisjoint(set[int].intersection(*before))
 
-    def _explain_calls(self) -> Explanation | None:
-        """Returns the exact explanation by the operations in one of several calls of a user's function."""
+    def explain_calls(self) -> Explanation | None:
+        """Returns the explanation by the operations in one of several calls of a user's function."""
+        alone: Explanation | None = None
         suspects = sorted({*self._suspects.located, *self._suspects.unseen}, reverse=True)
-        callers = dict.fromkeys(caller for each in suspects for caller in self._tape.operations[each].callers)
+        callers = dict.fromkeys(caller for each in suspects for caller in self.tape.operations[each].callers)
         for caller in callers:
             within = partial(self._within, caller)
             scoped = within(self._fault.call)
-            if all(scoped.at(place) in ([], self._tape.at(place)) for place in self._places):
+            if all(scoped.at(place) in ([], self.tape.at(place)) for place in self._places):
                 continue  # the function has one call
-            found = explain(self._probe, self._fault, (operations_at(self._places, within),), self._located)
+            found = self._explain(operations_at(self._places, within), self._located)
             if found is not None and found.is_exact:
-                return replace(found, finding=replace(found.finding, **caller.fields))
-        return None
+                if self._is_outside(caller, found.finding):
+                    found = replace(found, finding=replace(found.finding, **caller.fields))
+                if found.is_of_all:
+                    return found
+                alone = alone or found
+        return alone
 
-    def _unless_equal_elsewhere(self, finding: Finding) -> Finding:
+    def _is_outside(self, caller: CodePlace, finding: Finding) -> bool:
+        """Whether operations outside of a call run the code of a finding, too."""
+        outside = (place for each in self.tape.operations if caller not in each.callers for place in each.places)
+        return any((each.file, each.line) == (finding.file, finding.line) for each in outside)
+
+    def _unless_equal_elsewhere(self, exact: Explanation) -> Finding:
         """Returns a finding without its line if an equal change in another line gives equal numbers.
 
         The change is a factor or a summand, or a call of a user's function that is left out or given another tensor.
         """
+        finding = exact.finding
         added = {each.name for each in finding.parameters} & {"factor", "offset"}
         own = finding.file, finding.line
-        chains = [operation.places for operation in self._tape.operations]
+        chains = [operation.places for operation in self.tape.operations]
         around = {place for chain in chains for place in chain if own in [(each.file, each.line) for each in chain]}
         calls = {caller for _, *callers in chains for caller in callers} - around
 
@@ -207,8 +249,8 @@ class _Code:
             return (each for each in alike if each.places and own not in {(at.file, at.line) for at in each.places})
 
         is_possible = added or finding.cause in _OF_CALLS
-        other = explain(self._probe, self._fault, (equal_edits,)) if is_possible else None
-        if other is None or not other.is_exact:
+        other = self._explain(equal_edits) if is_possible else None
+        if other is None or not other.is_exact or other.is_of_all is not exact.is_of_all:
             return finding
         evidence = f"{finding.evidence} An equal change in line {other.finding.line} has equal results."
         return replace(finding, evidence=evidence, line=None, operation=None)
@@ -217,20 +259,19 @@ class _Code:
         return self._once(Tape.within, self._tapes(call), scope)
 
     def _place(self, number: int) -> CodePlace:
-        return self._tape.operations[number].place
+        return self.tape.operations[number].place
 
     def _replaced_before(self) -> Arrays:
         """Returns replacements of the artifact's tensors that correct all faults before this layer."""
         replaced: Arrays = {}
         plain = self._case.run_inside({})
-        own = self._fault.call.path, self._fault.index
-        for each in itertools.takewhile(lambda each: (each.call.path, each.index) != own, self._probe.faults):
+        for each in itertools.takewhile(lambda each: _key(each) != _key(self._fault), self._probe.faults):
             shown = each.through or each
             if shown.location is not None:
                 replaced |= plain.in_place_of(shown.location, shown.expected)
         return replaced
 
-    def _explain_separately(self) -> Inside:
+    def _explain_each(self) -> Inside:
         """Returns the explanation of each of several operations, with Keras' results at the others."""
         found, is_exact = dict[CodePlace, Finding](), True
         alone = replace(self._probe, others=lambda fault: ())
@@ -254,15 +295,15 @@ class _Code:
     def _origin(self, number: int) -> CodePlace:
         """Returns the place of an operation, or of the call of a user's own function that is right in another call."""
         right = self._suspects.tensors.keys() - {*self._suspects.unseen, *self._suspects.located}
-        sound = {chain for each in right for chain in _call_chains(self._tape.operations[each])}
-        chains = _call_chains(self._tape.operations[number])
+        sound = {chain for each in right for chain in _call_chains(self.tape.operations[each])}
+        chains = _call_chains(self.tape.operations[number])
         wrong = (own for own in chains if not any(each[0] == own[0] and each != own for each in sound))
         return next(wrong, chains[0])[0]
 
     def _unexplained_finding(self, number: int) -> Finding:
         """Returns the finding of a located operation, and of those that its operands follow from without a tensor."""
-        place, unseen = self._origin(number), self._tape.before((number, 0)).intersection(self._suspects.unseen)
-        is_certain = unseen.isdisjoint(source for source, _ in self._tape.sources(number))
+        place, unseen = self._origin(number), self.tape.before((number, 0)).intersection(self._suspects.unseen)
+        is_certain = unseen.isdisjoint(source for source, _ in self.tape.sources(number))
         return self._unknown(place) if is_certain else self._between(self._origin(min(unseen)), place)
 
     def _between(self, first: CodePlace, last: CodePlace) -> Finding:

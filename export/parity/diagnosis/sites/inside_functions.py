@@ -18,7 +18,7 @@ from keras_pe.export.results import Array, Cause
 
 def other_arguments(tapes: Tapes, tape: Tape, caller: CodePlace) -> Edits:
     """Yields a call given another tensor, which several of its operations read."""
-    first = _calls(tape, caller)[0]
+    first = tape.calls_at(caller)[0]
     given, count = _given_tensors(tape, first), len(tape.operations)
     read = Counter(source for number in first for source in tape.sources(number))
     for place, old in enumerate(given):
@@ -38,7 +38,7 @@ def _with_other(tapes: Tapes, caller: CodePlace, place: int, new: Source, count:
         raise ValueError("This call of the layer has other operations.")
     old = {
         id(tape.operations[number]): tape.tensor(given[place])
-        for call in _calls(tape, caller)
+        for call in tape.calls_at(caller)
         for given in [_given_tensors(tape, call)]
         for number in call
     }
@@ -49,20 +49,6 @@ def _with_other(tapes: Tapes, caller: CodePlace, place: int, new: Source, count:
 
     places = (operation.place for operation in tape.operations if tape.is_in_scope(operation))
     return tape.replay(dict.fromkeys(places, change), fault.index, current)
-
-
-def _calls(tape: Tape, caller: CodePlace) -> list[list[int]]:
-    """Returns the numbers of the operations in each call of a place. A loop calls the function several times."""
-    found: list[list[int]] = []
-    for number, operation in enumerate(tape.operations):
-        if caller not in operation.callers:
-            continue
-        is_next = found and found[-1][-1] == number - 1 and tape.operations[found[-1][0]].places != operation.places
-        if is_next:
-            found[-1].append(number)
-        else:
-            found.append([number])
-    return found
 
 
 def _given_tensors(tape: Tape, call: Sequence[int]) -> list[Source]:

@@ -1,46 +1,16 @@
-"""Edits of several operations in a line inside a layer: in another sequence, direction or division into parts."""
+"""Edits of several operations in a line inside a layer: in another direction, or in another division into parts."""
 
 from functools import partial
 from typing import Any
 
 from keras_pe.export.model.watch.code_places import CodePlace
-from keras_pe.export.model.watch.operations import Operation, again, tensors_in
+from keras_pe.export.model.watch.operations import Operation, tensors_in
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
-from keras_pe.export.parity.diagnosis.operation_changes import put, with_operands
+from keras_pe.export.parity.diagnosis.operation_changes import with_operands
 from keras_pe.export.parity.diagnosis.operation_edits import EditedOperation
 from keras_pe.export.parity.diagnosis.sites.inside_orders import PARTS
 from keras_pe.export.results import Array, Cause
-
-
-def other_sequences(edited: EditedOperation) -> Edits:
-    """Yields the operation after the next one instead of before it, each with its other operands unchanged."""
-    tape, first, result = edited.tape, edited.operation, edited.result
-    after = tape.consumers(edited.number)
-    if len(after) != 1 or tape.is_output(edited.number) or result is None:
-        return
-    second = tape.operations[after[0]]
-    if len(second.outputs) > 1 or first.place == second.place:
-        return
-    for number, operand in enumerate(first.operands):
-        if tuple(operand.shape) == tuple(result.shape):
-            compute = partial(_after_next, edited, first.place, second.place, number)
-            description = f"after `{second.place.text}` instead of before it"
-            yield Edit(Cause.OTHER_ORDER, description, compute, places=(first.place,))
-
-
-def _after_next(edited: EditedOperation, first: CodePlace, second: CodePlace, number: int, fault: LayerFault) -> Array:
-    waiting = list[tuple[Operation, Any, Any]]()
-
-    def hand_on(operation: Operation, arguments: Any, names: Any) -> Any:
-        waiting.append((operation, arguments, names))
-        return tensors_in((arguments, dict(names)))[number]
-
-    def late(operation: Operation, arguments: Any, names: Any) -> Any:
-        made = again(operation, arguments, names)
-        return with_operands(lambda own: put(own, number, made), *waiting.pop())
-
-    return edited.replay({first: hand_on, second: late}, fault)
 
 
 def other_directions(edited: EditedOperation) -> Edits:

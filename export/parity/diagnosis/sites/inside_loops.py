@@ -22,7 +22,10 @@ _Key = tuple[tuple[CodePlace, ...], int]
 _Run = list[dict[_Key, int]]
 """The iterations of one run of a loop, with the numbers of their operations."""
 
-_Replaced = Callable[[Tape, _Run, dict[int, Any]], Mapping[int, Callable[[], list[Any]]]]
+_Carried = Mapping[tuple[_Key, int], tuple[_Key, int]]
+"""The results that the next iteration reads, each with the operand that has the value before the iteration."""
+
+_Replaced = Callable[[Tape, _Run, _Carried, dict[int, Any]], Mapping[int, Callable[[], list[Any]]]]
 """Returns functions for the results of some operations of a run, from the tensors that are replaced so far."""
 
 
@@ -34,7 +37,7 @@ def other_iterations(tapes: Tapes, tape: Tape, places: Collection[CodePlace]) ->
         if inside.isdisjoint(places):
             continue
         edits: dict[str, _Replaced] = {"without its first iteration": _without_first}
-        for count in range(1, min(_MOST_FEWER + 1, *map(len, runs))):
+        for count in range(1, min(_MOST_FEWER + 1, max(map(len, runs)))):
             edits[f"with {count} {'iterations' if count > 1 else 'iteration'} fewer"] = partial(_without_last, count)
         edits["with 1 iteration more"] = _with_another
         for description, change in edits.items():
@@ -52,7 +55,9 @@ def _replay(
     """Returns the layer's output with a change of each run of a loop."""
     tape, current = tapes(fault.call), dict[int, Any]()
     numbers = {id(operation): number for number, operation in enumerate(tape.operations)}
-    results = {number: made for run in runs_of(tape)[place] for number, made in change(tape, run, current).items()}
+    runs = runs_of(tape)[place]
+    carried = _carried(tape, max(runs, key=len))
+    results = {number: made for run in runs for number, made in change(tape, run, carried, current).items()}
 
     def result(operation: Operation, arguments: Any, names: Any) -> Any:
         made = again(operation, arguments, names)
@@ -65,40 +70,63 @@ def _replay(
     return tape.replay({tape.operations[number].place: result for number in results}, fault.index, current)
 
 
-def _without_last(count: int, tape: Tape, run: _Run, current: dict[int, Any]) -> Mapping[int, Callable[[], list[Any]]]:
-    """Replaces the results of the last iteration by those of an earlier one."""
-    last, end = run[-1], run[-1 - count]
+def _carried(tape: Tape, run: _Run) -> _Carried:
+    """Returns the results of an iteration that the next one reads, each with the operand before the iteration."""
+    first, second = run[:2]
+    made = {
+        id(output): (key, place)
+        for key, number in first.items()
+        for place, output in enumerate(tape.operations[number].outputs)
+    }
+    return {
+        made[id(operand)]: (key, place)
+        for key, number in second.items()
+        for place, operand in enumerate(tape.operations[number].operands)
+        if id(operand) in made and key in first
+    }
+
+
+def _without_last(
+    count: int, tape: Tape, run: _Run, carried: _Carried, current: dict[int, Any]
+) -> Mapping[int, Callable[[], list[Any]]]:
+    """Replaces the results of the last iteration by those of an earlier one, or by the values before the loop."""
+    last = run[-1]
+    if count >= len(run):
+        return {last[key]: partial(_before, tape, run[0], carried, current, key) for key in last}
+    end = run[-1 - count]
     return {number: partial(_now, tape, current, end[key]) for key, number in last.items() if key in end}
 
 
-def _without_first(tape: Tape, run: _Run, current: dict[int, Any]) -> Mapping[int, Callable[[], list[Any]]]:
+def _without_first(
+    tape: Tape, run: _Run, carried: _Carried, current: dict[int, Any]
+) -> Mapping[int, Callable[[], list[Any]]]:
     """Replaces the results of the first iteration that the second one reads by the values before the loop."""
-    first, second = run[:2]
-    before = dict[int, Any]()
-    for key, number in second.items():
-        operands = tape.operations[first[key]].operands if key in first else []
-        pairs = zip(operands, tape.operations[number].operands, strict=False)
-        before |= {id(own): early for early, own in pairs if early is not own}
-
-    def results(number: int) -> list[Any]:
-        entering = [before.get(id(each), each) for each in tape.operations[number].outputs]
-        return [current.get(id(each), each) for each in entering]
-
-    return {number: partial(results, number) for number in first.values()}
+    return {number: partial(_before, tape, run[0], carried, current, key) for key, number in run[0].items()}
 
 
-def _with_another(tape: Tape, run: _Run, current: dict[int, Any]) -> Mapping[int, Callable[[], list[Any]]]:
+def _before(
+    tape: Tape, iteration: Mapping[_Key, int], carried: _Carried, current: Mapping[int, Any], key: _Key
+) -> list[Any]:
+    """Returns the values before an iteration of the results that the next one reads, and the other results."""
+    entering = list[Any]()
+    for place, output in enumerate(tape.operations[iteration[key]].outputs):
+        reader, operand = carried.get((key, place), (None, 0))
+        entering.append(output if reader is None else tape.operations[iteration[reader]].operands[operand])
+    return [current.get(id(each), each) for each in entering]
+
+
+def _with_another(
+    tape: Tape, run: _Run, carried: _Carried, current: dict[int, Any]
+) -> Mapping[int, Callable[[], list[Any]]]:
     """Replaces the results of the last iteration by those of one more, which reads the results of the last one."""
-    last, early = run[-1], run[-2]
-    if last.keys() != early.keys():
-        return {}
+    last = run[-1]
 
     def results() -> list[Any]:
-        now = dict(current)
-        for key, number in early.items():
-            now |= zip(map(id, tape.operations[number].outputs), _now(tape, current, last[key]), strict=True)
         own = {id(each) for number in last.values() for each in tape.operations[number].outputs}
-        now = {each: tensor for each, tensor in now.items() if each not in own}
+        now = {each: tensor for each, tensor in current.items() if each not in own}
+        for (key, place), (reader, operand) in carried.items():
+            before = tape.operations[last[reader]].operands[operand]
+            now[id(before)] = _now(tape, current, last[key])[place]
         for operation in (tape.operations[number] for number in sorted(last.values())):
             made = tensors_in(again(operation, *replaced_arguments(operation, now)))
             now |= zip(map(id, operation.outputs), made, strict=True)
@@ -125,10 +153,14 @@ def _runs(tape: Tape) -> dict[CodePlace, list[_Run]]:
     for (loop, _), own in calls.items():
         ends = [0, *(n for n, (one, other) in enumerate(pairwise(own), 1) if other[0] > one[0] + 1), len(own)]
         for begin, end in pairwise(ends):
-            run = _iterations(own[begin:end])
-            if len(run) > 1 and all(each.keys() <= run[0].keys() for each in run):
-                found.setdefault(loop, []).append(run)
-    return found
+            found.setdefault(loop, []).append(_iterations(own[begin:end]))
+    # A run of one iteration is known by a longer run of the same loop.
+    known = {
+        loop: [run for run in runs if all(each.keys() <= run[0].keys() == longest for each in run)]
+        for loop, runs in found.items()
+        for longest in [max(runs, key=len)[0].keys()]
+    }
+    return {loop: runs for loop, runs in known.items() if max(map(len, runs), default=0) > 1}
 
 
 def _iterations(calls: Sequence[tuple[int, tuple[CodePlace, ...]]]) -> _Run:

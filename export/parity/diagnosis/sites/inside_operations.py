@@ -19,7 +19,7 @@ from keras_pe.export.parity.diagnosis.operation_edits import AXES, EditedOperati
 from keras_pe.export.parity.diagnosis.relations import is_number, plain
 from keras_pe.export.parity.diagnosis.sites.inside_additions import additions, unary_functions
 from keras_pe.export.parity.diagnosis.sites.inside_functions import other_arguments
-from keras_pe.export.parity.diagnosis.sites.inside_lines import other_directions, other_parts, other_sequences
+from keras_pe.export.parity.diagnosis.sites.inside_lines import other_directions, other_parts
 from keras_pe.export.parity.diagnosis.sites.inside_loops import other_iterations
 from keras_pe.export.parity.diagnosis.sites.inside_operands import exchanged_tensors, other_operands
 from keras_pe.export.parity.diagnosis.sites.inside_orders import (
@@ -29,6 +29,7 @@ from keras_pe.export.parity.diagnosis.sites.inside_orders import (
     rearrangements,
     subscripts_beside,
 )
+from keras_pe.export.parity.diagnosis.sites.inside_sequences import other_sequences
 from keras_pe.export.parity.diagnosis.stored_constants import is_reordered, stored_instead
 from keras_pe.export.results import Cause
 
