@@ -50,7 +50,7 @@ def explain(
     probe: Probe,
     fault: LayerFault,
     sites: Sequence[Site] | None = None,
-    begun: LayerFault | None = None,
+    begun: Sequence[LayerFault] = (),
     beside: Iterable[LayerFault] = (),
 ) -> Explanation | None:
     """Returns the edit of a call that gives the artifact's numbers: the first exact edit, or else the nearest.
@@ -62,7 +62,8 @@ def explain(
         probe: The runtime, with the remaining time and the record of failed attempts.
         fault: The call and its output.
         sites: The sites to try, in this order; the default is the sites that the layer's output shows.
-        begun: The fault of a part of the call, which takes less time. An edit must explain it first.
+        begun: The fault of a part of the call, which takes less time, for each tensor that may have its result. An edit
+            must explain one of them first.
         beside: Other wrong outputs of the layer, which the same edit may explain.
     """
     sites = sites_seen(Seen.LAYER) if sites is None else sites
@@ -132,15 +133,15 @@ class _Search:
         self._others, others = itertools.tee(self._others)
         return others
 
-    def try_all(self, site: Site, begun: LayerFault | None) -> bool:
+    def try_all(self, site: Site, begun: Sequence[LayerFault]) -> bool:
         """Tries the edits of a site, and returns whether one is exact."""
         self.probe.budget.tell(f"{site.__name__.replace('_', ' ')} of {self.first.fault.layer!r}")
-        steps = first_steps(self.first.fault) if site in sites_seen(Seen.STEPS) else begun
-        part = None if steps is None else _Difference(steps)
+        parts = list(map(_Difference, first_steps(self.first.fault) if site in sites_seen(Seen.STEPS) else begun))
+        # The first steps of a recurrence may be right.
+        is_begun = bool(parts) and parts[0].distance > parts[0].tolerance
         try:
             for edit in site(self.first.fault):
-                # The first steps of a recurrence may be right.
-                if part is None or part.distance <= part.tolerance or self._begins(edit, part):
+                if not is_begun or self._begins(edit, parts):
                     edits = self._fit(edit) if isinstance(edit, NumericEdit) else (edit,)
                     if any(map(self._try, edits)):
                         return True
@@ -175,10 +176,13 @@ class _Search:
             finding = replace(finding, file=edit.places[0].file)
         return Explanation(finding, left <= self.first.tolerance, edit.is_output, is_of_all)
 
-    def _begins(self, edit: Edit | NumericEdit, part: _Difference) -> bool:
-        """Whether an edit explains a part of the call."""
-        edits = [edit] if isinstance(edit, Edit) else [edit.edit(numbers) for numbers in self._solve(edit, part)]
-        return any(self._left(each, part) <= part.allowed for each in edits)
+    def _begins(self, edit: Edit | NumericEdit, parts: Sequence[_Difference]) -> bool:
+        """Whether an edit explains a part of the call, by one of the tensors that may have it."""
+        first = parts[0]
+        edits = [edit] if isinstance(edit, Edit) else [edit.edit(numbers) for numbers in self._solve(edit, first)]
+        results = [each for each in (self._changed(edit, first) for edit in edits) if each is not None]
+        is_near = any(first.left_by(each) <= first.allowed for each in results)
+        return is_near or any(part.left_by(each) <= part.tolerance for each in results for part in parts)
 
     def _try(self, edit: Edit) -> bool:
         left = self._left(edit, self.first)
@@ -212,6 +216,11 @@ class _Search:
             difference: The case.
             may_stay: Whether the edit may change nothing, which explains a correct case.
         """
+        result = self._changed(edit, difference, may_stay=may_stay)
+        return np.inf if result is None else difference.left_by(result)
+
+    def _changed(self, edit: Edit, difference: _Difference, *, may_stay: bool = False) -> Array | None:
+        """Returns the result of an edit; None if the layer does not accept the edit, or if it changes nothing."""
         self.probe.budget.check()
         try:
             with state_left_alone(), loops_as_graphs(), warnings.catch_warnings():
@@ -219,13 +228,12 @@ class _Search:
                 result = shown(difference.fault, edit.compute(difference.fault))
         except Exception as error:  # a layer may raise any error for an edit that it does not accept
             self.refused = self.refused or error
-            return np.inf
+            return None
         if result is None:
-            return np.inf
+            return None
         self.has_run = self.has_run or not edit.is_output
-        if not may_stay and distance(result, difference.seen.expected) <= difference.tolerance:
-            return np.inf
-        return difference.left_by(result)
+        is_same = distance(result, difference.seen.expected) <= difference.tolerance
+        return None if is_same and not may_stay else result
 
     def _fit(self, edit: NumericEdit) -> Iterator[Edit]:
         """Yields the edit with numbers that fit the first case, or else with numbers that depend on a size."""

@@ -1,5 +1,6 @@
 """Finds the operation inside a layer that is at fault: its operands agree with the artifact, but its result differs."""
 
+import itertools
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CANDIDATES = 8  # tensors that are tried as the result of an operation
+_MOST_POSSIBLE = 32  # tensors that an edit of an operation may give
 _MOST_OPERATIONS = 8  # wrong operations in one layer
 _NEAREST = 8.0  # a result this many times as far from a tensor as another one has another tensor
 _ROUNDING = 2.0**-20  # the difference of a tensor from its own result, relative to the largest value
@@ -33,7 +35,8 @@ class Suspects:
     Attributes:
         located: The operations that are certainly at fault, each with the replaced tensors by name: Keras' result in a
             tensor of the artifact corrects the later results.
-        first: The artifact's result of the first of them that was located; None without one.
+        first: The artifact's tensor of the first of them that was located, and then the others that may have its
+            result, since two steps of a loop may have exchanged tensors.
         unseen: The operations without their own tensor that only lead to operations at fault. The fault of a located
             operation, or of the layer, may be theirs.
         wrong: All operations that the artifact gets wrong, including those that follow from others.
@@ -42,7 +45,7 @@ class Suspects:
     """
 
     located: Mapping[int, Arrays]
-    first: Array | None
+    first: Sequence[Array]
     unseen: Sequence[int]
     wrong: Sequence[int]
     missing: Sequence[int]
@@ -74,14 +77,14 @@ class OperationWalk:
         first = held = self._holders(tensors)
         suspicious = self._suspicious(held, tensors)
         located: dict[int, Arrays] = {}
-        shown: Array | None = None
+        shown: list[Array] = []
         while len(located) < _MOST_OPERATIONS:
             left = [number for number in self._suspicious(held, tensors) if number not in located]
             found = self._locate(left, held, tensors)
             if found is None:
                 break
             number, match, put, after = found
-            shown = tensors.in_shape(match, self._results[number][0].shape) if shown is None else shown
+            shown = shown or self._possible_values(number, match, held, tensors)
             located[number], tensors = put, after
             self._replaced |= put
             held = self._holders(tensors)
@@ -199,6 +202,12 @@ class OperationWalk:
             if len(mended) > most and not mended.isdisjoint(self._readers(number)):
                 best, most = (number, match, put, after), len(mended)
         return best
+
+    def _possible_values(self, number: int, found: TensorMatch, held: _Held, tensors: Tensors) -> list[Array]:
+        """Returns the tensor that was found for a result, and the other tensors of its size without a right result."""
+        result, names = self._results[number][0], set(held)
+        others = (each for each in tensors.nearest(result) if each.tensor in self._names and each.tensor not in names)
+        return [tensors.in_shape(each, result.shape) for each in (found, *itertools.islice(others, _MOST_POSSIBLE))]
 
     def _readers(self, number: int) -> set[int]:
         """Returns the operations that read a result, directly or through operations that prove nothing."""

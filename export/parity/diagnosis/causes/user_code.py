@@ -22,7 +22,7 @@ from keras_pe.export.parity.diagnosis.tensor_search import loose_tolerance
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import Arrays
 
-_OF_CALLS = (Cause.OTHER_INPUT, Cause.OPERATION_LEFT_OUT)
+_OF_CALLS = {Cause.OTHER_INPUT, Cause.OPERATION_LEFT_OUT}
 
 
 @dataclass(frozen=True)
@@ -143,13 +143,13 @@ class _Code:
 
         Running the operations up to that one takes less time than running the layer.
         """
-        return None if self._located is None else self._explain(self._site, self._located)
+        return self._explain(self._site, self._located) if self._located else None
 
     def explain_layer(self) -> Explanation | None:
         """Returns the explanation of the layer by an operation."""
         return self._explain(self._site)
 
-    def _explain(self, site: Site, begun: LayerFault | None = None) -> Explanation | None:
+    def _explain(self, site: Site, begun: Sequence[LayerFault] = ()) -> Explanation | None:
         return explain(self._probe, self._fault, (site,), begun, self._beside)
 
     def inside(self, exact: Explanation) -> Inside:
@@ -174,7 +174,13 @@ class _Code:
         for number in self._right_before:
             earlier.setdefault(self._place(number), place_of_result(self.tape, self._suspects, number))
         exchanged = list(exchangeable(self.tape, self._suspects, self._origin))
-        return operations_at(self._places, self._tapes, exchanged, earlier)
+        first = [number for number in {*self._suspects.located, *self._suspects.unseen} if self._is_first(number)]
+        first += [each for each in self._right_before if any(map(self._is_first, self.tape.consumers(each)))]
+        return operations_at(self._places, self._tapes, exchanged, earlier, set(map(self._place, first)))
+
+    def _is_first(self, number: int) -> bool:
+        """Whether the artifact has all results that lead to an operation, but for one at most."""
+        return len((self.tape.before((number, 0)) - {number}).intersection(self._suspects.missing)) <= 1
 
     def explain_separately(self) -> Inside:
         """Returns the explanation of the layer by several separate operations, or else where the fault is."""
@@ -184,17 +190,17 @@ class _Code:
             return separate
         return Inside(tuple(self._located_findings()))
 
-    def _first_located(self) -> LayerFault | None:
-        """Returns the fault of the first located operation, as the output of the code up to it."""
-        if self._suspects.first is None:
-            return None
+    def _first_located(self) -> list[LayerFault]:
+        """Returns the fault of the first located operation, as the output of the code up to it, for each tensor."""
+        if not self._suspects.first:
+            return []
         result = as_array(self.tape.operations[self.first_located].outputs[0])
         call = replace(self._fault.call, outputs=(result,))
         fault = replace(self._fault, call=call, index=0, tolerance=loose_tolerance(result))
-        return fault.with_sighting(actual=self._suspects.first, through=None)
+        return [fault.with_sighting(actual=each, through=None) for each in self._suspects.first]
 
     def _tapes(self, call: LayerCall) -> Tape:
-        if self._located is not None and call is self._located.call:
+        if self._located and call is self._located[0].call:
             return self._once(Tape.until, self.tape, self.first_located)
         return self._once(Tape.of, call)
 
@@ -242,7 +248,7 @@ class _Code:
         def is_alike(edit: Edit | NumericEdit) -> bool:
             if isinstance(edit, NumericEdit):
                 return edit.start.keys() == added
-            return edit.cause in _OF_CALLS and not calls.isdisjoint(edit.places)
+            return {finding.cause, edit.cause} <= _OF_CALLS and not calls.isdisjoint(edit.places)
 
         def equal_edits(fault: LayerFault) -> Edits:
             alike = filter(is_alike, self._site(fault))

@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -29,7 +29,7 @@ from keras_pe.export.parity.diagnosis.sites.inside_orders import (
     rearrangements,
     subscripts_beside,
 )
-from keras_pe.export.parity.diagnosis.sites.inside_sequences import other_sequences
+from keras_pe.export.parity.diagnosis.sites.inside_sequences import other_sequences, other_sequences_in_line
 from keras_pe.export.parity.diagnosis.stored_constants import is_reordered, stored_instead
 from keras_pe.export.results import Cause
 
@@ -60,6 +60,7 @@ def operations_at(
     tapes: Tapes,
     exchanged: Sequence[tuple[Source, Source, Sequence[int], CodePlace]] = (),
     before: Mapping[CodePlace, CodePlace] = MappingProxyType({}),
+    first: Collection[CodePlace] = (),
 ) -> Site:
     """Returns the site of the operations at some places in a user's code, in this order.
 
@@ -69,6 +70,7 @@ def operations_at(
         exchanged: Pairs of tensors that may be exchanged for some readers, with the readers and the place to report.
         before: The places of correct operations that may be at fault, each with the place to report. A change of such a
             result affects all readers.
+        first: The places that are edited before the others, except for additions.
     """
 
     def operations_inside(fault: LayerFault) -> Edits:
@@ -90,18 +92,21 @@ def operations_at(
         for one, other, readers, place in exchanged if edited else ():
             yield from (replace(each, places=(place,)) for each in exchanged_tensors(edited[0], one, other, readers))
         yield from other_iterations(tapes, tape, places)
-        same = [number for each in every for number in tape.at(each.operation.place)]
-        read = [number for each in same for number, _ in tape.sources(each) if number >= 0]
-        callers = dict.fromkeys(caller for number in (*same, *read) for caller in tape.operations[number].callers)
-        arguments = partial(other_arguments, tapes, tape)
-        tried: list[tuple[Sequence[Callable[[Any], Edits]], Iterable[Any]]] = [
-            *((_OTHERS, edited), (_OTHERS, earlier), ([arguments], callers)),
-            *(
-                ((_other_constants, other_slices), elsewhere),
-                ((other_directions, rearrangements), every),
-                ([additions], every),
-            ),
-        ]
+        tried: list[tuple[Sequence[Callable[[Any], Edits]], Iterable[Any]]] = []
+        for is_first in (True, False):
+            edited_now, earlier_now, now = (
+                [each for each in group if (each.operation.place in first) is is_first]
+                for group in (edited, earlier, every)
+            )
+            same = [number for each in now for number in tape.at(each.operation.place)]
+            read = [number for each in same for number, _ in tape.sources(each) if number >= 0]
+            callers = dict.fromkeys(caller for number in (*same, *read) for caller in tape.operations[number].callers)
+            tried += [
+                *((_OTHERS, edited_now), (_OTHERS, earlier_now), ([partial(other_arguments, tapes, tape)], callers)),
+                ((_other_constants, other_slices), [replace(each, elsewhere=True) for each in now]),
+                ((other_sequences, other_directions, rearrangements), now),
+            ]
+        tried.append(([additions], every))
         for family, each in itertools.chain.from_iterable(itertools.product(*pair) for pair in tried):
             with contextlib.suppress(ValueError, TypeError, ArithmeticError, LookupError):
                 # Operations of other libraries may have arguments that a family cannot handle.
@@ -227,7 +232,7 @@ _OTHERS: tuple[Callable[[EditedOperation], Edits], ...] = (
     other_slices,
     other_operands,
     other_orders,
-    other_sequences,
+    other_sequences_in_line,
     other_parts,
 )
 

@@ -26,10 +26,15 @@ class _Step:
     result: int
 
 
-def other_sequences(edited: EditedOperation) -> Edits:
+def other_sequences_in_line(edited: EditedOperation) -> Edits:
+    """Yields the edits of `other_sequences` within a line."""
+    return other_sequences(edited, is_in_line=True)
+
+
+def other_sequences(edited: EditedOperation, *, is_in_line: bool = False) -> Edits:
     """Yields each step that ends with an operation of the same place after the next step instead of before it.
 
-    Each step has its other operands unchanged.
+    Each step has its other operands unchanged. The steps are in one line, or in two lines.
     """
     tape, seen = edited.tape, set[tuple[CodePlace, CodePlace, int, int]]()
     if edited.result is None:
@@ -38,7 +43,8 @@ def other_sequences(edited: EditedOperation) -> Edits:
         readers = tape.consumers(number)
         for first, call in _steps_with(tape, number) if readers and not tape.is_output(number) else ():
             for second, after in _steps_around(tape, readers[0]):
-                if not set(readers) <= set(after) or not set(call).isdisjoint(after):
+                is_same = (first.place.file, first.place.line) == (second.place.file, second.place.line)
+                if is_same is not is_in_line or not set(readers) <= set(after) or not set(call).isdisjoint(after):
                     continue
                 for operand in _operands_like(tape, call, tape.operations[number].outputs[0]):
                     key = first.place, second.place, *operand
