@@ -1,18 +1,72 @@
-"""Chooses what is edited beside the operations at fault: right operations before them, and tensors to exchange."""
+"""Chooses what is edited: the operations at fault, right operations before them, and tensors to exchange."""
 
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
 from keras_pe.export.model.watch.code_places import CodePlace
-from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, reach
+from keras_pe.export.model.watch.operations import Operation
+from keras_pe.export.parity.diagnosis.edits import Site
+from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes, reach
 from keras_pe.export.parity.diagnosis.layer_call import as_array
 from keras_pe.export.parity.diagnosis.operation_edits import is_alike
 from keras_pe.export.parity.diagnosis.operation_walk import Suspects
+from keras_pe.export.parity.diagnosis.sites.inside_operations import operations_at
 
 _NUMBERED = re.compile(r"(.*?)(?:_(\d+))?(?::0)?", re.DOTALL)
+
+
+class Candidates:
+    """The operations of a call that are edited.
+
+    Args:
+        tape: The operations of the call.
+        suspects: Those that may be at fault.
+        tapes: The operations of the layer's calls.
+    """
+
+    def __init__(self, tape: Tape, suspects: Suspects, tapes: Tapes) -> None:
+        self._tape, self.suspects, self._tapes = tape, suspects, tapes
+
+    @cached_property
+    def _right_before(self) -> list[int]:
+        return sorted(right_before(self._tape, self.suspects))
+
+    @cached_property
+    def places(self) -> list[CodePlace]:
+        """The places of the operations that may be at fault."""
+        several = [number for number in self._right_before if len(self._tape.consumers(number)) > 1]
+        numbers = sorted({*self.suspects.located, *self.suspects.unseen, *several})
+        return list(dict.fromkeys(map(self._place, numbers)))
+
+    @cached_property
+    def site(self) -> Site:
+        """The edits of the operations that may be at fault."""
+        earlier = dict[CodePlace, CodePlace]()
+        for number in self._right_before:
+            earlier.setdefault(self._place(number), place_of_result(self._tape, self.suspects, number))
+        exchanged = list(exchangeable(self._tape, self.suspects, self.origin))
+        first = [number for number in {*self.suspects.located, *self.suspects.unseen} if self._is_first(number)]
+        first += [each for each in self._right_before if any(map(self._is_first, self._tape.consumers(each)))]
+        return operations_at(self.places, self._tapes, exchanged, earlier, set(map(self._place, first)))
+
+    def origin(self, number: int) -> CodePlace:
+        """Returns the place of an operation, or of the call of a user's own function that is right in another call."""
+        right = self.suspects.tensors.keys() - {*self.suspects.unseen, *self.suspects.located}
+        sound = {chain for each in right for chain in _call_chains(self._tape.operations[each])}
+        chains = _call_chains(self._tape.operations[number])
+        wrong = (own for own in chains if not any(each[0] == own[0] and each != own for each in sound))
+        return next(wrong, chains[0])[0]
+
+    def _place(self, number: int) -> CodePlace:
+        return self._tape.operations[number].place
+
+    def _is_first(self, number: int) -> bool:
+        """Whether the artifact has all results that lead to an operation, but for one at most."""
+        return len((self._tape.before((number, 0)) - {number}).intersection(self.suspects.missing)) <= 1
 
 
 def right_before(tape: Tape, suspects: Suspects) -> Iterator[int]:
@@ -112,3 +166,8 @@ def _is_turned(one: str, other: str) -> bool:
     """Whether the first of two names that differ in their final number has the larger number."""
     (base, number), (other_base, other_number) = (_NUMBERED.fullmatch(name).groups() for name in (one, other))  # type: ignore[union-attr]
     return bool(base == other_base and int(number or 0) > int(other_number or 0))
+
+
+def _call_chains(operation: Operation) -> list[tuple[CodePlace, ...]]:
+    """Returns the place of an operation and of each call around it, each with the calls around it."""
+    return [operation.places[level:] for level in range(len(operation.places))]

@@ -68,30 +68,31 @@ class OperationWalk:
         self._count = len(tape.operations)
         self._results = [[as_array(each) for each in operation.outputs] for operation in tape.operations]
         self._tells = [self._is_telling(number) for number in range(self._count)]
-        self._names: set[str] = set()
+        self._tensors = case.run_inside(self._replaced)
+        self._names = self._names_after_inputs(self._tensors)
+        self._plain = self._held = self._holders(self._tensors)
+        self._wrong = self._suspicious(self._held, self._tensors)
+        self._located: dict[int, Arrays] = {}
+        self._shown: list[Array] = []
+        self._is_done = False
 
-    def suspects(self) -> Suspects:
-        """Returns the operations that may be at fault."""
-        tensors = self._case.run_inside(self._replaced)
-        self._names = self._names_after_inputs(tensors)
-        first = held = self._holders(tensors)
-        suspicious = self._suspicious(held, tensors)
-        located: dict[int, Arrays] = {}
-        shown: list[Array] = []
-        while len(located) < _MOST_OPERATIONS:
-            left = [number for number in self._suspicious(held, tensors) if number not in located]
-            found = self._locate(left, held, tensors)
+    def suspects(self, most: int = _MOST_OPERATIONS) -> Suspects:
+        """Returns the operations that may be at fault, after locating up to a number of them."""
+        while len(self._located) < most and not self._is_done:
+            left = [n for n in self._suspicious(self._held, self._tensors) if n not in self._located]
+            found = self._locate(left, self._held, self._tensors)
             if found is None:
+                self._is_done = True
                 break
             number, match, put, after = found
-            shown = shown or self._possible_values(number, match, held, tensors)
-            located[number], tensors = put, after
+            self._shown = self._shown or self._possible_values(number, match, self._held, self._tensors)
+            self._located[number], self._tensors = put, after
             self._replaced |= put
-            held = self._holders(tensors)
-        unseen = self._unseen_before(located, first) if located else suspicious
-        names = {number: name for number, name in enumerate(first) if isinstance(name, str)}
-        missing = [number for number, name in enumerate(first) if name is False]
-        return Suspects(located, shown, unseen, suspicious, missing, names)
+            self._held = self._holders(after)
+        unseen = self._unseen_before(self._located, self._plain) if self._located else self._wrong
+        names = {number: name for number, name in enumerate(self._plain) if isinstance(name, str)}
+        missing = [number for number, name in enumerate(self._plain) if name is False]
+        return Suspects(dict(self._located), self._shown, unseen, self._wrong, missing, names)
 
     def _unseen_before(self, located: Mapping[int, Arrays], held: _Held) -> list[int]:
         """Returns the operations without their own tensor that lead to the located ones."""

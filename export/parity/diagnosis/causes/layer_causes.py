@@ -1,6 +1,6 @@
 """Finds the causes of layers at fault: changed attributes, inputs, outputs, or lines of their code."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -10,7 +10,7 @@ from keras_pe.export.model.watch.code_places import is_users_module
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.layer_paths import is_within
 from keras_pe.export.parity.diagnosis.causes.compiled import layer_compiled_otherwise
-from keras_pe.export.parity.diagnosis.causes.user_code import code_before_at_fault, operations_at_fault
+from keras_pe.export.parity.diagnosis.causes.user_code import Inside, code_before_at_fault, operations_at_fault
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
 from keras_pe.export.parity.diagnosis.hidden_tensors import OutsideView
@@ -20,6 +20,7 @@ from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
 from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
 from keras_pe.export.parity.diagnosis.sites.output_operations import other_operations
 from keras_pe.export.parity.diagnosis.sites.output_values import rounded_inside
+from keras_pe.export.progress import OutOfTimeError
 from keras_pe.export.results import HALF, Cause, Finding
 
 _OF_INPUTS = {
@@ -100,6 +101,19 @@ def _explain(fault: LayerFault, probe: Probe) -> list[Finding]:
     if is_partial and before().is_exact:
         return list(before().findings)
     inside = operations_at_fault(probe, fault)
+    try:
+        return _explain_beside(fault, probe, inside, before, is_partial=is_partial)
+    except OutOfTimeError:
+        if not inside.findings:
+            raise
+        probe.not_reached.append(f"the whole of {fault.layer!r}")
+        return list(inside.findings)
+
+
+def _explain_beside(
+    fault: LayerFault, probe: Probe, inside: Inside, before: Callable[[], Inside], *, is_partial: bool
+) -> list[Finding]:
+    """Returns the operations that explain a layer's output, or else the code before it or the cause of the layer."""
     if is_partial and inside.findings and not inside.is_exact and before().findings:
         return list(before().findings)
     if inside.findings and (compiled := layer_compiled_otherwise(probe, fault)):

@@ -3,22 +3,22 @@
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, partial
 
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.code_places import CodePlace
-from keras_pe.export.model.watch.operations import Operation
 from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.parity.diagnosis.detector_context import Probe
-from keras_pe.export.parity.diagnosis.edit_candidates import exchangeable, place_of_result, right_before
+from keras_pe.export.parity.diagnosis.edit_candidates import Candidates
 from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, Site
 from keras_pe.export.parity.diagnosis.inside_calls import CodeBefore, Tape
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, as_array
-from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk, Suspects
+from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
 from keras_pe.export.parity.diagnosis.sites.inside_operations import operations_at
 from keras_pe.export.parity.diagnosis.tensor_search import loose_tolerance
+from keras_pe.export.progress import OutOfTimeError
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -56,20 +56,28 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
     beside = [each for each in same if _key(each) != _key(fault)]
     probe = replace(probe, others=partial(_others, probe, case))
     # The first call alone may show a part of the change, such as that of a recurrence, whose state is zero there.
-    first, *last = (
-        _Code(probe, case, own, [each for each in (fault, *beside) if each is not own], once)
-        for own in (fault, *beside[-1:])
-    )
-    codes = [first, *(each for each in last if not each.follows(first))]
-    alone: Explanation | None = None
-    for attempt in (_Code.explain_located, _Code.explain_layer, _Code.explain_calls):
-        for code in codes:
-            found = attempt(code)
+    wrong = (fault, *beside[-1:])
+
+    @cache
+    def code(number: int) -> _Code:
+        others = [each for each in (fault, *beside) if each is not wrong[number]]
+        return _Code(probe, case, wrong[number], others, once)
+
+    first, alone = code(0), None
+    attempts = (_Code.explain_located, _Code.explain_layer, _Code.explain_calls)
+    try:
+        for attempt, number in itertools.product(attempts, range(len(wrong))):
+            own = code(number)
+            found = None if own.follows(first) else attempt(own)
             if found is not None and found.is_exact:
                 if found.is_of_all:
-                    return code.inside(found)
-                alone = alone or (found if code is first else None)
-    return first.explain_separately() if alone is None else first.inside(alone)
+                    return own.inside(found)
+                alone = alone or (found if own is first else None)
+        if alone is None:
+            return first.explain_separately()
+    except OutOfTimeError:
+        probe.not_reached.append(f"the operations inside {fault.layer!r}")
+    return Inside(tuple(first.located_findings())) if alone is None else first.inside(alone)
 
 
 def _others(probe: Probe, case: RecordedCase, fault: LayerFault) -> Iterator[LayerFault]:
@@ -129,8 +137,9 @@ class _Code:
         self._beside = beside
         self.tape = once(Tape.of, fault.call)
         self._before = self._replaced_before()
-        self._suspects: Suspects = OperationWalk(case, fault, self.tape, self._before).suspects()
-        self.first_located = next(iter(self._suspects.located), -1)
+        self._walk = OperationWalk(case, fault, self.tape, self._before)
+        self._now = Candidates(self.tape, self._walk.suspects(1), self._tapes)
+        self.first_located = next(iter(self._now.suspects.located), -1)
         self._located = self._first_located()
 
     def follows(self, other: "_Code") -> bool:
@@ -143,11 +152,12 @@ class _Code:
 
         Running the operations up to that one takes less time than running the layer.
         """
-        return self._explain(self._site, self._located) if self._located else None
+        return self._explain(self._now.site, self._located) if self._located else None
 
     def explain_layer(self) -> Explanation | None:
-        """Returns the explanation of the layer by an operation."""
-        return self._explain(self._site)
+        """Returns the explanation of the layer by an operation, of all that are located."""
+        self._now = Candidates(self.tape, self._walk.suspects(), self._tapes)
+        return self._explain(self._now.site)
 
     def _explain(self, site: Site, begun: Sequence[LayerFault] = ()) -> Explanation | None:
         return explain(self._probe, self._fault, (site,), begun, self._beside)
@@ -156,70 +166,44 @@ class _Code:
         """Returns the finding of an exact explanation."""
         return Inside((self._unless_equal_elsewhere(exact),), True)
 
-    @cached_property
-    def _right_before(self) -> list[int]:
-        return sorted(right_before(self.tape, self._suspects))
-
-    @cached_property
-    def _places(self) -> list[CodePlace]:
-        """The places of the operations that may be at fault."""
-        located, unseen = self._suspects.located, self._suspects.unseen
-        several = [number for number in self._right_before if len(self.tape.consumers(number)) > 1]
-        return list(dict.fromkeys(map(self._place, sorted({*located, *unseen, *several}))))
-
-    @cached_property
-    def _site(self) -> Site:
-        """The edits of the operations that may be at fault."""
-        earlier = dict[CodePlace, CodePlace]()
-        for number in self._right_before:
-            earlier.setdefault(self._place(number), place_of_result(self.tape, self._suspects, number))
-        exchanged = list(exchangeable(self.tape, self._suspects, self._origin))
-        first = [number for number in {*self._suspects.located, *self._suspects.unseen} if self._is_first(number)]
-        first += [each for each in self._right_before if any(map(self._is_first, self.tape.consumers(each)))]
-        return operations_at(self._places, self._tapes, exchanged, earlier, set(map(self._place, first)))
-
-    def _is_first(self, number: int) -> bool:
-        """Whether the artifact has all results that lead to an operation, but for one at most."""
-        return len((self.tape.before((number, 0)) - {number}).intersection(self._suspects.missing)) <= 1
-
     def explain_separately(self) -> Inside:
         """Returns the explanation of the layer by several separate operations, or else where the fault is."""
-        is_several = len(self._suspects.located) > 1 and self._fault.location is not None
+        is_several = len(self._now.suspects.located) > 1 and self._fault.location is not None
         separate = self._explain_each() if is_several else Inside()
         if separate.is_exact or (separate.findings and not self._have_one_origin()):
             return separate
-        return Inside(tuple(self._located_findings()))
+        return Inside(tuple(self.located_findings()))
 
     def _first_located(self) -> list[LayerFault]:
         """Returns the fault of the first located operation, as the output of the code up to it, for each tensor."""
-        if not self._suspects.first:
+        if not self._now.suspects.first:
             return []
         result = as_array(self.tape.operations[self.first_located].outputs[0])
         call = replace(self._fault.call, outputs=(result,))
         fault = replace(self._fault, call=call, index=0, tolerance=loose_tolerance(result))
-        return [fault.with_sighting(actual=each, through=None) for each in self._suspects.first]
+        return [fault.with_sighting(actual=each, through=None) for each in self._now.suspects.first]
 
-    def _tapes(self, call: LayerCall) -> Tape:
-        if self._located and call is self._located[0].call:
-            return self._once(Tape.until, self.tape, self.first_located)
-        return self._once(Tape.of, call)
+    def _tapes(self, call: LayerCall, scope: CodePlace | None = None) -> Tape:
+        is_part = bool(self._located) and call is self._located[0].call
+        tape = self._once(Tape.until, self.tape, self.first_located) if is_part else self._once(Tape.of, call)
+        return tape if scope is None else self._once(Tape.within, tape, scope)
 
     def _have_one_origin(self) -> bool:
         """Whether one operation without a tensor leads to all located operations. The fault may be its own."""
-        before = [self.tape.before((number, 0)) for number in self._suspects.located]
-        return not set(self._suspects.unseen).isdisjoint(set[int].intersection(*before))
+        before = [self.tape.before((number, 0)) for number in self._now.suspects.located]
+        return not set(self._now.suspects.unseen).isdisjoint(set[int].intersection(*before))
 
     def explain_calls(self) -> Explanation | None:
         """Returns the explanation by the operations in one of several calls of a user's function."""
         alone: Explanation | None = None
-        suspects = sorted({*self._suspects.located, *self._suspects.unseen}, reverse=True)
+        suspects = sorted({*self._now.suspects.located, *self._now.suspects.unseen}, reverse=True)
         callers = dict.fromkeys(caller for each in suspects for caller in self.tape.operations[each].callers)
         for caller in callers:
-            within = partial(self._within, caller)
+            within = partial(self._tapes, scope=caller)
             scoped = within(self._fault.call)
-            if all(scoped.at(place) in ([], self.tape.at(place)) for place in self._places):
+            if all(scoped.at(place) in ([], self.tape.at(place)) for place in self._now.places):
                 continue  # the function has one call
-            found = self._explain(operations_at(self._places, within), self._located)
+            found = self._explain(operations_at(self._now.places, within), self._located)
             if found is not None and found.is_exact:
                 if self._is_outside(caller, found.finding):
                     found = replace(found, finding=replace(found.finding, **caller.fields))
@@ -251,7 +235,7 @@ class _Code:
             return {finding.cause, edit.cause} <= _OF_CALLS and not calls.isdisjoint(edit.places)
 
         def equal_edits(fault: LayerFault) -> Edits:
-            alike = filter(is_alike, self._site(fault))
+            alike = filter(is_alike, self._now.site(fault))
             return (each for each in alike if each.places and own not in {(at.file, at.line) for at in each.places})
 
         is_possible = added or finding.cause in _OF_CALLS
@@ -260,12 +244,6 @@ class _Code:
             return finding
         evidence = f"{finding.evidence} An equal change in line {other.finding.line} has equal results."
         return replace(finding, evidence=evidence, line=None, operation=None)
-
-    def _within(self, scope: CodePlace, call: LayerCall) -> Tape:
-        return self._once(Tape.within, self._tapes(call), scope)
-
-    def _place(self, number: int) -> CodePlace:
-        return self.tape.operations[number].place
 
     def _replaced_before(self) -> Arrays:
         """Returns replacements of the artifact's tensors that correct all faults before this layer."""
@@ -281,9 +259,9 @@ class _Code:
         """Returns the explanation of each of several operations, with Keras' results at the others."""
         found, is_exact = dict[CodePlace, Finding](), True
         alone = replace(self._probe, others=lambda fault: ())
-        for number, put in self._suspects.located.items():
-            place, origin = self._place(number), self._origin(number)
-            others = (each for each in self._suspects.located.values() if each is not put)
+        for number, put in self._now.suspects.located.items():
+            place, origin = self.tape.operations[number].place, self._now.origin(number)
+            others = (each for each in self._now.suspects.located.values() if each is not put)
             actual = self._with({name: array for each in others for name, array in each.items()})
             site = operations_at([place], self._tapes)
             explained = explain(alone, self._fault.with_sighting(actual=actual), (site,))
@@ -298,19 +276,11 @@ class _Code:
         assert self._fault.location is not None
         return tensors.in_shape(self._fault.location, self._fault.expected.shape)
 
-    def _origin(self, number: int) -> CodePlace:
-        """Returns the place of an operation, or of the call of a user's own function that is right in another call."""
-        right = self._suspects.tensors.keys() - {*self._suspects.unseen, *self._suspects.located}
-        sound = {chain for each in right for chain in _call_chains(self.tape.operations[each])}
-        chains = _call_chains(self.tape.operations[number])
-        wrong = (own for own in chains if not any(each[0] == own[0] and each != own for each in sound))
-        return next(wrong, chains[0])[0]
-
     def _unexplained_finding(self, number: int) -> Finding:
         """Returns the finding of a located operation, and of those that its operands follow from without a tensor."""
-        place, unseen = self._origin(number), self.tape.before((number, 0)).intersection(self._suspects.unseen)
+        place, unseen = self._now.origin(number), self.tape.before((number, 0)).intersection(self._now.suspects.unseen)
         is_certain = unseen.isdisjoint(source for source, _ in self.tape.sources(number))
-        return self._unknown(place) if is_certain else self._between(self._origin(min(unseen)), place)
+        return self._unknown(place) if is_certain else self._between(self._now.origin(min(unseen)), place)
 
     def _between(self, first: CodePlace, last: CodePlace) -> Finding:
         description = f"The fault is between {first} and {last}. The artifact has no tensor between them."
@@ -320,18 +290,13 @@ class _Code:
         description = f"At {place} the operands agree with the artifact's tensors, but the result does not."
         return Finding(Cause.UNKNOWN, description, self._fault.layer, **place.fields)
 
-    def _located_findings(self) -> Iterator[Finding]:
+    def located_findings(self) -> Iterator[Finding]:
         """Yields the operation that is certainly at fault, or the two operations that enclose the fault."""
-        located = [self._origin(number) for number in self._suspects.located]
-        unseen = [self._origin(number) for number in self._suspects.unseen]
+        located = [self._now.origin(number) for number in self._now.suspects.located]
+        unseen = [self._now.origin(number) for number in self._now.suspects.unseen]
         every = sorted({(place.file, place.line): place for place in (*located, *unseen)}.items())
         if len(every) == 1 or (located and not unseen):
             yield self._unknown((located or unseen)[-1])
         elif every:
             (_, first), (_, last) = every[0], every[-1]
             yield self._between(first, last)
-
-
-def _call_chains(operation: Operation) -> list[tuple[CodePlace, ...]]:
-    """Returns the place of an operation and of each call around it, each with the calls around it."""
-    return [operation.places[level:] for level in range(len(operation.places))]
