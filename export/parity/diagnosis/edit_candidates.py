@@ -9,12 +9,13 @@ import numpy as np
 
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation
-from keras_pe.export.parity.diagnosis.edits import Site
+from keras_pe.export.parity.diagnosis.edits import Edits, Site
 from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes, reach
-from keras_pe.export.parity.diagnosis.layer_call import as_array
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
 from keras_pe.export.parity.diagnosis.operation_edits import is_alike
 from keras_pe.export.parity.diagnosis.operation_walk import Suspects
 from keras_pe.export.parity.diagnosis.sites.inside_operations import operations_at
+from keras_pe.export.parity.diagnosis.sites.inside_statements import other_statements
 
 _NUMBERED = re.compile(r"(.*?)(?:_(\d+))?(?::0)?", re.DOTALL)
 
@@ -52,6 +53,18 @@ class Candidates:
         first = [number for number in {*self.suspects.located, *self.suspects.unseen} if self._is_first(number)]
         first += [each for each in self._right_before if any(map(self._is_first, self._tape.consumers(each)))]
         return operations_at(self.places, self._tapes, exchanged, earlier, set(map(self._place, first)))
+
+    def statements(self, fault: LayerFault) -> Edits:
+        """Yields the edits of the statements without operations."""
+        return other_statements(self._tapes, self._tape, fault)
+
+    def enclosing(self) -> list[CodePlace]:
+        """Returns the place of the operation that is certainly at fault, or the two places that enclose the fault."""
+        located, unseen = (list(map(self.origin, each)) for each in (self.suspects.located, self.suspects.unseen))
+        every = sorted({(place.file, place.line): place for place in (*located, *unseen)}.items())
+        if len(every) == 1 or (located and not unseen):
+            return (located or unseen)[-1:]
+        return [every[0][1], every[-1][1]] if every else []
 
     def origin(self, number: int) -> CodePlace:
         """Returns the place of an operation, or of the call of a user's own function that is right in another call."""

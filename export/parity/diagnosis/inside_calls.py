@@ -82,7 +82,7 @@ class Tape:
         read_later: Collection[int] = (),
     ) -> None:
         self.operations, self.inputs, self.outputs, self.scope = operations, inputs, outputs, scope
-        self.read_later = read_later
+        self.read_later, self.is_part = read_later, False
         self._made = {id(tensor): (_OF_LAYER, number) for number, tensor in enumerate(inputs)}
         for number, operation in enumerate(operations):
             for place, tensor in enumerate(operation.outputs):
@@ -117,7 +117,9 @@ class Tape:
     def until(self, number: int) -> "Tape":
         """Returns the tape up to an operation, whose result is the output."""
         operations = self.operations[: number + 1]
-        return Tape(operations, self.inputs, operations[number].outputs, self.scope, self.read_later)
+        tape = Tape(operations, self.inputs, operations[number].outputs, self.scope, self.read_later)
+        tape.is_part = True
+        return tape
 
     def is_in_scope(self, operation: Operation) -> bool:
         """Whether an operation may change."""
@@ -154,6 +156,11 @@ class Tape:
     def users(self, statement: CodePlace) -> list[tuple[CodePlace, Argument]]:
         """Returns the operations that take the value of a statement: the place of each, and the argument."""
         return [(place, argument) for place, argument, named in self._users[statement] if named == statement]
+
+    @property
+    def statements(self) -> Collection[CodePlace]:
+        """The places that may compute an argument of an operation."""
+        return self._users.keys()
 
     @cached_property
     def _users(self) -> Mapping[CodePlace, list[tuple[CodePlace, Argument, CodePlace]]]:
@@ -286,6 +293,19 @@ class Tape:
             self.replay_operation(operation, changes, now)
         returned = self.outputs[index]
         return as_array(now.get(id(returned), returned))
+
+    def output_again(self, call: LayerCall, index: int) -> Array:
+        """Returns an output of the layer, or of the code up to the last operation, in a new call.
+
+        Raises:
+            ValueError: If the new call has another operation there.
+        """
+        new, number = Tape.of(call), len(self.operations) - 1
+        if not self.is_part:
+            return as_array(new.outputs[index])
+        if new.operations[number].place != self.operations[number].place:
+            raise ValueError(f"The call does not come to {self.operations[number].place}.")
+        return as_array(new.operations[number].outputs[0])
 
     def replay_operation(self, operation: Operation, changes: Mapping[CodePlace, Change], now: dict[int, Any]) -> None:
         """Calls an operation again if it changes, or if an operand is replaced, and replaces its results in `now`.

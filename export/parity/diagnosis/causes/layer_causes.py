@@ -39,7 +39,11 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
     for fault in probe.faults:
         if any(is_in_any(layer, fault.layers) for layer in explained | done):
             continue
-        causes = _explain(fault, probe)
+        try:
+            causes = _explain(fault, probe)
+        except OutOfTimeError:
+            probe.not_reached.append(f"the layers from {fault.layer!r} on")
+            break
         if not causes:
             continue
         finding, *more = causes
@@ -52,7 +56,7 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
         if follows and finding.cause in _OF_INPUTS:
             found[-1] = replace(found[-1], absent=(*found[-1].absent, fault.layer))
             continue
-        done |= {fault.layer, finding.layer or fault.layer}
+        done |= {fault.layer, finding.layer or fault.layer, *(finding.absent if finding.file else ())}
         calls = probe.calls_at_fault(fault) if finding.layer == fault.layer else ""
         follow = _following(fault, probe.faults) if finding.cause in _OF_INPUTS else []
         layers = list(dict.fromkeys(each.layer for each in follow))

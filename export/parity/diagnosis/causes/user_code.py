@@ -39,7 +39,10 @@ class Inside:
 
 
 def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
-    """Returns the operations at fault inside a layer, with their causes."""
+    """Returns the operations at fault inside a layer, with their causes.
+
+    One change may also explain the inner layers that the layer calls.
+    """
     expectation = first_case(probe)
     if expectation is None or not isinstance(probe.reference, KerasReference):
         return Inside()
@@ -52,9 +55,12 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
     if fault.index >= len(tape.outputs) or tape.source(tape.outputs[fault.index]) is None or not tape.operations:
         return Inside()
     case = RecordedCase(probe, probe.reference, expectation)
-    same = (each for each in probe.faults if _owner(each) is _owner(fault) and each.sighting.kind == "direct")
-    beside = [each for each in same if _key(each) != _key(fault)]
-    probe = replace(probe, others=partial(_others, probe, case))
+    owner = _owner(fault)
+    probe = replace(
+        probe, faults=tuple(_as_code(owner, each) for each in probe.faults), others=partial(_others, probe, case)
+    )
+    beside = [each for each in probe.faults if _owner(each) is owner and each.sighting.kind == "direct"]
+    beside = [each for each in beside if _key(each) != _key(fault)]
     # The first call alone may show a part of the change, such as that of a recurrence, whose state is zero there.
     wrong = (fault, *beside[-1:])
 
@@ -82,7 +88,9 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
 
 def _others(probe: Probe, case: RecordedCase, fault: LayerFault) -> Iterator[LayerFault]:
     """Yields a fault in each other case, and the right calls of the layer, which run the code at fault as well."""
-    yield from probe.others(fault)
+    recorded = {_key(each): each for each in probe.faults}
+    found = (_as_code(_owner(fault), each) for each in probe.others(recorded[_key(fault)]))
+    yield from (each for each in found if each.call.layer == fault.call.layer)
     wrong = {each.call.path for each in probe.faults}
     for output in case.outputs:
         is_same = output.call.layer is fault.call.layer and output.index == fault.index
@@ -91,24 +99,16 @@ def _others(probe: Probe, case: RecordedCase, fault: LayerFault) -> Iterator[Lay
 
 
 def code_before_at_fault(probe: Probe, fault: LayerFault) -> Inside:
-    """Returns the operations at fault in the code of a user's layer before the call of an inner layer.
+    """Returns the operations at fault in the code of a user's layer before the call of an inner layer."""
+    before = fault.around.within
+    return Inside() if before is None else operations_at_fault(probe, _as_code(before.layer.outer, fault))
 
-    One change may explain several inner layers.
-    """
-    if fault.around.within is None:
-        return Inside()
-    outer, seen = fault.around.within.layer.outer, {_key(each): each for each in probe.faults}
 
-    def within(each: LayerFault) -> LayerFault:
-        call = each.around.within
-        return each if call is None or call.layer.outer is not outer else replace(each, call=call)
-
-    def others(each: LayerFault) -> Iterator[LayerFault]:
-        found = map(within, probe.others(seen[_key(each)]))
-        return (other for other in found if other.call.layer == each.call.layer)
-
-    faults = tuple(map(within, probe.faults))
-    return operations_at_fault(replace(probe, faults=faults, others=others), within(fault))
+def _as_code(outer: object, fault: LayerFault) -> LayerFault:
+    """Returns the fault of an inner layer as one of the code before it, if a layer calls it."""
+    before = fault.around.within
+    is_inner = before is not None and before.layer.outer is outer
+    return replace(fault, call=before) if is_inner and before is not None else fault
 
 
 def _key(fault: LayerFault) -> tuple[str, int]:
@@ -138,7 +138,7 @@ class _Code:
         self.tape = once(Tape.of, fault.call)
         self._before = self._replaced_before()
         self._walk = OperationWalk(case, fault, self.tape, self._before)
-        self._now = Candidates(self.tape, self._walk.suspects(1), self._tapes)
+        self._now = self._first = Candidates(self.tape, self._walk.suspects(1), self._tapes)
         self.first_located = next(iter(self._now.suspects.located), -1)
         self._located = self._first_located()
 
@@ -163,8 +163,13 @@ class _Code:
         return explain(self._probe, self._fault, (site,), begun, self._beside)
 
     def inside(self, exact: Explanation) -> Inside:
-        """Returns the finding of an exact explanation."""
-        return Inside((self._unless_equal_elsewhere(exact),), True)
+        """Returns the finding of an exact explanation. Other layers that it explains follow from it."""
+        if exact.finding.line is None and exact.finding.file is not None:  # one of several statements
+            statement = self._explain(self._now.statements, self._located)
+            exact = statement if statement is not None and statement.is_exact else exact
+        finding, own = self._unless_equal_elsewhere(exact), self._fault.layer
+        others = dict.fromkeys(each.layer for each in self._beside if exact.is_of_all and each.layer != own)
+        return Inside((replace(finding, absent=(*finding.absent, *others)),), True)
 
     def explain_separately(self) -> Inside:
         """Returns the explanation of the layer by several separate operations, or else where the fault is."""
@@ -220,7 +225,8 @@ class _Code:
     def _unless_equal_elsewhere(self, exact: Explanation) -> Finding:
         """Returns a finding without its line if an equal change in another line gives equal numbers.
 
-        The change is a factor or a summand, or a call of a user's function that is left out or given another tensor.
+        The change is a factor or a summand, a call of a user's function that is left out or given another tensor, or a
+        statement without operations.
         """
         finding = exact.finding
         added = {each.name for each in finding.parameters} & {"factor", "offset"}
@@ -232,14 +238,15 @@ class _Code:
         def is_alike(edit: Edit | NumericEdit) -> bool:
             if isinstance(edit, NumericEdit):
                 return edit.start.keys() == added
-            return {finding.cause, edit.cause} <= _OF_CALLS and not calls.isdisjoint(edit.places)
+            return not around or ({finding.cause, edit.cause} <= _OF_CALLS and not calls.isdisjoint(edit.places))
 
         def equal_edits(fault: LayerFault) -> Edits:
-            alike = filter(is_alike, self._now.site(fault))
+            alike = filter(is_alike, self._now.site(fault) if around else self._now.statements(fault))
             return (each for each in alike if each.places and own not in {(at.file, at.line) for at in each.places})
 
-        is_possible = added or finding.cause in _OF_CALLS
-        other = self._explain(equal_edits) if is_possible else None
+        is_statement = not around and finding.line is not None and finding.cause == Cause.attribute("constant")
+        is_possible = added or finding.cause in _OF_CALLS or is_statement
+        other = self._explain(equal_edits, () if around else self._located) if is_possible else None
         if other is None or not other.is_exact or other.is_of_all is not exact.is_of_all:
             return finding
         evidence = f"{finding.evidence} An equal change in line {other.finding.line} has equal results."
@@ -290,13 +297,9 @@ class _Code:
         description = f"At {place} the operands agree with the artifact's tensors, but the result does not."
         return Finding(Cause.UNKNOWN, description, self._fault.layer, **place.fields)
 
-    def located_findings(self) -> Iterator[Finding]:
-        """Yields the operation that is certainly at fault, or the two operations that enclose the fault."""
-        located = [self._now.origin(number) for number in self._now.suspects.located]
-        unseen = [self._now.origin(number) for number in self._now.suspects.unseen]
-        every = sorted({(place.file, place.line): place for place in (*located, *unseen)}.items())
-        if len(every) == 1 or (located and not unseen):
-            yield self._unknown((located or unseen)[-1])
-        elif every:
-            (_, first), (_, last) = every[0], every[-1]
-            yield self._between(first, last)
+    def located_findings(self) -> list[Finding]:
+        """Returns the first operation that is certainly at fault, or the two operations that enclose the fault."""
+        places = self._first.enclosing()
+        if len(places) < 2:
+            return list(map(self._unknown, places))
+        return [self._between(*places)]

@@ -3,6 +3,8 @@
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation, tensors_in
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
@@ -22,6 +24,8 @@ def other_directions(edited: EditedOperation) -> Edits:
     before = [n for n, _ in tape.sources(last) if n >= 0 and tape.consumers(n) == [last]]
     for first in (last, *(n for n in before if tape.operations[n].place.line == edited.operation.place.line)):
         operands, own = tape.operations[first].operands, edited.operation
+        if _has_array(own) or _has_array(tape.operations[first]):
+            continue  # the array may be reversed instead
         if len(operands) == len(own.operands) == 1 and len(operands[0].shape) == len(own.outputs[0].shape):
             for axis in (axis for axis, size in enumerate(operands[0].shape) if axis and size > 1):
                 description = f"in the other direction along axis {axis}"
@@ -29,6 +33,10 @@ def other_directions(edited: EditedOperation) -> Edits:
                 yield Edit(
                     Cause.OTHER_DIRECTION, description, partial(_compute_turned, edited, *changes), places=(own.place,)
                 )
+
+
+def _has_array(operation: Operation) -> bool:
+    return any(np.size(each.value) > 1 for each in operation.constants if isinstance(each.value, np.ndarray))
 
 
 def _compute_turned(edited: EditedOperation, first: CodePlace, last: CodePlace, axis: int, fault: LayerFault) -> Array:

@@ -123,9 +123,10 @@ def _orders(rank: int) -> Iterator[tuple[int, ...]]:
 
 
 def _axes_beside(value: Any, rank: int) -> Iterator[Any]:
-    """Yields other axes: one axis, as many axes, or all axes in another order."""
+    """Yields other axes: one axis, two axes, as many axes, or all axes in another order."""
     if value is None or isinstance(value, int):
         yield from (axis for axis in range(rank) if value is None or axis != value % rank)
+        yield from itertools.islice(itertools.combinations(range(rank), 2), _MOST_ORDERS if value is not None else 0)
     elif isinstance(value, tuple | list):
         own = tuple(axis % rank for axis in value)
         if sorted(own) == list(range(rank)):

@@ -1,0 +1,275 @@
+"""Changes one expression in a statement of user code, as a person may write it otherwise, and runs the changed code."""
+
+import ast
+import contextlib
+import copy
+import gc
+import itertools
+import linecache
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from keras_pe.export.model.watch.code_places import CodePlace, is_users
+from keras_pe.export.model.watch.temporary_patches import one_at_a_time
+
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)  # a power may be too large for the memory
+_LOGICAL = (ast.BitAnd, ast.BitOr, ast.BitXor)
+_COMPARED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+_ALIKE = (
+    *({"sin", "cos"}, {"minimum", "maximum"}, {"min", "max"}, {"floor", "ceil", "round"}, {"zeros", "ones"}),
+    *({"tril", "triu"}, {"sum", "mean", "max"}, {"cumsum", "cumprod"}, {"exp", "log", "sqrt", "square", "abs"}),
+    *({"repeat", "tile"}, {"argmin", "argmax"}, {"logical_and", "logical_or"}, {"zeros_like", "ones_like"}),
+)
+_INLINE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr, ast.For)
+
+Namespace = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ChangedCode:
+    """A function of user code with one other expression.
+
+    Attributes:
+        function: The function.
+        code: Its code with the other expression, which the current thread alone evaluates.
+        place: The place of the expression.
+        text: The other expression.
+    """
+
+    function: types.FunctionType
+    code: types.CodeType
+    place: CodePlace
+    text: str
+
+    @contextlib.contextmanager
+    def run(self) -> Iterator[None]:
+        """Gives the function the other code within a `with` statement."""
+        with one_at_a_time:
+            own, self.function.__code__ = self.function.__code__, self.code
+            try:
+                yield
+            finally:
+                self.function.__code__ = own
+
+
+def functions_run(call: Callable[[], Any]) -> list[types.FunctionType]:
+    """Returns the functions of user code without a decorator that a call runs, apart from functions inside others."""
+    codes = dict[types.CodeType, None]()
+
+    def note(frame: types.FrameType, event: str, _: Any) -> None:
+        if event == "call" and is_users(frame) and "<" not in frame.f_code.co_qualname:
+            codes.setdefault(frame.f_code)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    owners = (owner for code in codes for owner in gc.get_referrers(code) if isinstance(owner, types.FunctionType))
+    return list(dict.fromkeys(owners))
+
+
+def changed_code(function: types.FunctionType, is_changed: Callable[[ast.stmt], bool]) -> Iterator[ChangedCode]:
+    """Yields a function with one other expression in one of its statements.
+
+    Args:
+        function: The function.
+        is_changed: Whether a statement is changed.
+    """
+    code = function.__code__
+    module = _module(tuple(linecache.getlines(code.co_filename)))
+    top = next((each for each in module.body if _holds(each, code.co_firstlineno)), None)
+    own = top and next((each for each in ast.walk(top) if _is_of(each, code)), None)
+    if top is None or not isinstance(own, ast.FunctionDef) or own.decorator_list:
+        return
+    names = sorted(
+        {each.id for each in ast.walk(own) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    )
+    names += [each.arg for each in own.args.args if each.arg != "self"]
+    for statement in ast.walk(own):
+        if not isinstance(statement, _INLINE) or not is_changed(statement):
+            continue
+        for owner, field, number, node in list(_expressions(statement)):
+            for other in _others(node, names):
+                with _put(owner, field, number, _in_thread(node, other)):
+                    changed = _compile(top, code)
+                if changed is not None:
+                    text = ast.unparse(node)
+                    place = CodePlace(code.co_filename, node.lineno, code.co_qualname, text, node.col_offset)
+                    yield ChangedCode(function, changed, place, ast.unparse(other))
+
+
+def assigned_by(place: CodePlace, owner: Any, names: Mapping[str, Any]) -> Namespace:
+    """Returns the attributes that a statement like `self.table = table(self.size)` gives an object, computed again.
+
+    Args:
+        place: The place of the statement.
+        owner: The object.
+        names: The global names of the module.
+
+    Raises:
+        Exception: If the statement reads what only its function knows.
+    """
+    recorder = _Recorder(owner)
+    exec(compile(place.operation, place.file, "exec"), dict(names), {"self": recorder})
+    given: Namespace = recorder.given
+    return given
+
+
+def changed_statement(place: CodePlace) -> Iterator[tuple[CodePlace, CodePlace]]:
+    """Yields the place of each expression of a statement, and the statement with another one in its place."""
+    with contextlib.suppress(SyntaxError):
+        (statement,) = ast.parse(place.operation).body
+        for owner, field, number, node in list(_expressions(statement)):
+            for other in _others(node, []):
+                with _put(owner, field, number, other):
+                    yield replace(place, operation=ast.unparse(node)), replace(place, operation=ast.unparse(statement))
+
+
+class _Recorder:
+    """An object that records the attributes that it is given, and has the others of another object."""
+
+    def __init__(self, owner: Any) -> None:
+        vars(self).update(owner=owner, given={})
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["owner"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.given[name] = value
+
+
+@lru_cache(maxsize=64)
+def _module(lines: tuple[str, ...]) -> ast.Module:
+    try:
+        return ast.parse("".join(lines))
+    except SyntaxError:  # a cell of a notebook may have commands that are not Python
+        return ast.Module([], [])
+
+
+def _holds(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or 0)
+
+
+def _is_of(node: ast.AST, code: types.CodeType) -> bool:
+    return isinstance(node, ast.FunctionDef) and (node.name, node.lineno) == (code.co_name, code.co_firstlineno)
+
+
+def _compile(top: ast.stmt, own: types.CodeType) -> types.CodeType | None:
+    """Returns the code of a function in a class or function that has been changed; None if that has other variables."""
+    module = ast.fix_missing_locations(ast.Module([top], []))
+    todo = [compile(module, own.co_filename, "exec", dont_inherit=True)]
+    while todo:
+        code = todo.pop()
+        if (code.co_qualname, code.co_firstlineno) == (own.co_qualname, own.co_firstlineno):
+            return code if code.co_freevars == own.co_freevars else None
+        todo += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return None
+
+
+def _expressions(statement: ast.stmt) -> Iterator[tuple[ast.AST, str, int | None, ast.expr]]:
+    """Yields each expression that a statement evaluates, with the node, field and position that has it."""
+    todo: list[ast.AST] = [statement]
+    while todo:
+        owner = todo.pop()
+        for field, value in ast.iter_fields(owner):
+            if field in ("func", "targets", "target", "body", "orelse", "annotation") and owner is not statement:
+                todo += [value] if field == "func" and isinstance(value, ast.Attribute) else []
+                continue
+            if field in ("targets", "target", "body", "orelse", "annotation"):
+                continue
+            for number, each in enumerate(value) if isinstance(value, list) else [(None, value)]:
+                if isinstance(each, ast.expr) and isinstance(getattr(each, "ctx", ast.Load()), ast.Load):
+                    yield owner, field, number, each
+                if isinstance(each, ast.AST) and not isinstance(each, ast.Lambda):
+                    todo.append(each)
+
+
+@contextlib.contextmanager
+def _put(owner: ast.AST, field: str, number: int | None, node: ast.expr) -> Iterator[None]:
+    """Gives a node another child within a `with` statement."""
+    children: Any = vars(owner) if number is None else getattr(owner, field)
+    key = field if number is None else number
+    own, children[key] = children[key], node
+    try:
+        yield
+    finally:
+        children[key] = own
+
+
+def _in_thread(node: ast.expr, other: ast.expr) -> ast.expr:
+    """Returns an expression that is another one in the current thread alone."""
+    test = ast.parse(f"__import__('threading').get_ident() == {threading.get_ident()}", mode="eval").body
+    return ast.copy_location(ast.IfExp(test, other, node), node)
+
+
+def _others(node: ast.expr, names: list[str]) -> Iterator[ast.expr]:
+    """Yields expressions that a person may write instead of one."""
+    if isinstance(node, ast.Constant):
+        yield from map(ast.Constant, _other_numbers(node.value))
+    elif isinstance(node, ast.Name):
+        if node.id in names:
+            yield from (ast.Name(name, ast.Load()) for name in names if name != node.id)
+            yield from (ast.BinOp(node, step(), ast.Constant(1)) for step in (ast.Add, ast.Sub))
+    elif isinstance(node, ast.BinOp):
+        yield from _other_operations(node)
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+        yield from (ast.Compare(node.left, [op()], node.comparators) for op in _COMPARED if type(node.ops[0]) is not op)
+    elif isinstance(node, ast.UnaryOp):
+        yield node.operand
+    elif isinstance(node, ast.BoolOp):
+        yield ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
+    elif isinstance(node, ast.IfExp):
+        yield from (node.body, node.orelse)
+    elif isinstance(node, ast.Call):
+        yield from _other_calls(node)
+    elif isinstance(node, ast.Slice):
+        yield from (ast.Slice(None, node.upper, node.step), ast.Slice(node.lower, None, node.step))
+    if isinstance(node, ast.Call | ast.BinOp | ast.Name | ast.Subscript):
+        yield ast.UnaryOp(ast.USub(), node)
+        yield ast.Subscript(node, ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1))), ast.Load())
+
+
+def _other_numbers(value: Any) -> Iterator[Any]:
+    """Yields other numbers or booleans near one."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int | float):
+        found = [value + 1, value - 1, 2 * value, value // 2 if isinstance(value, int) else value / 2, 0, 1, -value]
+        yield from (each for each in dict.fromkeys(map(type(value), found)) if each != value)
+
+
+def _other_operations(node: ast.BinOp) -> Iterator[ast.expr]:
+    """Yields another operator, one operand alone, exchanged operands, and another order of two operations."""
+    left, right = node.left, node.right
+    kinds = next((kinds for kinds in (_ARITHMETIC, _LOGICAL) if isinstance(node.op, kinds)), ())
+    yield from (ast.BinOp(left, op(), right) for op in kinds if not isinstance(node.op, op))
+    yield from (left, right)
+    if not isinstance(node.op, ast.Add | ast.Mult | ast.BitAnd | ast.BitOr | ast.BitXor):
+        yield ast.BinOp(right, node.op, left)
+    if isinstance(left, ast.BinOp):
+        yield ast.BinOp(left.left, left.op, ast.BinOp(left.right, node.op, right))
+    if isinstance(right, ast.BinOp):
+        yield ast.BinOp(ast.BinOp(left, node.op, right.left), right.op, right.right)
+
+
+def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
+    """Yields a call with two arguments exchanged, its first argument alone, and calls of similar functions."""
+    for one, other in itertools.combinations(range(len(node.args)), 2):
+        arguments = list(node.args)
+        arguments[one], arguments[other] = arguments[other], arguments[one]
+        yield ast.Call(node.func, arguments, node.keywords)
+    if node.args:
+        yield node.args[0]
+    if isinstance(node.func, ast.Attribute):
+        alike = {name for group in _ALIKE if node.func.attr in group for name in group} - {node.func.attr}
+        for name in sorted(alike):
+            function = copy.copy(node.func)
+            function.attr = name
+            yield ast.Call(function, node.args, node.keywords)
