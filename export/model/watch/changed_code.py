@@ -231,7 +231,7 @@ def _others(node: ast.expr, names: list[str]) -> Iterator[ast.expr]:
         yield from _other_calls(node)
     elif isinstance(node, ast.Slice):
         yield from (ast.Slice(None, node.upper, node.step), ast.Slice(node.lower, None, node.step))
-    if isinstance(node, ast.Call | ast.BinOp | ast.Name | ast.Subscript):
+    if isinstance(node, ast.Call):
         yield ast.UnaryOp(ast.USub(), node)
         yield ast.Subscript(node, ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1))), ast.Load())
 

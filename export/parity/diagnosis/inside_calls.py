@@ -300,12 +300,14 @@ class Tape:
         Raises:
             ValueError: If the new call has another operation there.
         """
-        new, number = Tape.of(call), len(self.operations) - 1
         if not self.is_part:
-            return as_array(new.outputs[index])
-        if new.operations[number].place != self.operations[number].place:
-            raise ValueError(f"The call does not come to {self.operations[number].place}.")
-        return as_array(new.operations[number].outputs[0])
+            return as_array(Tape.of(call).outputs[index])
+        last, count = self.operations[-1], len(self.operations)
+        with state_left_alone(), recorded_operations(count) as new:
+            call.layer.call(*call.arguments, **call.keywords)
+        if len(new) < count or new[count - 1].place != last.place:
+            raise ValueError(f"The call does not come to {last.place}.")
+        return as_array(new[count - 1].outputs[0])
 
     def replay_operation(self, operation: Operation, changes: Mapping[CodePlace, Change], now: dict[int, Any]) -> None:
         """Calls an operation again if it changes, or if an operand is replaced, and replaces its results in `now`.

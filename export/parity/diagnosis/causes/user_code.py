@@ -1,41 +1,17 @@
 """Finds causes inside a layer's own code: the operation at fault, its file and line, and its change."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache, partial
 
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.model.watch.code_places import CodePlace
-from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.parity.diagnosis.detector_context import Probe
-from keras_pe.export.parity.diagnosis.edit_candidates import Candidates
-from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, Site
-from keras_pe.export.parity.diagnosis.inside_calls import CodeBefore, Tape
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, as_array
-from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk
+from keras_pe.export.parity.diagnosis.inside_calls import Tape
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting
+from keras_pe.export.parity.diagnosis.layer_code import Inside, LayerCode, key_of, owner_of
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
-from keras_pe.export.parity.diagnosis.sites.inside_operations import operations_at
-from keras_pe.export.parity.diagnosis.tensor_search import loose_tolerance
 from keras_pe.export.progress import OutOfTimeError
-from keras_pe.export.results import Array, Cause, Finding
-from keras_pe.export.runtimes.runtime import Arrays
-
-_OF_CALLS = {Cause.OTHER_INPUT, Cause.OPERATION_LEFT_OUT}
-
-
-@dataclass(frozen=True)
-class Inside:
-    """The findings inside a layer.
-
-    Attributes:
-        findings: The operations at fault; empty if the layer has no user code, or the operations show no fault.
-        is_exact: Whether each cause gives the artifact's numbers.
-    """
-
-    findings: tuple[Finding, ...] = ()
-    is_exact: bool = False
 
 
 def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
@@ -55,22 +31,26 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
     if fault.index >= len(tape.outputs) or tape.source(tape.outputs[fault.index]) is None or not tape.operations:
         return Inside()
     case = RecordedCase(probe, probe.reference, expectation)
-    owner = _owner(fault)
-    probe = replace(
-        probe, faults=tuple(_as_code(owner, each) for each in probe.faults), others=partial(_others, probe, case)
-    )
-    beside = [each for each in probe.faults if _owner(each) is owner and each.sighting.kind == "direct"]
-    beside = [each for each in beside if _key(each) != _key(fault)]
+    owner = owner_of(fault)
+    faults = tuple(_as_code(owner, each) for each in probe.faults)
+    probe = replace(probe, faults=faults, others=partial(_others, probe, case))
+    beside = [each for each in probe.faults if owner_of(each) is owner and each.sighting.kind == "direct"]
+    beside = [each for each in beside if key_of(each) != key_of(fault)]
     # The first call alone may show a part of the change, such as that of a recurrence, whose state is zero there.
     wrong = (fault, *beside[-1:])
 
     @cache
-    def code(number: int) -> _Code:
+    def code(number: int) -> LayerCode:
         others = [each for each in (fault, *beside) if each is not wrong[number]]
-        return _Code(probe, case, wrong[number], others, once)
+        return LayerCode(probe, case, wrong[number], others, once)
 
     first, alone = code(0), None
-    attempts = (_Code.explain_located, _Code.explain_layer, _Code.explain_calls)
+    attempts = (
+        LayerCode.explain_located,
+        LayerCode.explain_statements,
+        LayerCode.explain_layer,
+        LayerCode.explain_calls,
+    )
     try:
         for attempt, number in itertools.product(attempts, range(len(wrong))):
             own = code(number)
@@ -88,8 +68,8 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
 
 def _others(probe: Probe, case: RecordedCase, fault: LayerFault) -> Iterator[LayerFault]:
     """Yields a fault in each other case, and the right calls of the layer, which run the code at fault as well."""
-    recorded = {_key(each): each for each in probe.faults}
-    found = (_as_code(_owner(fault), each) for each in probe.others(recorded[_key(fault)]))
+    recorded = {key_of(each): each for each in probe.faults}
+    found = (_as_code(owner_of(fault), each) for each in probe.others(recorded[key_of(fault)]))
     yield from (each for each in found if each.call.layer == fault.call.layer)
     wrong = {each.call.path for each in probe.faults}
     for output in case.outputs:
@@ -109,197 +89,3 @@ def _as_code(outer: object, fault: LayerFault) -> LayerFault:
     before = fault.around.within
     is_inner = before is not None and before.layer.outer is outer
     return replace(fault, call=before) if is_inner and before is not None else fault
-
-
-def _key(fault: LayerFault) -> tuple[str, int]:
-    """Returns what differs among the outputs of all calls."""
-    return fault.call.path, fault.index
-
-
-def _owner(fault: LayerFault) -> object:
-    """Returns the layer whose code is at fault: the called one, or the one that calls it."""
-    layer = fault.call.layer
-    return layer.outer if isinstance(layer, CodeBefore) else layer
-
-
-class _Code:
-    """The operations of a layer's own code that may be at fault in one case."""
-
-    def __init__(
-        self,
-        probe: Probe,
-        case: RecordedCase,
-        fault: LayerFault,
-        beside: Sequence[LayerFault],
-        once: Callable[..., Tape],
-    ) -> None:
-        self._probe, self._case, self._fault, self._once = probe, case, fault, once
-        self._beside = beside
-        self.tape = once(Tape.of, fault.call)
-        self._before = self._replaced_before()
-        self._walk = OperationWalk(case, fault, self.tape, self._before)
-        self._now = self._first = Candidates(self.tape, self._walk.suspects(1), self._tapes)
-        self.first_located = next(iter(self._now.suspects.located), -1)
-        self._located = self._first_located()
-
-    def follows(self, other: "_Code") -> bool:
-        """Whether the first located operation follows from that of another output of the same call."""
-        own, first = self.first_located, other.first_located
-        return self.tape is other.tape and own != first and first in self.tape.before((own, 0))
-
-    def explain_located(self) -> Explanation | None:
-        """Returns the explanation of the layer by an edit that explains the first located operation.
-
-        Running the operations up to that one takes less time than running the layer.
-        """
-        return self._explain(self._now.site, self._located) if self._located else None
-
-    def explain_layer(self) -> Explanation | None:
-        """Returns the explanation of the layer by an operation, of all that are located."""
-        self._now = Candidates(self.tape, self._walk.suspects(), self._tapes)
-        return self._explain(self._now.site)
-
-    def _explain(self, site: Site, begun: Sequence[LayerFault] = ()) -> Explanation | None:
-        return explain(self._probe, self._fault, (site,), begun, self._beside)
-
-    def inside(self, exact: Explanation) -> Inside:
-        """Returns the finding of an exact explanation. Other layers that it explains follow from it."""
-        if exact.finding.line is None and exact.finding.file is not None:  # one of several statements
-            statement = self._explain(self._now.statements, self._located)
-            exact = statement if statement is not None and statement.is_exact else exact
-        finding, own = self._unless_equal_elsewhere(exact), self._fault.layer
-        others = dict.fromkeys(each.layer for each in self._beside if exact.is_of_all and each.layer != own)
-        return Inside((replace(finding, absent=(*finding.absent, *others)),), True)
-
-    def explain_separately(self) -> Inside:
-        """Returns the explanation of the layer by several separate operations, or else where the fault is."""
-        is_several = len(self._now.suspects.located) > 1 and self._fault.location is not None
-        separate = self._explain_each() if is_several else Inside()
-        if separate.is_exact or (separate.findings and not self._have_one_origin()):
-            return separate
-        return Inside(tuple(self.located_findings()))
-
-    def _first_located(self) -> list[LayerFault]:
-        """Returns the fault of the first located operation, as the output of the code up to it, for each tensor."""
-        if not self._now.suspects.first:
-            return []
-        result = as_array(self.tape.operations[self.first_located].outputs[0])
-        call = replace(self._fault.call, outputs=(result,))
-        fault = replace(self._fault, call=call, index=0, tolerance=loose_tolerance(result))
-        return [fault.with_sighting(actual=each, through=None) for each in self._now.suspects.first]
-
-    def _tapes(self, call: LayerCall, scope: CodePlace | None = None) -> Tape:
-        is_part = bool(self._located) and call is self._located[0].call
-        tape = self._once(Tape.until, self.tape, self.first_located) if is_part else self._once(Tape.of, call)
-        return tape if scope is None else self._once(Tape.within, tape, scope)
-
-    def _have_one_origin(self) -> bool:
-        """Whether one operation without a tensor leads to all located operations. The fault may be its own."""
-        before = [self.tape.before((number, 0)) for number in self._now.suspects.located]
-        return not set(self._now.suspects.unseen).isdisjoint(set[int].intersection(*before))
-
-    def explain_calls(self) -> Explanation | None:
-        """Returns the explanation by the operations in one of several calls of a user's function."""
-        alone: Explanation | None = None
-        suspects = sorted({*self._now.suspects.located, *self._now.suspects.unseen}, reverse=True)
-        callers = dict.fromkeys(caller for each in suspects for caller in self.tape.operations[each].callers)
-        for caller in callers:
-            within = partial(self._tapes, scope=caller)
-            scoped = within(self._fault.call)
-            if all(scoped.at(place) in ([], self.tape.at(place)) for place in self._now.places):
-                continue  # the function has one call
-            found = self._explain(operations_at(self._now.places, within), self._located)
-            if found is not None and found.is_exact:
-                if self._is_outside(caller, found.finding):
-                    found = replace(found, finding=replace(found.finding, **caller.fields))
-                if found.is_of_all:
-                    return found
-                alone = alone or found
-        return alone
-
-    def _is_outside(self, caller: CodePlace, finding: Finding) -> bool:
-        """Whether operations outside of a call run the code of a finding, too."""
-        outside = (place for each in self.tape.operations if caller not in each.callers for place in each.places)
-        return any((each.file, each.line) == (finding.file, finding.line) for each in outside)
-
-    def _unless_equal_elsewhere(self, exact: Explanation) -> Finding:
-        """Returns a finding without its line if an equal change in another line gives equal numbers.
-
-        The change is a factor or a summand, a call of a user's function that is left out or given another tensor, or a
-        statement without operations.
-        """
-        finding = exact.finding
-        added = {each.name for each in finding.parameters} & {"factor", "offset"}
-        own = finding.file, finding.line
-        chains = [operation.places for operation in self.tape.operations]
-        around = {place for chain in chains for place in chain if own in [(each.file, each.line) for each in chain]}
-        calls = {caller for _, *callers in chains for caller in callers} - around
-
-        def is_alike(edit: Edit | NumericEdit) -> bool:
-            if isinstance(edit, NumericEdit):
-                return edit.start.keys() == added
-            return not around or ({finding.cause, edit.cause} <= _OF_CALLS and not calls.isdisjoint(edit.places))
-
-        def equal_edits(fault: LayerFault) -> Edits:
-            alike = filter(is_alike, self._now.site(fault) if around else self._now.statements(fault))
-            return (each for each in alike if each.places and own not in {(at.file, at.line) for at in each.places})
-
-        is_statement = not around and finding.line is not None and finding.cause == Cause.attribute("constant")
-        is_possible = added or finding.cause in _OF_CALLS or is_statement
-        other = self._explain(equal_edits, () if around else self._located) if is_possible else None
-        if other is None or not other.is_exact or other.is_of_all is not exact.is_of_all:
-            return finding
-        evidence = f"{finding.evidence} An equal change in line {other.finding.line} has equal results."
-        return replace(finding, evidence=evidence, line=None, operation=None)
-
-    def _replaced_before(self) -> Arrays:
-        """Returns replacements of the artifact's tensors that correct all faults before this layer."""
-        replaced: Arrays = {}
-        plain = self._case.run_inside({})
-        for each in itertools.takewhile(lambda each: _key(each) != _key(self._fault), self._probe.faults):
-            shown = each.through or each
-            if shown.location is not None:
-                replaced |= plain.in_place_of(shown.location, shown.expected)
-        return replaced
-
-    def _explain_each(self) -> Inside:
-        """Returns the explanation of each of several operations, with Keras' results at the others."""
-        found, is_exact = dict[CodePlace, Finding](), True
-        alone = replace(self._probe, others=lambda fault: ())
-        for number, put in self._now.suspects.located.items():
-            place, origin = self.tape.operations[number].place, self._now.origin(number)
-            others = (each for each in self._now.suspects.located.values() if each is not put)
-            actual = self._with({name: array for each in others for name, array in each.items()})
-            site = operations_at([place], self._tapes)
-            explained = explain(alone, self._fault.with_sighting(actual=actual), (site,))
-            is_exact &= explained is not None and explained.is_exact
-            found.setdefault(origin, self._unexplained_finding(number) if explained is None else explained.finding)
-        by_line = {(each.file, each.line): each for each in reversed(found.values())}
-        return Inside(tuple(reversed(by_line.values())), is_exact)
-
-    def _with(self, others: Mapping[str, Array]) -> Array:
-        """Returns the artifact's value of the layer's output after replacing other tensors."""
-        tensors = self._case.run_inside({**self._before, **others})
-        assert self._fault.location is not None
-        return tensors.in_shape(self._fault.location, self._fault.expected.shape)
-
-    def _unexplained_finding(self, number: int) -> Finding:
-        """Returns the finding of a located operation, and of those that its operands follow from without a tensor."""
-        place, unseen = self._now.origin(number), self.tape.before((number, 0)).intersection(self._now.suspects.unseen)
-        is_certain = unseen.isdisjoint(source for source, _ in self.tape.sources(number))
-        return self._unknown(place) if is_certain else self._between(self._now.origin(min(unseen)), place)
-
-    def _between(self, first: CodePlace, last: CodePlace) -> Finding:
-        description = f"The fault is between {first} and {last}. The artifact has no tensor between them."
-        return Finding(Cause.UNKNOWN, description, self._fault.layer, file=first.file)
-
-    def _unknown(self, place: CodePlace) -> Finding:
-        description = f"At {place} the operands agree with the artifact's tensors, but the result does not."
-        return Finding(Cause.UNKNOWN, description, self._fault.layer, **place.fields)
-
-    def located_findings(self) -> list[Finding]:
-        """Returns the first operation that is certainly at fault, or the two operations that enclose the fault."""
-        places = self._first.enclosing()
-        if len(places) < 2:
-            return list(map(self._unknown, places))
-        return [self._between(*places)]

@@ -30,7 +30,6 @@ from keras_pe.export.parity.diagnosis.sites.inside_orders import (
     subscripts_beside,
 )
 from keras_pe.export.parity.diagnosis.sites.inside_sequences import other_sequences, other_sequences_in_line
-from keras_pe.export.parity.diagnosis.sites.inside_statements import other_statements
 from keras_pe.export.parity.diagnosis.stored_constants import is_reordered, stored_instead
 from keras_pe.export.results import Cause
 
@@ -107,7 +106,7 @@ def operations_at(
                 ((_other_constants, other_slices), [replace(each, elsewhere=True) for each in now]),
                 ((other_sequences, other_directions, rearrangements), now),
             ]
-        tried += [([partial(other_statements, tapes, tape)], [fault]), ([additions], every)]
+        tried.append(([additions], every))
         for family, each in itertools.chain.from_iterable(itertools.product(*pair) for pair in tried):
             with contextlib.suppress(ValueError, TypeError, ArithmeticError, LookupError):
                 # Operations of other libraries may have arguments that a family cannot handle.
