@@ -1,11 +1,12 @@
 """Records the operations inside one call of a layer, and replays the call with one of them changed."""
 
+import copy
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Argument, Key, Operation, again, recorded_operations, tensors_in
@@ -71,6 +72,7 @@ class Tape:
         outputs: The tensors that the layer returns.
         scope: The call of a user's function in which operations may change; None for all operations.
         read_later: The `id` of each tensor that operations after the last output read.
+        is_part: Whether the output is the result of an operation, not that of the layer.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Tape:
     ) -> None:
         self.operations, self.inputs, self.outputs, self.scope = operations, inputs, outputs, scope
         self.read_later, self.is_part = read_later, False
+        self._kept: set[int] = set()
         self._made = {id(tensor): (_OF_LAYER, number) for number, tensor in enumerate(inputs)}
         for number, operation in enumerate(operations):
             for place, tensor in enumerate(operation.outputs):
@@ -110,9 +113,17 @@ class Tape:
         later = {id(operand) for operation in operations[count:] for operand in operation.operands}
         return cls(operations[:count], tensors_in(dict(bound.arguments)), outputs, read_later=later)
 
-    def within(self, scope: CodePlace) -> "Tape":
+    def within(self, scope: CodePlace) -> Self:
         """Returns the tape in which only the operations of one call of a user's function may change."""
-        return Tape(self.operations, self.inputs, self.outputs, scope, self.read_later)
+        tape = copy.copy(self)
+        tape.scope = scope
+        return tape
+
+    def keeping(self, numbers: frozenset[int]) -> Self:
+        """Returns the tape in which some operations keep their results."""
+        tape = copy.copy(self)
+        tape._kept = {id(self.operations[number]) for number in numbers if number < len(self.operations)}  # noqa: SLF001
+        return tape
 
     def until(self, number: int) -> "Tape":
         """Returns the tape up to an operation, whose result is the output."""
@@ -315,6 +326,8 @@ class Tape:
         Raises:
             ValueError: If an operation must be called again and cannot be.
         """
+        if id(operation) in self._kept:
+            return
         change = changes.get(operation.place) if self.is_in_scope(operation) else None
         if change is None and not any(id(each) in now for each in operation.operands):
             return

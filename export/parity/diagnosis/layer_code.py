@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.parity.diagnosis.detector_context import Probe
@@ -60,6 +62,7 @@ class LayerCode:
     ) -> None:
         self._probe, self._case, self._fault, self._once = probe, case, fault, once
         self._beside = beside
+        self._kept: dict[str, frozenset[int]] = {}
         self.tape = once(Tape.of, fault.call)
         self._before = self._replaced_before()
         self._walk = OperationWalk(case, fault, self.tape, self._before)
@@ -129,7 +132,22 @@ class LayerCode:
     def _tapes(self, call: LayerCall, scope: CodePlace | None = None) -> Tape:
         is_part = bool(self._located) and call is self._located[0].call
         tape = self._once(Tape.until, self.tape, self.first_located) if is_part else self._once(Tape.of, call)
+        if call.path not in self._kept:
+            self._kept[call.path] = self._numbers_kept(call.path)
+        kept = self._kept[call.path]
+        tape = self._once(Tape.keeping, tape, kept) if kept else tape
         return tape if scope is None else self._once(Tape.within, tape, scope)
+
+    def _numbers_kept(self, path: str) -> frozenset[int]:
+        """Returns the numbers of the wrong inner calls before one of them, which have Keras' results."""
+        faults = [each for each in self._probe.faults if owner_of(each) is owner_of(self._fault)]
+        before = list(itertools.takewhile(lambda each: each.call.path != path, faults))
+        inner = [each.expected for each in before if isinstance(each.call.layer, CodeBefore)]
+        if not inner or len(before) == len(faults):
+            return frozenset()
+        operations = self._once(Tape.of, faults[len(before)].call).operations
+        results = ((number, as_array(each.outputs[0])) for number, each in enumerate(operations) if each.outputs)
+        return frozenset(n for n, result in results if any(np.array_equal(result, each) for each in inner))
 
     def _have_one_origin(self) -> bool:
         """Whether one operation without a tensor leads to all located operations. The fault may be its own."""
