@@ -75,14 +75,20 @@ class LayerCode:
         own, first = self.first_located, other.first_located
         return self.tape is other.tape and own != first and first in self.tape.before((own, 0))
 
-    def explain_located(self) -> Explanation | None:
-        """Returns the explanation of the layer by an edit that explains the first located operation.
+    @property
+    def attempts(self) -> Sequence[Callable[[], Explanation | None]]:
+        """The attempts to explain the layer, the fastest first.
 
-        Running the operations up to that one takes less time than running the layer.
+        With a located operation, an edit must explain the code up to that one first, which takes less time.
         """
-        return self._explain(self._now.site, self._located) if self._located else None
+        if self._located:
+            return (self._explain_located, self._explain_calls, self.explain_statements, self._explain_layer)
+        return (self._explain_layer, self._explain_calls, self.explain_statements)
 
-    def explain_layer(self) -> Explanation | None:
+    def _explain_located(self) -> Explanation | None:
+        return self._explain(self._now.site, self._located)
+
+    def _explain_layer(self) -> Explanation | None:
         """Returns the explanation of the layer by an operation, of all that are located."""
         self._now = Candidates(self.tape, self._walk.suspects(), self._tapes)
         return self._explain(self._now.site)
@@ -154,7 +160,7 @@ class LayerCode:
         before = [self.tape.before((number, 0)) for number in self._now.suspects.located]
         return not set(self._now.suspects.unseen).isdisjoint(set[int].intersection(*before))
 
-    def explain_calls(self) -> Explanation | None:
+    def _explain_calls(self) -> Explanation | None:
         """Returns the explanation by the operations in one of several calls of a user's function."""
         alone: Explanation | None = None
         suspects = sorted({*self._now.suspects.located, *self._now.suspects.unseen}, reverse=True)

@@ -37,7 +37,7 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
     beside = [each for each in probe.faults if owner_of(each) is owner and each.sighting.kind == "direct"]
     beside = [each for each in beside if key_of(each) != key_of(fault)]
     # The first call alone may show a part of the change, such as that of a recurrence, whose state is zero there.
-    wrong = (fault, *beside[-1:])
+    wrong = (fault, *[each for each in beside if each.call.layer is fault.call.layer][-1:])
 
     @cache
     def code(number: int) -> LayerCode:
@@ -45,16 +45,11 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
         return LayerCode(probe, case, wrong[number], others, once)
 
     first, alone = code(0), None
-    attempts = (
-        LayerCode.explain_located,
-        LayerCode.explain_statements,
-        LayerCode.explain_layer,
-        LayerCode.explain_calls,
-    )
     try:
-        for attempt, number in itertools.product(attempts, range(len(wrong))):
+        for step, number in itertools.product(range(len(first.attempts)), range(len(wrong))):
             own = code(number)
-            found = None if own.follows(first) else attempt(own)
+            attempt = None if own.follows(first) else next(iter(own.attempts[step:]), None)
+            found = attempt() if attempt is not None else None
             if found is not None and found.is_exact:
                 if found.is_of_all:
                     return own.inside(found)
