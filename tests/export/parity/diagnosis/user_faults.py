@@ -270,6 +270,18 @@ CODE_FAULTS = [
         ("[2, 0]", "[0, 2]"),
     ),
     *_faults(
+        "statements",
+        (
+            "falling = (edges[2:] - places) / (edges[2:] - edges[1:-1])",
+            "falling = (edges[2:] - places) / (edges[2:] - edges[:-2])",
+        ),
+        ("rows - columns < reach", "rows - columns <= reach"),
+        ("after = (window - 1) // 2", "after = window // 2"),
+        ("for n in range(1, width + 1)", "for n in range(1, width)"),
+        ("raised(unit(x @ self.query))", "unit(raised(x @ self.query))"),
+        ("ops.sigmoid(gate(y))", "ops.sigmoid(gate(x))"),
+    ),
+    *_faults(
         "memory",
         ("ops.roll(weights, n - 1, axis=-1)", "ops.roll(weights, 1 - n, axis=-1)"),
         ('unit(raw["key"])', 'raw["key"]'),
