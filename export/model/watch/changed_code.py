@@ -5,16 +5,14 @@ import contextlib
 import copy
 import gc
 import itertools
-import linecache
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
-from keras_pe.export.model.watch.code_places import CodePlace, is_users
+from keras_pe.export.model.watch.code_places import CodePlace, is_users, syntax_tree
 from keras_pe.export.model.watch.temporary_patches import one_at_a_time
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)  # a power may be too large for the memory
@@ -83,8 +81,8 @@ def changed_code(function: types.FunctionType, is_changed: Callable[[ast.stmt], 
         is_changed: Whether a statement is changed.
     """
     code = function.__code__
-    module = _module(tuple(linecache.getlines(code.co_filename)))
-    top = next((each for each in module.body if _holds(each, code.co_firstlineno)), None)
+    module = syntax_tree(code.co_filename)
+    top = copy.deepcopy(next((each for each in module.body if _holds(each, code.co_firstlineno)), None))
     own = top and next((each for each in ast.walk(top) if _is_of(each, code)), None)
     if top is None or not isinstance(own, ast.FunctionDef) or own.decorator_list:
         return
@@ -92,11 +90,12 @@ def changed_code(function: types.FunctionType, is_changed: Callable[[ast.stmt], 
         {each.id for each in ast.walk(own) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
     )
     names += [each.arg for each in own.args.args if each.arg != "self"]
+    parts = [each for each in ast.walk(own) if isinstance(each, ast.Subscript)]
     for statement in ast.walk(own):
         if not isinstance(statement, _INLINE) or not is_changed(statement):
             continue
         for owner, field, number, node in list(_expressions(statement)):
-            for other in _others(node, names):
+            for other in (*_others(node, names), *_other_parts(node, parts)):
                 with _put(owner, field, number, _in_thread(node, other)):
                     changed = _compile(top, code)
                 if changed is not None:
@@ -133,7 +132,7 @@ def changed_statement(place: CodePlace) -> Iterator[tuple[CodePlace, CodePlace]]
 
 
 class _Recorder:
-    """An object that records the attributes that it is given, and has the others of another object."""
+    """An object that records new attributes, and has the others of another object."""
 
     def __init__(self, owner: Any) -> None:
         vars(self).update(owner=owner, given={})
@@ -143,14 +142,6 @@ class _Recorder:
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.given[name] = value
-
-
-@lru_cache(maxsize=64)
-def _module(lines: tuple[str, ...]) -> ast.Module:
-    try:
-        return ast.parse("".join(lines))
-    except SyntaxError:  # a cell of a notebook may have commands that are not Python
-        return ast.Module([], [])
 
 
 def _holds(node: ast.stmt, line: int) -> bool:
@@ -174,7 +165,7 @@ def _compile(top: ast.stmt, own: types.CodeType) -> types.CodeType | None:
 
 
 def _expressions(statement: ast.stmt) -> Iterator[tuple[ast.AST, str, int | None, ast.expr]]:
-    """Yields each expression that a statement evaluates, with the node, field and position that has it."""
+    """Yields each expression of a statement, with its parent, and its field and position there."""
     todo: list[ast.AST] = [statement]
     while todo:
         owner = todo.pop()
@@ -234,6 +225,13 @@ def _others(node: ast.expr, names: list[str]) -> Iterator[ast.expr]:
     if isinstance(node, ast.Call):
         yield ast.UnaryOp(ast.USub(), node)
         yield ast.Subscript(node, ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1))), ast.Load())
+
+
+def _other_parts(node: ast.expr, parts: Sequence[ast.Subscript]) -> Iterator[ast.expr]:
+    """Yields other parts of the same array that the function takes, instead of one."""
+    if isinstance(node, ast.Subscript):
+        alike = {ast.dump(each): each for each in parts if ast.dump(each.value) == ast.dump(node.value)}
+        yield from (each for text, each in alike.items() if text != ast.dump(node))
 
 
 def _other_numbers(value: Any) -> Iterator[Any]:

@@ -1,5 +1,6 @@
 """Locations in user code: modules, files, lines and expressions."""
 
+import ast
 import linecache
 import sys
 import traceback
@@ -71,6 +72,19 @@ def is_users_module(name: str) -> bool:
 def describe_line(file: str, line: int) -> str:
     """Returns a location in a file, such as "(decoder.py, line 31)"."""
     return f"({PurePath(file).name}, line {line})"
+
+
+def syntax_tree(file: str) -> ast.Module:
+    """Returns the syntax tree of a file; an empty one if a cell of a notebook has commands that are not Python."""
+    return _parse(tuple(linecache.getlines(file)))
+
+
+@lru_cache(maxsize=64)
+def _parse(lines: tuple[str, ...]) -> ast.Module:
+    try:
+        return ast.parse("".join(lines))
+    except SyntaxError:
+        return ast.Module([], [])
 
 
 def users_line(frames: Iterable[traceback.FrameSummary], within: Collection[str]) -> tuple[str, int] | None:

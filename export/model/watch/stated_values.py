@@ -6,9 +6,8 @@ import itertools
 import linecache
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.model.watch.code_places import CodePlace, syntax_tree
 from keras_pe.export.model.watch.operations import Key, Operation
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -90,7 +89,7 @@ class _Scope:
         """Returns the scope of a place."""
         around = [
             node
-            for node in ast.walk(_module(place.file))
+            for node in ast.walk(syntax_tree(place.file))
             if isinstance(node, _Function | ast.ClassDef) and node.lineno <= place.line <= (node.end_lineno or 0)
         ]
         # A comprehension is called by its own function.
@@ -125,7 +124,7 @@ class _Scope:
                 yield from self.stating_parameter(node, arguments.index(name), name) if not number else ()
                 return
         module = replace(self, around=(), callers=())
-        for statement, value in _assignments(_module(self.file), name):
+        for statement, value in _assignments(syntax_tree(self.file), name):
             yield from module.computing(statement, value)
 
     def stating_parameter(self, function: _Function, position: int, name: str) -> Iterator[CodePlace]:
@@ -173,7 +172,7 @@ class _Scope:
         """Yields the functions of the module that an expression calls."""
         calls = (each.func for each in ast.walk(value) if isinstance(each, ast.Call))
         names = {each.id for each in calls if isinstance(each, ast.Name)}
-        for function in _module(self.file).body:
+        for function in syntax_tree(self.file).body:
             if isinstance(function, _Function) and function.name in names:
                 yield self._place(function)
 
@@ -186,15 +185,6 @@ class _Scope:
         return CodePlace(
             self.file, node.lineno, ".".join(names[-2:]) or "<module>", " ".join(text.split()), node.col_offset
         )
-
-
-@lru_cache(maxsize=64)
-def _parsed(lines: tuple[str, ...]) -> ast.Module:
-    return ast.parse("".join(lines))
-
-
-def _module(file: str) -> ast.Module:
-    return _parsed(tuple(linecache.getlines(file)))
 
 
 def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:

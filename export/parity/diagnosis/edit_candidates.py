@@ -25,7 +25,7 @@ class Candidates:
 
     Args:
         tape: The operations of the call.
-        suspects: Those that may be at fault.
+        suspects: The operations that may be at fault.
         tapes: The operations of the layer's calls.
     """
 

@@ -180,7 +180,7 @@ class _Search:
         """Whether an edit explains a part of the call, by one of the tensors that may have it."""
         first = parts[0]
         edits = [edit] if isinstance(edit, Edit) else [edit.edit(numbers) for numbers in self._solve(edit, first)]
-        results = [each for each in (self._changed(edit, first) for edit in edits) if each is not None]
+        results = [each for each in (self._result_of(edit, first) for edit in edits) if each is not None]
         is_near = any(first.left_by(each) <= first.allowed for each in results)
         return is_near or any(part.left_by(each) <= part.tolerance for each in results for part in parts)
 
@@ -216,10 +216,10 @@ class _Search:
             difference: The case.
             may_stay: Whether the edit may change nothing, which explains a correct case.
         """
-        result = self._changed(edit, difference, may_stay=may_stay)
+        result = self._result_of(edit, difference, may_stay=may_stay)
         return np.inf if result is None else difference.left_by(result)
 
-    def _changed(self, edit: Edit, difference: _Difference, *, may_stay: bool = False) -> Array | None:
+    def _result_of(self, edit: Edit, difference: _Difference, *, may_stay: bool = False) -> Array | None:
         """Returns the result of an edit; None if the layer does not accept the edit, or if it changes nothing."""
         self.probe.budget.check()
         try:

@@ -223,6 +223,24 @@ class Tape:
             return None
         return next((call for call, given in self.inputs_around(old[0]) if given == new), None)
 
+    def is_variable(self, source: Source, reader: int) -> bool:
+        """Whether a tensor is the value of a variable in the function that calls an operation, or of its parameter.
+
+        Another line of that function reads the tensor.
+        """
+        number, callers = source[0], self.operations[reader].callers
+        if number == _OF_LAYER:
+            return True
+        lines = {self._line_in(callers, each) for each in self.consumers(number)} - {None}
+        own = self._line_in(callers, number)
+        return own is not None and bool(lines - {own})
+
+    def _line_in(self, callers: Sequence[CodePlace], number: int) -> int | None:
+        """Returns the line that computes a result in the function that some calls lead to; None in another function."""
+        places = self.operations[number].places
+        level = len(places) - len(callers) - 1
+        return places[level].line if level >= 0 and places[level + 1 :] == tuple(callers) else None
+
     def reader_of(self, source: Source, number: int) -> CodePlace:
         """Returns the place that could pass a tensor to an operation: the operation, or a call of a function around it.
 

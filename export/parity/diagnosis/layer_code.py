@@ -44,7 +44,7 @@ def key_of(fault: LayerFault) -> tuple[str, int]:
 
 
 def owner_of(fault: LayerFault) -> object:
-    """Returns the layer whose code is at fault: the called one, or the one that calls it."""
+    """Returns the layer with the code at fault: the called layer, or the layer around it."""
     layer = fault.call.layer
     return layer.outer if isinstance(layer, CodeBefore) else layer
 

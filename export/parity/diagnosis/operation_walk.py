@@ -35,8 +35,8 @@ class Suspects:
     Attributes:
         located: The operations that are certainly at fault, each with the replaced tensors by name: Keras' result in a
             tensor of the artifact corrects the later results.
-        first: The artifact's tensor of the first of them that was located, and then the others that may have its
-            result, since two steps of a loop may have exchanged tensors.
+        first: The artifact's tensor of the first of them that was located, and then other tensors of its size. Two
+            steps of a loop may have exchanged tensors.
         unseen: The operations without their own tensor that only lead to operations at fault. The fault of a located
             operation, or of the layer, may be theirs.
         wrong: All operations that the artifact gets wrong, including those that follow from others.

@@ -1,13 +1,12 @@
 """Edits of the loops in a layer's code: fewer iterations, one more, or the first one left out."""
 
 import ast
-import linecache
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
-from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.model.watch.code_places import CodePlace, syntax_tree
 from keras_pe.export.model.watch.operations import Operation, again, tensors_in
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.inside_calls import Tape, Tapes, replaced_arguments
@@ -56,7 +55,7 @@ def _replay(
     tape, current = tapes(fault.call), dict[int, Any]()
     numbers = {id(operation): number for number, operation in enumerate(tape.operations)}
     runs = runs_of(tape)[place]
-    carried = _carried(tape, max(runs, key=len))
+    carried = _find_carried(tape, max(runs, key=len))
     results = {number: made for run in runs for number, made in change(tape, run, carried, current).items()}
 
     def result(operation: Operation, arguments: Any, names: Any) -> Any:
@@ -70,7 +69,7 @@ def _replay(
     return tape.replay({tape.operations[number].place: result for number in results}, fault.index, current)
 
 
-def _carried(tape: Tape, run: _Run) -> _Carried:
+def _find_carried(tape: Tape, run: _Run) -> _Carried:
     """Returns the results of an iteration that the next one reads, each with the operand before the iteration."""
     first, second = run[:2]
     made = {
@@ -178,23 +177,14 @@ def _iterations(calls: Sequence[tuple[int, tuple[CodePlace, ...]]]) -> _Run:
 
 def _loops_around(place: CodePlace) -> Iterator[CodePlace]:
     """Yields the statements of the loops around a place in its function."""
-    for line, column, first, last, text in _loops(tuple(linecache.getlines(place.file))):
-        if first <= place.line <= last:
-            yield CodePlace(place.file, line, place.function, text, column)
+    for node in _loops(syntax_tree(place.file)):
+        if node.body[0].lineno <= place.line <= (node.body[-1].end_lineno or 0):
+            yield CodePlace(place.file, node.lineno, place.function, _header(node), node.col_offset)
 
 
 @lru_cache(maxsize=64)
-def _loops(lines: tuple[str, ...]) -> list[tuple[int, int, int, int, str]]:
-    """Returns the line and column of each loop statement, the first and last line of its body, and its text."""
-    try:
-        nodes = list(ast.walk(ast.parse("".join(lines))))
-    except SyntaxError:  # a cell of a notebook may have commands that are not Python
-        return []
-    return [
-        (node.lineno, node.col_offset, node.body[0].lineno, node.body[-1].end_lineno or 0, _header(node))
-        for node in nodes
-        if isinstance(node, ast.For | ast.While)
-    ]
+def _loops(tree: ast.Module) -> list[ast.For | ast.While]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)]
 
 
 def _header(node: ast.For | ast.While) -> str:

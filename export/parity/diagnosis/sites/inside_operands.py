@@ -109,12 +109,13 @@ def _exchanged_arguments(one: int, other: int, operation: Operation, arguments: 
 
 
 def _sources_like(tape: Tape, number: int, operand: Any) -> list[Source]:
-    """Returns earlier tensors of the call that can replace an operand, the nearest first.
+    """Returns earlier tensors of the call that can replace an operand, variables of its function and the nearest first.
 
     Tensors with the shape and type of the operand come before tensors that broadcast with it.
     """
     others = [(each, tape.tensor(each)) for each in (*earlier_results(tape, number), *inputs_of(tape))]
-    same = (source for source, each in others if each is not operand and is_alike(each, operand))
+    same = [source for source, each in others if each is not operand and is_alike(each, operand)]
+    same.sort(key=lambda source: not tape.is_variable(source, number))
     beside = (
         source
         for source, each in others

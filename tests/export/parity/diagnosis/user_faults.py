@@ -275,10 +275,10 @@ CODE_FAULTS = [
             "falling = (edges[2:] - places) / (edges[2:] - edges[1:-1])",
             "falling = (edges[2:] - places) / (edges[2:] - edges[:-2])",
         ),
-        ("rows - columns < reach", "rows - columns <= reach"),
+        ("(columns <= rows) &", "(columns >= rows) &"),
         ("after = (window - 1) // 2", "after = window // 2"),
         ("for n in range(1, width + 1)", "for n in range(1, width)"),
-        ("raised(unit(x @ self.query))", "unit(raised(x @ self.query))"),
+        ("lift(unit(x @ self.query))", "unit(lift(x @ self.query))"),
         ("ops.sigmoid(gate(y))", "ops.sigmoid(gate(x))"),
     ),
     *_faults(

@@ -22,7 +22,7 @@ def smooth(x, window):
     steps = x.shape[1]
     after = (window - 1) // 2
     before = window - 1 - after
-    padded = ops.pad(x, [[0, 0], [before, after], [0, 0]])
+    padded = ops.concatenate([ops.repeat(x[:, :1], before, 1), x, ops.repeat(x[:, -1:], after, 1)], axis=1)
     total = ops.zeros_like(x)
     for k in range(window):
         total = total + padded[:, k : k + steps]
@@ -40,7 +40,7 @@ def unit(x):
     return x / ops.sqrt(ops.mean(ops.square(x), axis=-1, keepdims=True) + 0.1)
 
 
-def raised(x):
+def lift(x):
     return x * (1 + ops.tanh(ops.mean(x, axis=1, keepdims=True)))
 
 
@@ -59,11 +59,12 @@ class Mixer(layers.Layer):
 
     def call(self, x):
         x = smooth(x, 4)
-        query = raised(unit(x @ self.query))
+        query = lift(unit(x @ self.query))
         scores = query @ ops.transpose(x, (0, 2, 1))
         scores = ops.where(near(self.length, self.reach), scores, -1e9)
         y = (ops.softmax(scores) @ x) * self.table
-        y = y + slope(slope(y, 2), 1)
+        change = slope(y, 2)
+        y = y + change + slope(change, 1)
         for gate in self.gates:
             y = x * ops.sigmoid(gate(y)) + y
         return y
