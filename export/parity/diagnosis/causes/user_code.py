@@ -46,7 +46,10 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
 
     first, alone = code(0), None
     try:
-        for step, number in itertools.product(range(len(first.attempts)), range(len(wrong))):
+        order = list(itertools.product(range(len(first.attempts)), range(len(wrong))))
+        if all(each.call is fault.call for each in wrong):  # one output shows as much as another
+            order.sort(key=lambda pair: pair[1])
+        for step, number in order:
             own = code(number)
             attempt = None if own.follows(first) else next(iter(own.attempts[step:]), None)
             found = attempt() if attempt is not None else None

@@ -9,7 +9,7 @@ from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.inside_calls import Tape
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
-from keras_pe.export.parity.diagnosis.operation_edits import EditedOperation
+from keras_pe.export.parity.diagnosis.operation_edits import EditedOperation, fits
 from keras_pe.export.results import Array, Cause
 
 
@@ -75,13 +75,13 @@ def _steps_around(tape: Tape, number: int) -> Iterator[tuple[_Step, list[int]]]:
 
 
 def _operands_like(tape: Tape, call: Sequence[int], result: Any) -> Iterator[tuple[int, int]]:
-    """Yields the operands of a step with the shape of a result: the position of the operation, and of the operand."""
+    """Yields the operands of a step that broadcast with a result: the position of the operation, and of the operand."""
     seen = set[int]()
     for position, number in enumerate(call):
         for place, operand in enumerate(tape.operations[number].operands):
             source = tape.source(operand)
             is_given = source is not None and source[0] not in call and id(operand) not in seen
-            if is_given and tuple(operand.shape) == tuple(result.shape):
+            if is_given and fits(operand, result):
                 seen.add(id(operand))
                 yield position, place
 
