@@ -9,8 +9,9 @@ import numpy as np
 
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation
+from keras_pe.export.parity.diagnosis.code_graph import Source, reach
 from keras_pe.export.parity.diagnosis.edits import Edits, Site
-from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes, reach
+from keras_pe.export.parity.diagnosis.inside_calls import Tape, Tapes
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
 from keras_pe.export.parity.diagnosis.operation_edits import is_alike
 from keras_pe.export.parity.diagnosis.operation_walk import Suspects

@@ -10,8 +10,9 @@ import numpy as np
 
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Argument, Key, Operation, again, is_plain_tensor, tensors_in
+from keras_pe.export.parity.diagnosis.code_graph import Source
 from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Place
-from keras_pe.export.parity.diagnosis.inside_calls import Change, Source, Tape, Tapes
+from keras_pe.export.parity.diagnosis.inside_calls import Change, Tape, Tapes
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.operation_changes import (
     constantly,

@@ -9,7 +9,8 @@ import numpy as np
 from keras_pe.export.comparison.float_types import is_float
 from keras_pe.export.comparison.tolerance import is_fill_value
 from keras_pe.export.errors import RuntimeFailedError
-from keras_pe.export.parity.diagnosis.inside_calls import Tape, reach
+from keras_pe.export.parity.diagnosis.code_graph import reach
+from keras_pe.export.parity.diagnosis.inside_calls import Tape
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase
 from keras_pe.export.parity.diagnosis.relations import distance

@@ -8,8 +8,9 @@ from typing import Any
 
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation
+from keras_pe.export.parity.diagnosis.code_graph import Source
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape, Tapes
+from keras_pe.export.parity.diagnosis.inside_calls import Tape, Tapes
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.operation_changes import with_leaf
 from keras_pe.export.parity.diagnosis.sites.inside_operands import MOST_SOURCES, earlier_results, inputs_of

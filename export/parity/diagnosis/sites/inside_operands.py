@@ -7,8 +7,9 @@ from typing import Any
 
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation, again, tensors_in
+from keras_pe.export.parity.diagnosis.code_graph import Source
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.inside_calls import Source, Tape
+from keras_pe.export.parity.diagnosis.inside_calls import Tape
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.operation_changes import with_leaf, with_operands
 from keras_pe.export.parity.diagnosis.operation_edits import EditedOperation, fits, is_alike, value_positions

@@ -12,8 +12,9 @@ import numpy as np
 
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation, tensors_in
+from keras_pe.export.parity.diagnosis.code_graph import Source
 from keras_pe.export.parity.diagnosis.edits import ALL_TRUE, Edits, Site
-from keras_pe.export.parity.diagnosis.inside_calls import Source, Tapes
+from keras_pe.export.parity.diagnosis.inside_calls import Tapes
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
 from keras_pe.export.parity.diagnosis.operation_edits import AXES, EditedOperation, fits, is_alike, value_positions
 from keras_pe.export.parity.diagnosis.relations import is_number, plain
