@@ -5,6 +5,7 @@ import contextlib
 import copy
 import gc
 import itertools
+import numbers
 import sys
 import threading
 import types
@@ -23,6 +24,7 @@ _ALIKE = (
     *({"tril", "triu"}, {"sum", "mean", "max"}, {"cumsum", "cumprod"}, {"exp", "log", "sqrt", "square", "abs"}),
     *({"repeat", "tile"}, {"argmin", "argmax"}, {"logical_and", "logical_or"}, {"zeros_like", "ones_like"}),
 )
+_GROWTH, _LEAST = 4, 16
 _INLINE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr, ast.For)
 
 Namespace = dict[str, Any]
@@ -69,12 +71,25 @@ def functions_run(call: Callable[[], Any]) -> list[types.FunctionType]:
         call()
     finally:
         sys.setprofile(before)
-    owners = (owner for code in codes for owner in gc.get_referrers(code) if isinstance(owner, types.FunctionType))
-    return list(dict.fromkeys(owners))
+    owners = [owner for owner in gc.get_referrers(*codes) if isinstance(owner, types.FunctionType)]
+    return [owner for code in codes for owner in owners if owner.__code__ is code]
+
+
+def limited(own: Any, other: Any) -> Any:
+    """Returns another value of an expression, for changed code.
+
+    Raises:
+        ValueError: If it is a much larger number, which may be a size that needs too much memory or time.
+    """
+    if all(isinstance(each, numbers.Real) for each in (own, other)) and abs(other) > _GROWTH * abs(own) + _LEAST:
+        raise ValueError(f"A changed number must be at most {_GROWTH} times {own} and {_LEAST}. Received: {other}.")
+    return other
 
 
 def changed_code(function: types.FunctionType, is_changed: Callable[[ast.stmt], bool]) -> Iterator[ChangedCode]:
     """Yields a function with one other expression in one of its statements.
+
+    A function that may loop forever is left out: one with `while` or `break`.
 
     Args:
         function: The function.
@@ -86,14 +101,15 @@ def changed_code(function: types.FunctionType, is_changed: Callable[[ast.stmt], 
     own = top and next((each for each in ast.walk(top) if _is_of(each, code)), None)
     if top is None or not isinstance(own, ast.FunctionDef) or own.decorator_list:
         return
-    names = sorted(
-        {each.id for each in ast.walk(own) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-    )
-    names += [each.arg for each in own.args.args if each.arg != "self"]
+    if any(isinstance(each, ast.While | ast.Break) for each in ast.walk(own)):
+        return
+    stored = [each for each in ast.walk(own) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+    given = [each.arg for each in own.args.args if each.arg != "self"]
     parts = [each for each in ast.walk(own) if isinstance(each, ast.Subscript)]
     for statement in ast.walk(own):
         if not isinstance(statement, _INLINE) or not is_changed(statement):
             continue
+        names = list(dict.fromkeys([*given, *(each.id for each in stored if each.lineno <= statement.lineno)]))
         for owner, field, number, node in list(_expressions(statement)):
             for other in (*_others(node, names), *_other_parts(node, parts)):
                 with _put(owner, field, number, _in_thread(node, other)):
@@ -195,9 +211,10 @@ def _put(owner: ast.AST, field: str, number: int | None, node: ast.expr) -> Iter
 
 
 def _in_thread(node: ast.expr, other: ast.expr) -> ast.expr:
-    """Returns an expression that is another one in the current thread alone."""
+    """Returns an expression that is another one in the current thread alone, within limits."""
     test = ast.parse(f"__import__('threading').get_ident() == {threading.get_ident()}", mode="eval").body
-    return ast.copy_location(ast.IfExp(test, other, node), node)
+    limit = ast.parse(f"__import__({__name__!r}, fromlist=['limited']).limited", mode="eval").body
+    return ast.copy_location(ast.IfExp(test, ast.Call(limit, [node, other], []), node), node)
 
 
 def _others(node: ast.expr, names: list[str]) -> Iterator[ast.expr]:

@@ -205,8 +205,12 @@ class LayerCode:
             alike = filter(is_alike, self._now.site(fault))
             return (each for each in alike if each.places and own not in {(at.file, at.line) for at in each.places})
 
-        is_possible = added or finding.cause in _OF_CALLS
-        return self._without_line(exact, self._explain(equal_edits) if is_possible else None).finding
+        other: Explanation | None = None
+        if added or finding.cause in _OF_CALLS:
+            other = self._explain(equal_edits)
+        elif finding.cause is Cause.OTHER_PADDING:  # a statement may compute the numbers of its two sides
+            other = self.explain_statements()
+        return self._without_line(exact, other).finding
 
     @staticmethod
     def _without_line(exact: Explanation, other: Explanation | None) -> Explanation:

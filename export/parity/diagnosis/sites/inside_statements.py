@@ -16,7 +16,7 @@ from keras_pe.export.model.watch.changed_code import (
 )
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.recording import state_left_alone
-from keras_pe.export.model.watch.temporary_patches import replaced_attributes
+from keras_pe.export.model.watch.temporary_patches import one_at_a_time
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.inside_calls import Tape, Tapes
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
@@ -68,7 +68,10 @@ def _computed_again(owner: Any, kept: Collection[CodePlace]) -> dict[str, Any]:
 def _compute_changed(
     tapes: Tapes, owner: Any, kept: Collection[CodePlace], change: ChangedCode | None, fault: LayerFault
 ) -> Array:
-    with contextlib.nullcontext() if change is None else change.run():
-        attributes = {**vars(owner), **_computed_again(owner, kept)}
-        with replaced_attributes(owner, attributes):
+    before = dict(vars(owner))
+    with one_at_a_time, contextlib.nullcontext() if change is None else change.run():
+        try:
+            vars(owner).update(_computed_again(owner, kept))
             return tapes(fault.call).output_again(fault.call, fault.index)
+        finally:
+            vars(owner).update(before)

@@ -70,6 +70,30 @@ def test_other_threads_run_the_function_as_it_is() -> None:
     np.testing.assert_allclose(found, [[1 / 2, 1.0]])
 
 
+def halve_until(limit: float) -> float:
+    value = 1.0
+    while value > limit:
+        value = value / 2
+    return value
+
+
+def test_function_that_may_loop_forever_is_left_as_it_is() -> None:
+    assert list(changed_code(halve_until, lambda statement: True)) == []
+
+
+def area(width: int, height: int) -> int:
+    return width + height
+
+
+def test_changed_number_that_is_much_larger_is_refused() -> None:
+    changes = changed_code(area, lambda statement: True)
+    product = next(each for each in changes if each.text == "width * height")
+    with product.run():
+        assert area(3, 4) == 12
+        with pytest.raises(ValueError, match=r"Received: 10000\."):
+            area(100, 100)
+
+
 def test_attributes_of_a_statement_are_computed_again_with_another_expression() -> None:
     place = CodePlace(__file__, 1, "Table.__init__", "self.rows = weights(self.size)")
     table = Table()

@@ -482,6 +482,26 @@ def test_call_of_a_function_that_the_artifact_leaves_out_is_named_and_not_its_re
     assert (finding.cause, finding.operation) == (Cause.OPERATION_LEFT_OUT, "self.unit(ops.cos(x))")
 
 
+class Centred(L.Layer):
+    """The sum of two windows of a padded line."""
+
+    def call(self, x: Any) -> Any:
+        after = 3 // 2
+        before = 3 - after
+        padded = ops.pad(x, [[0, 0], [before, after], [0, 0]])
+        return padded[:, 3:] + ops.sin(padded[:, :-3])
+
+
+def test_padding_that_another_statement_may_compute_has_no_line() -> None:
+    def on_other_sides(inputs: Any) -> Any:
+        padded = np.pad(inputs["x"], [[0, 0], [1, 2], [0, 0]])
+        return padded[:, 3:] + np.sin(padded[:, :-3])
+
+    (finding,) = findings(one_layer(Centred(name="y"), (6, 2)), on_other_sides)
+    assert (finding.cause, finding.line) == (Cause.OTHER_PADDING, None)
+    assert Path(finding.file).name == Path(__file__).name
+
+
 class Distances(L.Layer):
     """Adds the distances of positions."""
 
