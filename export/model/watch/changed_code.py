@@ -75,7 +75,7 @@ def functions_run(call: Callable[[], Any]) -> list[types.FunctionType]:
     return [owner for code in codes for owner in owners if owner.__code__ is code]
 
 
-def limited(own: Any, other: Any) -> Any:
+def limit_growth(own: Any, other: Any) -> Any:
     """Returns another value of an expression, for changed code.
 
     Raises:
@@ -213,7 +213,7 @@ def _put(owner: ast.AST, field: str, number: int | None, node: ast.expr) -> Iter
 def _in_thread(node: ast.expr, other: ast.expr) -> ast.expr:
     """Returns an expression that is another one in the current thread alone, within limits."""
     test = ast.parse(f"__import__('threading').get_ident() == {threading.get_ident()}", mode="eval").body
-    limit = ast.parse(f"__import__({__name__!r}, fromlist=['limited']).limited", mode="eval").body
+    limit = ast.parse(f"__import__({__name__!r}, fromlist=['limit_growth']).limit_growth", mode="eval").body
     return ast.copy_location(ast.IfExp(test, ast.Call(limit, [node, other], []), node), node)
 
 

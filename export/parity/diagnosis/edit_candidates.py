@@ -139,8 +139,9 @@ def exchangeable(
         is_earlier = one[0] >= 0 and (_is_turned(*tensors) or len(by_line) > 1)
         for every in (readers, *by_line.values()) if len(by_line) > 1 else (readers,):
             if len(every) > 1:
-                call = _call_given_both(tape, one, other, every)
-                yield one, other, every, call or origin(one[0] if is_earlier and every is readers else every[0])
+                place = _call_given_both(tape, one, other, every) or origin(every[0])
+                is_made_so = is_earlier and every is readers and place == places[every[0]]
+                yield one, other, every, places[one[0]] if is_made_so else place
 
 
 def _call_given_both(tape: Tape, one: Source, other: Source, readers: Sequence[int]) -> CodePlace | None:

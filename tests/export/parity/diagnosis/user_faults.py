@@ -270,6 +270,11 @@ CODE_FAULTS = [
         ("[2, 0]", "[0, 2]"),
     ),
     *_faults(
+        "selector",
+        ("h[:, :half] * ops.sigmoid(h[:, half:])", "h[:, half:] * ops.sigmoid(h[:, :half])"),
+        ("x * (1.0 + chosen)", "x * (2.0 + chosen)"),
+    ),
+    *_faults(
         "statements",
         (
             "falling = (edges[2:] - places) / (edges[2:] - edges[1:-1])",
