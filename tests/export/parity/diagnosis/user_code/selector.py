@@ -18,14 +18,14 @@ class Selector(layers.Layer):
 
     def build(self, shape):
         self.shared.build((None, 6))
-        for own, scores in zip(self.own, self.scores):
+        for own, scores in zip(self.own, self.scores, strict=True):
             own.build((None, 4))
             scores.build((None, 4))
 
     def call(self, x):
         hint = gated(self.shared(x))
         total = 0.0
-        for own, scores in zip(self.own, self.scores):
+        for own, scores in zip(self.own, self.scores, strict=True):
             chosen = ops.one_hot(ops.argmax(scores(hint), axis=-1), 6)
             hint = gated(own(gated(self.shared(x * (1.0 + chosen)))))
             total = total + ops.relu(hint)
