@@ -4,7 +4,7 @@ import keras
 from keras import layers, ops
 
 
-def gated(h):
+def gate_half(h):
     half = h.shape[-1] // 2
     return h[:, :half] * ops.sigmoid(h[:, half:])
 
@@ -23,11 +23,11 @@ class Selector(layers.Layer):
             scores.build((None, 4))
 
     def call(self, x):
-        hint = gated(self.shared(x))
+        hint = gate_half(self.shared(x))
         total = 0.0
         for own, scores in zip(self.own, self.scores, strict=True):
             chosen = ops.one_hot(ops.argmax(scores(hint), axis=-1), 6)
-            hint = gated(own(gated(self.shared(x * (1.0 + chosen)))))
+            hint = gate_half(own(gate_half(self.shared(x * (1.0 + chosen)))))
             total = total + ops.relu(hint)
         return total
 
