@@ -482,7 +482,7 @@ def test_call_of_a_function_that_the_artifact_leaves_out_is_named_and_not_its_re
     assert (finding.cause, finding.operation) == (Cause.OPERATION_LEFT_OUT, "self.unit(ops.cos(x))")
 
 
-class Centred(L.Layer):
+class Centered(L.Layer):
     """The sum of two windows of a padded line."""
 
     def call(self, x: Any) -> Any:
@@ -497,7 +497,7 @@ def test_padding_that_another_statement_may_compute_has_no_line() -> None:
         padded = np.pad(inputs["x"], [[0, 0], [1, 2], [0, 0]])
         return padded[:, 3:] + np.sin(padded[:, :-3])
 
-    (finding,) = findings(one_layer(Centred(name="y"), (6, 2)), on_other_sides)
+    (finding,) = findings(one_layer(Centered(name="y"), (6, 2)), on_other_sides)
     assert (finding.cause, finding.line) == (Cause.OTHER_PADDING, None)
     assert Path(finding.file).name == Path(__file__).name
 
