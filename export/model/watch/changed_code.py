@@ -96,10 +96,13 @@ def changed_code(function: types.FunctionType, is_changed: Callable[[ast.stmt], 
         is_changed: Whether a statement is changed.
     """
     code = function.__code__
-    module = syntax_tree(code.co_filename)
-    top = copy.deepcopy(next((each for each in module.body if _holds(each, code.co_firstlineno)), None))
-    own = top and next((each for each in ast.walk(top) if _is_of(each, code)), None)
-    if top is None or not isinstance(own, ast.FunctionDef) or own.decorator_list:
+    line, body = code.co_firstlineno, syntax_tree(code.co_filename).body
+    top = copy.deepcopy(next((each for each in body if each.lineno <= line <= (each.end_lineno or 0)), None))
+    if top is None:
+        return
+    functions = [each for each in ast.walk(top) if isinstance(each, ast.FunctionDef)]
+    own = next((each for each in functions if (each.name, each.lineno) == (code.co_name, line)), None)
+    if own is None or own.decorator_list:
         return
     if any(isinstance(each, ast.While | ast.Break) for each in ast.walk(own)):
         return
@@ -120,6 +123,19 @@ def changed_code(function: types.FunctionType, is_changed: Callable[[ast.stmt], 
                     yield ChangedCode(function, changed, place, ast.unparse(other))
 
 
+def assigned_attributes(place: CodePlace) -> list[str]:
+    """Returns the attributes that a statement gives `self`; nothing if it does more, or calls a method of `self`."""
+    try:
+        (statement,) = ast.parse(place.operation).body
+    except (SyntaxError, ValueError):
+        return []
+    targets = getattr(statement, "targets", [getattr(statement, "target", statement)])
+    parts = [part for each in targets for part in getattr(each, "elts", [each])]
+    calls = [each.func for each in ast.walk(statement) if isinstance(each, ast.Call)]
+    is_alone = isinstance(statement, ast.Assign | ast.AnnAssign) and not any(map(_is_of_self, calls))
+    return [each.attr for each in parts] if is_alone and all(map(_is_of_self, parts)) else []
+
+
 def assigned_by(place: CodePlace, owner: Any, names: Mapping[str, Any]) -> Namespace:
     """Returns the attributes that a statement like `self.table = table(self.size)` gives an object, computed again.
 
@@ -133,18 +149,17 @@ def assigned_by(place: CodePlace, owner: Any, names: Mapping[str, Any]) -> Names
     """
     recorder = _Recorder(owner)
     exec(compile(place.operation, place.file, "exec"), dict(names), {"self": recorder})
-    given: Namespace = recorder.given
-    return given
+    return dict(recorder.given)
 
 
-def changed_statement(place: CodePlace) -> Iterator[tuple[CodePlace, CodePlace]]:
-    """Yields the place of each expression of a statement, and the statement with another one in its place."""
-    with contextlib.suppress(SyntaxError):
-        (statement,) = ast.parse(place.operation).body
-        for owner, field, number, node in list(_expressions(statement)):
-            for other in _others(node, []):
-                with _put(owner, field, number, other):
-                    yield replace(place, operation=ast.unparse(node)), replace(place, operation=ast.unparse(statement))
+def changed_statement(place: CodePlace) -> Iterator[tuple[CodePlace, str, CodePlace]]:
+    """Yields the place of an expression of a statement, another expression, and the statement with that one."""
+    (statement,) = ast.parse(place.operation).body
+    for owner, field, number, node in list(_expressions(statement)):
+        for other in _others(node, []):
+            with _put(owner, field, number, _in_thread(node, other)):
+                changed = ast.unparse(statement)
+            yield replace(place, operation=ast.unparse(node)), ast.unparse(other), replace(place, operation=changed)
 
 
 class _Recorder:
@@ -160,12 +175,8 @@ class _Recorder:
         self.given[name] = value
 
 
-def _holds(node: ast.stmt, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or 0)
-
-
-def _is_of(node: ast.AST, code: types.CodeType) -> bool:
-    return isinstance(node, ast.FunctionDef) and (node.name, node.lineno) == (code.co_name, code.co_firstlineno)
+def _is_of_self(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
 def _compile(top: ast.stmt, own: types.CodeType) -> types.CodeType | None:
@@ -181,19 +192,18 @@ def _compile(top: ast.stmt, own: types.CodeType) -> types.CodeType | None:
 
 
 def _expressions(statement: ast.stmt) -> Iterator[tuple[ast.AST, str, int | None, ast.expr]]:
-    """Yields each expression of a statement, with its parent, and its field and position there."""
+    """Yields each expression that a statement reads, with its parent, and its field and position there."""
     todo: list[ast.AST] = [statement]
     while todo:
         owner = todo.pop()
+        inner = ("body", "orelse") if isinstance(owner, ast.stmt) else ()
         for field, value in ast.iter_fields(owner):
-            if field in ("func", "targets", "target", "body", "orelse", "annotation") and owner is not statement:
-                todo += [value] if field == "func" and isinstance(value, ast.Attribute) else []
+            children = value if isinstance(value, list) else [value]
+            if field in ("targets", "target", "annotation", *inner):
                 continue
-            if field in ("targets", "target", "body", "orelse", "annotation"):
-                continue
-            for number, each in enumerate(value) if isinstance(value, list) else [(None, value)]:
-                if isinstance(each, ast.expr) and isinstance(getattr(each, "ctx", ast.Load()), ast.Load):
-                    yield owner, field, number, each
+            for number, each in enumerate(children):
+                if isinstance(each, ast.expr) and field != "func":
+                    yield owner, field, number if children is value else None, each
                 if isinstance(each, ast.AST) and not isinstance(each, ast.Lambda):
                     todo.append(each)
 
@@ -239,9 +249,6 @@ def _others(node: ast.expr, names: list[str]) -> Iterator[ast.expr]:
         yield from _other_calls(node)
     elif isinstance(node, ast.Slice):
         yield from (ast.Slice(None, node.upper, node.step), ast.Slice(node.lower, None, node.step))
-    if isinstance(node, ast.Call):
-        yield ast.UnaryOp(ast.USub(), node)
-        yield ast.Subscript(node, ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1))), ast.Load())
 
 
 def _other_parts(node: ast.expr, parts: Sequence[ast.Subscript]) -> Iterator[ast.expr]:
@@ -275,7 +282,7 @@ def _other_operations(node: ast.BinOp) -> Iterator[ast.expr]:
 
 
 def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
-    """Yields a call with two arguments exchanged, its first argument alone, and calls of similar functions."""
+    """Yields a call with exchanged arguments, its first argument, similar functions, its negative, its reverse."""
     for one, other in itertools.combinations(range(len(node.args)), 2):
         arguments = list(node.args)
         arguments[one], arguments[other] = arguments[other], arguments[one]
@@ -288,3 +295,5 @@ def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
             function = copy.copy(node.func)
             function.attr = name
             yield ast.Call(function, node.args, node.keywords)
+    yield ast.UnaryOp(ast.USub(), node)
+    yield ast.Subscript(node, ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1))), ast.Load())

@@ -26,7 +26,6 @@ class CodeGraph:
         outputs: The tensors that the layer returns.
         scope: The call of a user's function in which operations may change; None for all operations.
         read_later: The `id` of each tensor that operations after the last output read.
-        is_part: Whether the output is the result of an operation, not that of the layer.
     """
 
     def __init__(
@@ -38,8 +37,7 @@ class CodeGraph:
         read_later: Collection[int] = (),
     ) -> None:
         self.operations, self.inputs, self.outputs, self.scope = operations, inputs, outputs, scope
-        self.read_later, self.is_part = read_later, False
-        self._kept: set[int] = set()
+        self.read_later = read_later
         self._made = {id(tensor): (_OF_LAYER, number) for number, tensor in enumerate(inputs)}
         for number, operation in enumerate(operations):
             for place, tensor in enumerate(operation.outputs):

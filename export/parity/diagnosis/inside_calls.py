@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from keras_pe.export.model.watch.operations import Operation, again, recorded_op
 from keras_pe.export.model.watch.recording import LayerCall, state_left_alone
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.parity.diagnosis.code_graph import CodeGraph
-from keras_pe.export.parity.diagnosis.layer_call import as_array
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
 from keras_pe.export.results import Array
 
 Change = Callable[[Operation, tuple[Any, ...], Mapping[str, Any]], Any]
@@ -54,8 +54,21 @@ class CodeBefore:
         return results[self.number]
 
 
+def owner_of(fault: LayerFault) -> object:
+    """Returns the layer with the code at fault: the called layer, or the layer around it."""
+    layer = fault.call.layer
+    return layer.outer if isinstance(layer, CodeBefore) else layer
+
+
 class Tape(CodeGraph):
-    """The operations of user code in one call of a layer, which run again with changes."""
+    """The operations of user code in one call of a layer, which run again with changes.
+
+    Attributes:
+        is_part: Whether the output is the result of an operation, not that of the layer.
+    """
+
+    is_part = False
+    _kept: Collection[int] = ()  # the `id` of each operation that keeps its results
 
     @classmethod
     def of(cls, call: LayerCall) -> "Tape":

@@ -13,7 +13,7 @@ from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_candidates import Candidates
 from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, Site
-from keras_pe.export.parity.diagnosis.inside_calls import CodeBefore, Tape
+from keras_pe.export.parity.diagnosis.inside_calls import CodeBefore, Tape, owner_of
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
 from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase
@@ -41,12 +41,6 @@ class Inside:
 def key_of(fault: LayerFault) -> tuple[str, int]:
     """Returns what differs among the outputs of all calls."""
     return fault.call.path, fault.index
-
-
-def owner_of(fault: LayerFault) -> object:
-    """Returns the layer with the code at fault: the called layer, or the layer around it."""
-    layer = fault.call.layer
-    return layer.outer if isinstance(layer, CodeBefore) else layer
 
 
 class LayerCode:
@@ -104,8 +98,11 @@ class LayerCode:
         if found is None or not found.is_exact:
             return None
         line = found.finding.file, found.finding.line
-        edits = (each for each in edits if (each.places[0].file, each.places[0].line) != line)
-        return self._without_line(found, self._explain(other_statements, self._located))
+
+        def later_statements(_: LayerFault) -> Edits:
+            return (each for each in edits if (each.places[0].file, each.places[0].line) != line)
+
+        return self._without_line(found, self._explain(later_statements, self._located))
 
     def _explain(self, site: Site, begun: Sequence[LayerFault] = ()) -> Explanation | None:
         return explain(self._probe, self._fault, (site,), begun, self._beside)

@@ -7,9 +7,9 @@ from functools import cache, partial
 
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.parity.diagnosis.detector_context import Probe
-from keras_pe.export.parity.diagnosis.inside_calls import Tape
+from keras_pe.export.parity.diagnosis.inside_calls import Tape, owner_of
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting
-from keras_pe.export.parity.diagnosis.layer_code import Inside, LayerCode, key_of, owner_of
+from keras_pe.export.parity.diagnosis.layer_code import Inside, LayerCode, key_of
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
 from keras_pe.export.progress import OutOfTimeError
 
@@ -32,7 +32,7 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
         return Inside()
     case = RecordedCase(probe, probe.reference, expectation)
     owner = owner_of(fault)
-    faults = tuple(_as_code(owner, each) for each in probe.faults)
+    faults = tuple(_code_fault(owner, each) for each in probe.faults)
     probe = replace(probe, faults=faults, others=partial(_others, probe, case))
     beside = [each for each in probe.faults if owner_of(each) is owner and each.sighting.kind == "direct"]
     beside = [each for each in beside if key_of(each) != key_of(fault)]
@@ -67,7 +67,7 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
 def _others(probe: Probe, case: RecordedCase, fault: LayerFault) -> Iterator[LayerFault]:
     """Yields a fault in each other case, and the right calls of the layer, which run the code at fault as well."""
     recorded = {key_of(each): each for each in probe.faults}
-    found = (_as_code(owner_of(fault), each) for each in probe.others(recorded[key_of(fault)]))
+    found = (_code_fault(owner_of(fault), each) for each in probe.others(recorded[key_of(fault)]))
     yield from (each for each in found if each.call.layer == fault.call.layer)
     wrong = {each.call.path for each in probe.faults}
     for output in case.outputs:
@@ -79,11 +79,11 @@ def _others(probe: Probe, case: RecordedCase, fault: LayerFault) -> Iterator[Lay
 def code_before_at_fault(probe: Probe, fault: LayerFault) -> Inside:
     """Returns the operations at fault in the code of a user's layer before the call of an inner layer."""
     before = fault.around.within
-    return Inside() if before is None else operations_at_fault(probe, _as_code(before.layer.outer, fault))
+    return Inside() if before is None else operations_at_fault(probe, _code_fault(before.layer.outer, fault))
 
 
-def _as_code(outer: object, fault: LayerFault) -> LayerFault:
-    """Returns the fault of an inner layer as one of the code before it, if a layer calls it."""
+def _code_fault(outer: object, fault: LayerFault) -> LayerFault:
+    """Returns the fault of an inner layer that a layer calls as one of the code before that call."""
     before = fault.around.within
     is_inner = before is not None and before.layer.outer is outer
     return replace(fault, call=before) if is_inner and before is not None else fault

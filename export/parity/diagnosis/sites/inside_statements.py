@@ -3,12 +3,16 @@
 import ast
 import contextlib
 import inspect
+import numbers
 from collections.abc import Collection
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from keras_pe.export.model.watch.changed_code import (
     ChangedCode,
+    assigned_attributes,
     assigned_by,
     changed_code,
     changed_statement,
@@ -18,7 +22,7 @@ from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.model.watch.temporary_patches import one_at_a_time
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.inside_calls import Tape, Tapes
+from keras_pe.export.parity.diagnosis.inside_calls import Tape, Tapes, owner_of
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.results import Array, Cause
 
@@ -28,9 +32,8 @@ def other_statements(tapes: Tapes, tape: Tape, fault: LayerFault) -> Edits:
 
     The statements are those of the functions that the call runs, and those that make the arrays which the layer keeps.
     """
-    layer = fault.call.layer
-    owner = getattr(layer, "outer", layer)
-    kept = [place for place in tape.statements if _computed_again(owner, [place])]
+    layer, owner = fault.call.layer, owner_of(fault)
+    kept = [place for place in tape.statements if _keeps_numbers(owner, place)]
     lines = {(place.file, place.line) for operation in tape.operations for place in operation.places}
     cause = Cause.attribute("constant")
     for function in functions_run(partial(_run, layer, fault, owner, kept)):
@@ -39,9 +42,21 @@ def other_statements(tapes: Tapes, tape: Tape, fault: LayerFault) -> Edits:
             description = f"with `{change.text}` instead of `{change.place.text}`"
             yield Edit(cause, description, compute, places=(change.place,))
     for place in kept:
-        for own, other in changed_statement(place):
-            compute = partial(_compute_changed, tapes, owner, [other], None)
-            yield Edit(cause, f"in `{other.text}`", compute, places=(own,))
+        for own, text, changed in changed_statement(place):
+            compute = partial(_compute_changed, tapes, owner, [changed], None)
+            yield Edit(cause, f"with `{text}` instead of `{own.text}`", compute, places=(own,))
+
+
+def _keeps_numbers(owner: Any, place: CodePlace) -> bool:
+    """Whether a statement gives a layer numbers or arrays and nothing else, and may run again."""
+    values = [getattr(owner, name, None) for name in assigned_attributes(place)]
+    return bool(values) and all(map(_is_number, values)) and bool(_computed_again(owner, [place]))
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return all(map(_is_number, value))
+    return isinstance(value, numbers.Number | np.ndarray | np.generic)
 
 
 def _is_without(file: str, lines: Collection[tuple[str, int]], statement: ast.stmt) -> bool:
@@ -74,4 +89,6 @@ def _compute_changed(
             vars(owner).update(_computed_again(owner, kept))
             return tapes(fault.call).output_again(fault.call, fault.index)
         finally:
+            for name in vars(owner).keys() - before.keys():
+                del vars(owner)[name]
             vars(owner).update(before)

@@ -8,6 +8,7 @@ import pytest
 
 from keras_pe.export.model.watch.changed_code import (
     ChangedCode,
+    assigned_attributes,
     assigned_by,
     changed_code,
     changed_statement,
@@ -70,6 +71,15 @@ def test_other_threads_run_the_function_as_it_is() -> None:
     np.testing.assert_allclose(found, [[1 / 2, 1.0]])
 
 
+def first_of(left: float, right: float) -> float:
+    return left - 1 if left < right else right
+
+
+def test_both_branches_of_a_choice_may_change() -> None:
+    changes = {(each.place.operation, each.text) for each in changed_code(first_of, lambda statement: True)}
+    assert {("left - 1", "left + 1"), ("right", "left"), ("left < right", "left > right")} <= changes
+
+
 def halve_until(limit: float) -> float:
     value = 1.0
     while value > limit:
@@ -94,15 +104,40 @@ def test_changed_number_that_is_much_larger_is_refused() -> None:
             area(100, 100)
 
 
+def _statement(text: str) -> CodePlace:
+    return CodePlace(__file__, 1, "Table.__init__", text)
+
+
 def test_attributes_of_a_statement_are_computed_again_with_another_expression() -> None:
-    place = CodePlace(__file__, 1, "Table.__init__", "self.rows = weights(self.size)")
+    place = _statement("self.rows = weights(self.size)")
     table = Table()
     assert assigned_by(place, table, globals())["rows"].tolist() == table.rows.tolist()
-    others = [other.operation for _, other in changed_statement(place)]
-    assert "self.rows = weights(self.size)[::-1]" in others
-    assert len(others) == len({*others, place.operation}) - 1
+    changes = {text: (own, changed) for own, text, changed in changed_statement(place)}
+    own, changed = changes["weights(self.size)[::-1]"]
+    assert own.operation == "weights(self.size)"
+    assert assigned_by(changed, table, globals())["rows"].tolist() == table.rows[::-1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("self.rows = weights(self.size)", ["rows"]),
+        ("self.rows: Any = weights(3)", ["rows"]),
+        ("self.low, self.high = 0.5, 2.0", ["low", "high"]),
+        ("self.scale = self.add_weight(shape=(3,))", []),
+        ("self.rows, rows = weights(3), 0", []),
+        ("rows = weights(3)", []),
+        ("other.rows = weights(3)", []),
+        ("self.rows *= 2", []),
+        ("def weights(steps): ...", []),
+        ("print(weights(3))", []),
+        ("weights(", []),
+    ],
+)
+def test_statement_gives_attributes_to_its_object_alone(text: str, names: list[str]) -> None:
+    assert assigned_attributes(_statement(text)) == names
 
 
 def test_statement_that_reads_the_variables_of_its_function_is_not_computed_again() -> None:
     with pytest.raises(NameError):
-        assigned_by(CodePlace(__file__, 1, "Table.__init__", "self.rows = weights(size)"), Table(), globals())
+        assigned_by(_statement("self.rows = weights(size)"), Table(), globals())

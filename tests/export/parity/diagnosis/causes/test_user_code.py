@@ -502,6 +502,42 @@ def test_padding_that_another_statement_may_compute_has_no_line() -> None:
     assert Path(finding.file).name == Path(__file__).name
 
 
+_CALLS = []
+
+
+def _size() -> int:
+    _CALLS.append("size")
+    return 2
+
+
+_SIZE = _size()
+
+
+class Registered(L.Layer):
+    """Has the result of a function of its module, and makes parts."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.made: list[int] = []
+        self.parts = self.make_part()
+        self.size = _SIZE
+
+    def make_part(self) -> int:
+        self.made.append(1)
+        return 1
+
+    def call(self, x: Any) -> Any:
+        return ops.reshape(x[:, : self.size] * self.parts, (-1, _SIZE))
+
+
+def test_module_and_method_that_make_something_do_not_run_again() -> None:
+    model = one_layer(Registered(name="y"), (6,))
+    layer = model.get_layer("y")
+    attributes = set(vars(layer))
+    findings(model, lambda inputs: np.cos(inputs["x"][:, 2:4]) * 3 + 1)
+    assert (_CALLS, layer.made, set(vars(layer))) == (["size"], [1], attributes)
+
+
 class Distances(L.Layer):
     """Adds the distances of positions."""
 
