@@ -189,19 +189,19 @@ class _Search:
         if left > self.first.allowed or (self.best is not None and left >= self.best[0]):
             return False
         is_exact, is_of_all = left <= self.first.tolerance, self._explains(edit, self.beside)
-        if is_of_all and self._holds(edit):
+        if is_of_all and self._holds(edit, (self.first, *self.beside)):
             self.best = (left, edit)
             return is_exact
-        if is_exact and not is_of_all and self.alone is None and self._holds(edit):
+        if is_exact and not is_of_all and self.alone is None and self._holds(edit, [self.first]):
             self.alone = (left, edit)
         return False
 
     def _explains(self, edit: Edit, differences: Iterable[_Difference]) -> bool:
         return all(self._left(edit, each, may_stay=True) <= each.allowed for each in differences)
 
-    def _holds(self, edit: Edit) -> bool:
-        """Whether an edit that explains the first case explains every other case, and enough values in all of them."""
-        telling = sum(each.values_out for each in (self.first, *self.beside))
+    def _holds(self, edit: Edit, explained: Iterable[_Difference]) -> bool:
+        """Whether an edit explains every other case, and enough values in these and in what it explains already."""
+        telling = sum(each.values_out for each in explained)
         for each in self.others():
             if not self._explains(edit, [each]):
                 return False
@@ -241,7 +241,7 @@ class _Search:
         yield from map(edit.edit, fits)
         if len(edit.start) == 1 and fits:
             fitting = edit.edit(fits[-1])
-            if self._left(fitting, self.first) <= self.first.allowed and not self._holds(fitting):
+            if self._left(fitting, self.first) <= self.first.allowed and not self._holds(fitting, [self.first]):
                 yield from self._by_size(edit)
 
     def _by_size(self, edit: NumericEdit) -> Iterator[Edit]:
