@@ -142,16 +142,18 @@ class CodeGraph:
             return None
         if not set(self.consumers(old[0])) <= set(readers):
             return None
-        return next((call for call, given in self.inputs_around(old[0]) if given == new), None)
+        own = self.operations[old[0]].place if new in self._sources[old[0]] else None
+        return next((call for call, given in self.inputs_around(old[0]) if given == new), own)
 
     def is_variable(self, source: Source, reader: int) -> bool:
-        """Whether a tensor is the value of a variable in the function that calls an operation, or of its parameter.
+        """Whether a tensor is the value of a variable in a function that leads to an operation, or of its parameter.
 
         Another line of that function reads the tensor.
         """
         number, callers = source[0], self.operations[reader].callers
-        if number == _OF_LAYER:
-            return True
+        return number == _OF_LAYER or any(self._is_variable_in(callers[n:], number) for n in range(len(callers) + 1))
+
+    def _is_variable_in(self, callers: Sequence[CodePlace], number: int) -> bool:
         lines = {self._line_in(callers, each) for each in self.consumers(number)} - {None}
         own = self._line_in(callers, number)
         return own is not None and bool(lines - {own})

@@ -55,9 +55,11 @@ class Candidates:
         first += [each for each in self._right_before if any(map(self._is_first, self._tape.consumers(each)))]
         return operations_at(self.places, self._tapes, exchanged, earlier, set(map(self._place, first)))
 
-    def statements(self, fault: LayerFault) -> Edits:
-        """Yields the edits of the statements without operations."""
-        return other_statements(self._tapes, self._tape, fault)
+    def statements(self, fault: LayerFault, *, is_of_operations: bool) -> Edits:
+        """Yields the edits of the statements of the operations that may be at fault, or of those without operations."""
+        numbers = (*self.suspects.located, *self.suspects.unseen) if is_of_operations else ()
+        places = (place for number in numbers for place in self._tape.operations[number].places)
+        return other_statements(self._tapes, self._tape, fault, {(place.file, place.line) for place in places})
 
     def enclosing(self) -> list[CodePlace]:
         """Returns the place of the operation that is certainly at fault, or the two places that enclose the fault."""

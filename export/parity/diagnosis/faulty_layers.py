@@ -11,6 +11,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.model.stored_weights import is_foldable
 from keras_pe.export.model.watch.layer_paths import is_inside
+from keras_pe.export.parity.diagnosis.code_graph import reach
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, Surroundings
 from keras_pe.export.parity.diagnosis.other_cases import OtherCase, in_other_cases, with_surroundings
@@ -102,13 +103,21 @@ class _Walk:
         outputs = [blamed.get(each.number, each) for each in self._outputs]
         differing = differing - self._merged
         results = tuple(self._result(each, plain[each.number], each.number in differing) for each in outputs)
-        faults = tuple(fault for _, fault in self._faults)
+        faults = tuple(fault for _, fault in sorted(self._faults, key=lambda pair: pair[0].number))
         return LayerTrace(results, faults, proof=self._proof(), is_sound_inside=is_sound)
 
     def _first_that_differs(self) -> RecordedOutput | None:
         done = {output.number for output, _ in self._faults} | self._passed_over
-        left = self._artifact.differing - done
-        return next((output for output in self._outputs if output.number in left), None)
+        left = [output for output in self._outputs if output.number in self._artifact.differing - done]
+        first = next(iter(left), None)
+        following = reach([each.number for each in left[:1]], self._artifact.numbers_after)
+        beside = (each for each in left if each.number not in following)
+        return next(beside, first) if first is not None and self._is_unproven(first) else first
+
+    def _is_unproven(self, output: RecordedOutput) -> bool:
+        """Whether no tensor shows an output wrong. One operator may join it with others, of which one is wrong."""
+        location = None if self._artifact.names_of(output) else self._artifact.locate(output)
+        return location is not None and not location.mends_more_than([output.number])
 
     def _is_merged(self, output: RecordedOutput) -> bool:
         """Whether a layer without its own tensor is a part of one that differs. One operator may compute both."""
@@ -141,6 +150,8 @@ class _Walk:
         if not mends_more and self._is_foldable(output) and self._replace_next(output, is_folded=True):
             return True
         tensors, named = self._artifact.tensors, self._artifact.names_of(output)
+        if found is not None and not mends_more and not named and self._replace_next(output, is_alone=True):
+            return True  # one operator computes the end of this layer and the next layer
         if found is not None and not mends_more and not named and self._is_input(found.match, output):
             found = None  # The artifact uses this input directly; the output of the layer has another size there.
         if found is None:
@@ -212,11 +223,14 @@ class _Walk:
         same = (name for name, array in known if array.shape == given.shape and np.array_equal(array, given))
         return next(same, "")
 
-    def _replace_next(self, output: RecordedOutput, *, is_folded: bool = False) -> bool:
-        """Replaces the tensor of the next layer's output, if the layer has no tensor of its own."""
+    def _replace_next(self, output: RecordedOutput, *, is_folded: bool = False, is_alone: bool = False) -> bool:
+        """Replaces the tensor of the next layer's output, if the layer has no tensor of its own.
+
+        If `is_alone`, that must correct the outputs of the model.
+        """
         after = self._artifact.consumers(output)
         location = self._artifact.locate(after[0]) if len(after) == 1 else None
-        if location is None or not location.mends_more_than([after[0].number]):
+        if location is None or not location.mends_more_than([after[0].number]) or location.is_mended < is_alone:
             return False
         actual = self._artifact.tensors.in_shape(location.match, after[0].array.shape)
         through = self._fault(after[0], location.match).with_sighting(actual=actual)

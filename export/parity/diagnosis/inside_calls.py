@@ -2,8 +2,10 @@
 
 import copy
 import inspect
+import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 from keras_pe.export.model.watch.code_places import CodePlace
@@ -16,6 +18,8 @@ from keras_pe.export.results import Array
 
 Change = Callable[[Operation, tuple[Any, ...], Mapping[str, Any]], Any]
 """Returns a replacement of an operation's result, from the current arguments of the operation."""
+
+_MOST_ADDED = 8  # operations that a change in the code may add before one
 
 Tapes = Callable[[LayerCall], "Tape"]
 """Returns the tape of a call, which is recorded on first use."""
@@ -64,10 +68,11 @@ class Tape(CodeGraph):
     """The operations of user code in one call of a layer, which run again with changes.
 
     Attributes:
-        is_part: Whether the output is the result of an operation, not that of the layer.
+        further: The number of operations in the same line after the last one, if that has the output instead of the
+            layer.
     """
 
-    is_part = False
+    further: int | None = None
     _kept: Collection[int] = ()  # the `id` of each operation that keeps its results
 
     @classmethod
@@ -98,7 +103,8 @@ class Tape(CodeGraph):
         """Returns the tape up to an operation, whose result is the output."""
         operations = self.operations[: number + 1]
         tape = Tape(operations, self.inputs, operations[number].outputs, self.scope, self.read_later)
-        tape.is_part = True
+        in_line = itertools.takewhile(partial(_is_in_line, operations[number]), self.operations[number + 1 :])
+        tape.further = len(list(in_line))
         return tape
 
     def replay(self, changes: Mapping[CodePlace, Change], index: int, current: dict[int, Any] | None = None) -> Array:
@@ -119,19 +125,20 @@ class Tape(CodeGraph):
         return as_array(now.get(id(returned), returned))
 
     def output_again(self, call: LayerCall, index: int) -> Array:
-        """Returns an output of the layer, or of the code up to the last operation, in a new call.
+        """Returns an output of the layer, or of the last operation, in a new call of changed code.
 
         Raises:
-            ValueError: If the new call has another operation there.
+            ValueError: If the new call does not come to that operation.
         """
-        if not self.is_part:
+        if self.further is None:
             return as_array(Tape.of(call).outputs[index])
-        last, count = self.operations[-1], len(self.operations)
-        with state_left_alone(), recorded_operations(count) as new:
+        with state_left_alone(), recorded_operations(len(self.operations) + self.further + _MOST_ADDED) as new:
             call.layer.call(*call.arguments, **call.keywords)
-        if len(new) < count or new[count - 1].place != last.place:
+        last = self.operations[-1]
+        own, now = (_runs_of(last, operations) for operations in (self.operations, new))
+        if len(now) < len(own) or len(now[len(own) - 1]) <= self.further:
             raise ValueError(f"The call does not come to {last.place}.")
-        return as_array(new[count - 1].outputs[0])
+        return as_array(now[len(own) - 1][-1 - self.further].outputs[0])
 
     def replay_operation(self, operation: Operation, changes: Mapping[CodePlace, Change], now: dict[int, Any]) -> None:
         """Calls an operation again if it changes, or if an operand is replaced, and replaces its results in `now`.
@@ -150,6 +157,16 @@ class Tape(CodeGraph):
         if len(made) != len(operation.outputs):
             raise ValueError(f"{operation.place} returns {len(made)} tensors instead of {len(operation.outputs)}.")
         now.update({id(old): new for old, new in zip(operation.outputs, made, strict=True)})
+
+
+def _is_in_line(one: Operation, other: Operation) -> bool:
+    return (one.place.file, one.place.line) == (other.place.file, other.place.line)
+
+
+def _runs_of(operation: Operation, operations: Sequence[Operation]) -> list[list[Operation]]:
+    """Returns the operations in the line of an operation, one list for each time that the line runs."""
+    runs = itertools.groupby(operations, partial(_is_in_line, operation))
+    return [list(run) for is_in_line, run in runs if is_in_line]
 
 
 def replaced_arguments(operation: Operation, now: Mapping[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

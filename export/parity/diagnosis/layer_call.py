@@ -162,12 +162,7 @@ def _made_again(layer: Any, change: Mapping[str, Any], kind: Any) -> Any:
         again = copy.copy(layer)
         vars(again).update(change)
         return again
-    config = {name: "zeros" if name.endswith("_initializer") else v for name, v in _config(layer).items()}
-    if kind is not type(layer):
-        config = {name: value for name, value in config.items() if name in inspect.signature(kind).parameters}
-    again = kind.from_config({**config, **change, "name": layer.name})
-    if layer.built and not again.built:
-        again.build_from_config(layer.get_build_config() or {})
+    again = made_without_weights(layer, change, kind)
     weights = layer.get_weights()
     if "use_bias" in change or "center" in change or "scale" in change:
         by_name = {v.path.rpartition("/")[2]: w for v, w in zip(layer.weights, weights, strict=True)}
@@ -175,6 +170,17 @@ def _made_again(layer: Any, change: Mapping[str, Any], kind: Any) -> Any:
             variable.assign(by_name.get(variable.path.rpartition("/")[2], 0.0 * variable))
     else:
         again.set_weights([_in_shape(w, v.shape) for w, v in zip(weights, again.weights, strict=True)])
+    return again
+
+
+def made_without_weights(layer: Any, change: Mapping[str, Any], kind: Any) -> Any:
+    """Returns a new layer of a class with the configuration of another layer apart from a change."""
+    config = {name: "zeros" if name.endswith("_initializer") else v for name, v in _config(layer).items()}
+    if kind is not type(layer):
+        config = {name: value for name, value in config.items() if name in inspect.signature(kind).parameters}
+    again = kind.from_config({**config, **change, "name": layer.name})
+    if layer.built and not again.built:
+        again.build_from_config(layer.get_build_config() or {})
     return again
 
 

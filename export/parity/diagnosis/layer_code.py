@@ -1,9 +1,9 @@
 """Explains a wrong output of a layer by an edit of the layer's own code, or says where in that code the fault is."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from keras_pe.export.parity.diagnosis.edit_candidates import Candidates
 from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, Site
 from keras_pe.export.parity.diagnosis.inside_calls import CodeBefore, Tape, owner_of
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, as_array
 from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase
 from keras_pe.export.parity.diagnosis.sites.inside_operations import operations_at
@@ -22,6 +22,7 @@ from keras_pe.export.parity.diagnosis.tensor_search import loose_tolerance
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import Arrays
 
+_TELLING = 8  # values of an array that constants of the artifact may have otherwise
 _OF_CALLS = {Cause.OTHER_INPUT, Cause.OPERATION_LEFT_OUT}
 
 
@@ -69,15 +70,32 @@ class LayerCode:
         own, first = self.first_located, other.first_located
         return self.tape is other.tape and own != first and first in self.tape.before((own, 0))
 
-    @property
+    @cached_property
     def attempts(self) -> Sequence[Callable[[], Explanation | None]]:
         """The attempts to explain the layer, the fastest first.
 
-        With a located operation, an edit must explain the code up to that one first, which takes less time.
+        With a located operation, an edit must explain the code up to that one first, which takes less time. If the
+        artifact has an array of the layer otherwise, the statements that make the array come first.
         """
+        order = [self._explain_layer, self._explain_calls, self.explain_statements]
         if self._located:
-            return (self._explain_located, self._explain_calls, self.explain_statements, self._explain_layer)
-        return (self._explain_layer, self._explain_calls, self.explain_statements)
+            order = [self._explain_located, *order[1:], self._explain_layer]
+        order.append(partial(self.explain_statements, is_of_operations=True))
+        if self._has_other_array():
+            order.sort(key=lambda attempt: attempt != self.explain_statements)
+        return order
+
+    def _has_other_array(self) -> bool:
+        """Whether the artifact has a constant of the shape of an array that the layer keeps, and not that array."""
+        import keras
+
+        constants = self._probe.constants()
+        for array in keras.tree.flatten(list(vars(owner_of(self._fault)).values())):
+            if isinstance(array, np.ndarray) and array.size >= _TELLING:
+                alike = [each for each in constants if each.dtype.kind == array.dtype.kind and each.size == array.size]
+                if alike and not any(np.array_equal(each.ravel(), array.ravel().astype(each.dtype)) for each in alike):
+                    return True
+        return False
 
     def _explain_located(self) -> Explanation | None:
         return self._explain(self._now.site, self._located)
@@ -87,14 +105,15 @@ class LayerCode:
         self._now = Candidates(self.tape, self._walk.suspects(), self._tapes)
         return self._explain(self._now.site)
 
-    def explain_statements(self) -> Explanation | None:
-        """Returns the exact explanation by a statement without operations."""
-        edits = self._now.statements(self._fault)
+    def explain_statements(self, *, is_of_operations: bool = False) -> Explanation | None:
+        """Returns the exact explanation by another expression in a statement."""
+        edits = self._now.statements(self._fault, is_of_operations=is_of_operations)
+        probe = replace(self._probe, others=self._others_alike)
 
         def other_statements(_: LayerFault) -> Edits:
             return edits
 
-        found = self._explain(other_statements, self._located)
+        found = self._explain(other_statements, self._located, probe)
         if found is None or not found.is_exact:
             return None
         line = found.finding.file, found.finding.line
@@ -102,10 +121,19 @@ class LayerCode:
         def later_statements(_: LayerFault) -> Edits:
             return (each for each in edits if (each.places[0].file, each.places[0].line) != line)
 
-        return self._without_line(found, self._explain(later_statements, self._located))
+        return self._without_line(found, self._explain(later_statements, self._located, probe))
 
-    def _explain(self, site: Site, begun: Sequence[LayerFault] = ()) -> Explanation | None:
-        return explain(self._probe, self._fault, (site,), begun, self._beside)
+    def _others_alike(self, fault: LayerFault) -> Iterator[LayerFault]:
+        """Yields other cases, and the right calls of other layers of the class, which run the same statements."""
+        yield from self._probe.others(fault)
+        wrong = {each.call.path for each in self._probe.faults}
+        for output in self._case.outputs:
+            is_alike = type(output.call.layer) is type(fault.call.layer) and output.call.layer is not fault.call.layer
+            if is_alike and output.index == fault.index and output.call.path not in wrong:
+                yield LayerFault(output.call, output.index, output.tolerance, Sighting(actual=output.array))
+
+    def _explain(self, site: Site, begun: Sequence[LayerFault] = (), probe: Probe | None = None) -> Explanation | None:
+        return explain(probe or self._probe, self._fault, (site,), begun, self._beside)
 
     def inside(self, exact: Explanation) -> Inside:
         """Returns the finding of an exact explanation. Other layers that it explains follow from it."""
@@ -133,8 +161,8 @@ class LayerCode:
         return [fault.with_sighting(actual=each, through=None) for each in self._now.suspects.first]
 
     def _tapes(self, call: LayerCall, scope: CodePlace | None = None) -> Tape:
-        is_part = bool(self._located) and call is self._located[0].call
-        tape = self._once(Tape.until, self.tape, self.first_located) if is_part else self._once(Tape.of, call)
+        is_begun = bool(self._located) and call is self._located[0].call
+        tape = self._once(Tape.until, self.tape, self.first_located) if is_begun else self._once(Tape.of, call)
         if call.path not in self._kept:
             self._kept[call.path] = self._numbers_kept(call.path)
         kept = self._kept[call.path]
@@ -213,6 +241,8 @@ class LayerCode:
     def _without_line(exact: Explanation, other: Explanation | None) -> Explanation:
         """Returns an explanation without its line if a change in another line explains as much."""
         if other is None or not other.is_exact or other.is_of_all is not exact.is_of_all:
+            return exact
+        if (other.finding.file, other.finding.line) == (exact.finding.file, exact.finding.line):
             return exact
         evidence = f"{exact.finding.evidence} An equal change in line {other.finding.line} has equal results."
         return replace(exact, finding=replace(exact.finding, evidence=evidence, line=None, operation=None))

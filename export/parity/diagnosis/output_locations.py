@@ -216,9 +216,13 @@ class OutputLocations:
         others = {each for each in around if any(is_within(scope, each) for scope in self._scopes.values())}
         return any(not is_within(own, each) and not each.startswith(f"{own}/") for each in others)
 
+    def numbers_after(self, number: int) -> list[int]:
+        """Returns the numbers of the outputs of the layers that take an output."""
+        return self._consumers.get(number, [])
+
     def consumers(self, output: RecordedOutput) -> list[RecordedOutput]:
         """Returns the outputs of the layers that take an output."""
-        return [self.outputs[number] for number in self._consumers.get(output.number, [])]
+        return [self.outputs[number] for number in self.numbers_after(output.number)]
 
     def outputs_pass(self, tensors: Tensors | None = None) -> tuple[float, float, bool]:
         """Returns the worst difference of the model's outputs, its tolerance, and whether all outputs pass."""
@@ -251,7 +255,7 @@ class OutputLocations:
             if self.matches[output.number] is not None:
                 continue
             named = self.tensors.with_size(self.names_of(output), output.array)
-            after = self._consumers.get(output.number, [])
+            after = self.numbers_after(output.number)
             if named or not after or any(number in differing for number in after):
                 differing.add(output.number)
         return differing

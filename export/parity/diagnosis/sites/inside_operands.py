@@ -32,8 +32,8 @@ def other_operands(edited: EditedOperation) -> Edits:
         if any(is_number(operation.arguments[each]) for each in (one, other)):
             description = f"given its arguments {one + 1} and {other + 1} exchanged"
             yield edited.edit(Cause.EXCHANGED_INPUTS, description, partial(_exchanged_arguments, one, other))
-    # In the first call of a loop, two tensors may be the same.
-    for each in {each.number: each for each in (edited, edited.last_call)}.values():
+    # The last call of a loop has more tensors, and in the first call, two of them may be the same.
+    for each in {each.number: each for each in (edited.last_call, edited)}.values():
         for number, operand in enumerate(each.operation.operands):
             for source in _sources_like(tape, each.number, operand):
                 yield each.replace_operand(source, number)
@@ -110,13 +110,15 @@ def _exchanged_arguments(one: int, other: int, operation: Operation, arguments: 
 
 
 def _sources_like(tape: Tape, number: int, operand: Any) -> list[Source]:
-    """Returns earlier tensors of the call that can replace an operand, variables of its function and the nearest first.
+    """Returns earlier tensors of the call that can replace an operand, the nearest first.
 
+    Tensors that the function around the operation has come before others, and variables before temporary results.
     Tensors with the shape and type of the operand come before tensors that broadcast with it.
     """
     others = [(each, tape.tensor(each)) for each in (*earlier_results(tape, number), *inputs_of(tape))]
     same = [source for source, each in others if each is not operand and is_alike(each, operand)]
-    same.sort(key=lambda source: not tape.is_variable(source, number))
+    own = tape.operations[number].place
+    same.sort(key=lambda each: (tape.reader_of(each, number) != own, not tape.is_variable(each, number)))
     beside = (
         source
         for source, each in others

@@ -1,56 +1,81 @@
-"""Edits of the statements in a layer's code without operations, such as sizes, and tables that NumPy computes."""
+"""Edits of the statements in a layer's code: another expression, as in a size, or in a table that NumPy computes."""
 
 import ast
 import contextlib
-import inspect
 import numbers
-from collections.abc import Collection
-from functools import partial
+from collections.abc import Callable, Collection
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.watch.changed_code import (
-    ChangedCode,
-    assigned_attributes,
-    assigned_by,
-    changed_code,
-    changed_statement,
-    functions_run,
-)
-from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.model.watch.changed_code import ChangedCode, changed_code, functions_run
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.model.watch.temporary_patches import one_at_a_time
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.inside_calls import Tape, Tapes, owner_of
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, made_without_weights
 from keras_pe.export.results import Array, Cause
 
+Numbers = dict[str, Any]
+Line = tuple[str, int]
+"""A file, and the number of a line."""
 
-def other_statements(tapes: Tapes, tape: Tape, fault: LayerFault) -> Edits:
-    """Yields one other expression in each statement without operations that a call of the layer runs.
 
-    The statements are those of the functions that the call runs, and those that make the arrays which the layer keeps.
+def other_statements(tapes: Tapes, tape: Tape, fault: LayerFault, suspects: Collection[Line] = ()) -> Edits:
+    """Yields one other expression in a statement of the functions that make the layer, or that its call runs.
+
+    Args:
+        tapes: The operations of the layer's calls.
+        tape: The operations of the call.
+        fault: The call.
+        suspects: The lines whose statements change. By default, all statements without operations change.
     """
     layer, owner = fault.call.layer, owner_of(fault)
-    kept = [place for place in tape.statements if _keeps_numbers(owner, place)]
+    kept = cache(_kept_numbers)
+    names = kept(owner).keys()
     lines = {(place.file, place.line) for operation in tape.operations for place in operation.places}
-    cause = Cause.attribute("constant")
-    for function in functions_run(partial(_run, layer, fault, owner, kept)):
-        for change in changed_code(function, partial(_is_without, function.__code__.co_filename, lines)):
-            compute = partial(_compute_changed, tapes, owner, kept, change)
+
+    def is_changed(file: str, numbers: range) -> bool:
+        of_statement = {(file, number) for number in numbers}
+        return not of_statement.isdisjoint(suspects) if suspects else of_statement.isdisjoint(lines)
+
+    makers = functions_run(partial(_numbers_made, owner, contextlib.nullcontext())) if names else []
+    called = functions_run(partial(_run, layer, fault))
+    for function in dict.fromkeys((*makers, *called)):
+        file, is_maker = function.__code__.co_filename, function in makers
+        for change in changed_code(
+            function, partial(_may_change, partial(is_changed, file), names if is_maker else ())
+        ):
+            made = cache(partial(_changed_numbers, kept if is_maker else _no_numbers, change))
+            compute = partial(_compute_changed, tapes, change, made, is_called=function in called)
             description = f"with `{change.text}` instead of `{change.place.text}`"
-            yield Edit(cause, description, compute, places=(change.place,))
-    for place in kept:
-        for own, text, changed in changed_statement(place):
-            compute = partial(_compute_changed, tapes, owner, [changed], None)
-            yield Edit(cause, f"with `{text}` instead of `{own.text}`", compute, places=(own,))
+            yield Edit(Cause.attribute("constant"), description, compute, places=(change.place,))
 
 
-def _keeps_numbers(owner: Any, place: CodePlace) -> bool:
-    """Whether a statement gives a layer numbers or arrays and nothing else, and may run again."""
-    values = [getattr(owner, name, None) for name in assigned_attributes(place)]
-    return bool(values) and all(map(_is_number, values)) and bool(_computed_again(owner, [place]))
+def _numbers_made(owner: Any, context: contextlib.AbstractContextManager[None]) -> Numbers:
+    """Returns the attributes with numbers of a layer that is made like another one; nothing if that fails."""
+    with contextlib.suppress(Exception), context, state_left_alone():  # a user's constructor may raise any error
+        made = made_without_weights(owner, {}, type(owner))
+        return {name: value for name, value in vars(made).items() if _is_number(value)}
+    return {}
+
+
+def _no_numbers(_: Any) -> Numbers:
+    return {}
+
+
+def _kept_numbers(owner: Any) -> Numbers:
+    """Returns the attributes that a layer has from its constructor, without those that were changed later."""
+    made = _numbers_made(owner, contextlib.nullcontext())
+    return {name: value for name, value in made.items() if _is_equal(value, getattr(owner, name, None))}
+
+
+def _changed_numbers(kept: Callable[[Any], Numbers], change: ChangedCode, owner: Any) -> Numbers:
+    """Returns the attributes that a change in the code gives other numbers."""
+    own = kept(owner)
+    made = _numbers_made(owner, change.run()) if own else {}
+    return {name: made[name] for name in own.keys() & made.keys() if not _is_equal(made[name], own[name])}
 
 
 def _is_number(value: Any) -> bool:
@@ -59,34 +84,40 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, numbers.Number | np.ndarray | np.generic)
 
 
-def _is_without(file: str, lines: Collection[tuple[str, int]], statement: ast.stmt) -> bool:
-    """Whether no operation is in the lines of a statement, or in the header of a loop."""
+def _is_equal(one: Any, other: Any) -> bool:
+    import keras
+
+    parts = [keras.tree.flatten(each) for each in (one, other)]
+    return len(parts[0]) == len(parts[1]) and all(map(np.array_equal, *parts))
+
+
+def _may_change(is_changed: Callable[[range], bool], kept: Collection[str], statement: ast.stmt) -> bool:
+    """Whether a statement in some lines changes, since it computes something and gives a layer only numbers."""
     last = statement.iter.end_lineno if isinstance(statement, ast.For) else statement.end_lineno
-    return all((file, line) not in lines for line in range(statement.lineno, (last or statement.lineno) + 1))
+    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+    given = {each.attr for each in targets if isinstance(each, ast.Attribute)}
+    is_copy = bool(given) and isinstance(getattr(statement, "value", None), ast.Name)
+    is_computed = given <= {*kept} and not is_copy
+    return is_computed and is_changed(range(statement.lineno, (last or statement.lineno) + 1))
 
 
-def _run(layer: Any, fault: LayerFault, owner: Any, kept: Collection[CodePlace]) -> None:
+def _run(layer: Any, fault: LayerFault) -> None:
     with state_left_alone():
         layer.call(*fault.call.arguments, **fault.call.keywords)
-    _computed_again(owner, kept)
-
-
-def _computed_again(owner: Any, kept: Collection[CodePlace]) -> dict[str, Any]:
-    """Returns the attributes that some statements of a layer give it, computed again."""
-    names, found = inspect.unwrap(type(owner).call).__globals__, dict[str, Any]()
-    for place in kept:
-        with contextlib.suppress(Exception):  # a statement may read what only its function knows
-            found |= assigned_by(place, owner, names)
-    return found
 
 
 def _compute_changed(
-    tapes: Tapes, owner: Any, kept: Collection[CodePlace], change: ChangedCode | None, fault: LayerFault
+    tapes: Tapes, change: ChangedCode, made: Callable[[Any], Numbers], fault: LayerFault, *, is_called: bool
 ) -> Array:
+    """Returns the output of a call with a change in its code, and with the numbers that the changed code makes."""
+    owner = owner_of(fault)
+    given = made(owner)
+    if not given and not is_called:
+        return fault.expected
     before = dict(vars(owner))
-    with one_at_a_time, contextlib.nullcontext() if change is None else change.run():
+    with one_at_a_time, change.run():
         try:
-            vars(owner).update(_computed_again(owner, kept))
+            vars(owner).update(given)
             return tapes(fault.call).output_again(fault.call, fault.index)
         finally:
             for name in vars(owner).keys() - before.keys():

@@ -1,20 +1,13 @@
 """Another expression in a statement of user code is run in the current thread alone, and only within its context."""
 
+import contextlib
 import threading
 from typing import Any
 
 import numpy as np
 import pytest
 
-from keras_pe.export.model.watch.changed_code import (
-    ChangedCode,
-    assigned_attributes,
-    assigned_by,
-    changed_code,
-    changed_statement,
-    functions_run,
-)
-from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.model.watch.changed_code import ChangedCode, changed_code, functions_run
 
 
 def ages(steps: int) -> Any:
@@ -25,13 +18,6 @@ def ages(steps: int) -> Any:
 def weights(steps: int) -> Any:
     age = ages(steps)
     return 1.0 / (1.0 + age)
-
-
-class Table:
-    size = 3
-
-    def __init__(self) -> None:
-        self.rows = weights(self.size)
 
 
 def _change(text: str, other: str) -> ChangedCode:
@@ -104,40 +90,31 @@ def test_changed_number_that_is_much_larger_is_refused() -> None:
             area(100, 100)
 
 
-def _statement(text: str) -> CodePlace:
-    return CodePlace(__file__, 1, "Table.__init__", text)
-
-
-def test_attributes_of_a_statement_are_computed_again_with_another_expression() -> None:
-    place = _statement("self.rows = weights(self.size)")
-    table = Table()
-    assert assigned_by(place, table, globals())["rows"].tolist() == table.rows.tolist()
-    changes = {text: (own, changed) for own, text, changed in changed_statement(place)}
-    own, changed = changes["weights(self.size)[::-1]"]
-    assert own.operation == "weights(self.size)"
-    assert assigned_by(changed, table, globals())["rows"].tolist() == table.rows[::-1].tolist()
+def parts(values: Any, width: int) -> Any:
+    values[0, :width] = values[1, width:]
+    return np.linspace(0, 1, 3), [each + 1 for each in range(width)]
 
 
 @pytest.mark.parametrize(
-    ("text", "names"),
+    ("text", "other"),
     [
-        ("self.rows = weights(self.size)", ["rows"]),
-        ("self.rows: Any = weights(3)", ["rows"]),
-        ("self.low, self.high = 0.5, 2.0", ["low", "high"]),
-        ("self.scale = self.add_weight(shape=(3,))", []),
-        ("self.rows, rows = weights(3), 0", []),
-        ("rows = weights(3)", []),
-        ("other.rows = weights(3)", []),
-        ("self.rows *= 2", []),
-        ("def weights(steps): ...", []),
-        ("print(weights(3))", []),
-        ("weights(", []),
+        (":width", ":"),
+        ("(0, :width)", "(:width, 0)"),
+        ("width", "2 * width"),
+        ("np.linspace(0, 1, 3)", "np.linspace(0, 1, 3, endpoint=False)"),
+        ("each + 1", "each"),
+        ("range(width)", "width"),
     ],
 )
-def test_statement_gives_attributes_to_its_object_alone(text: str, names: list[str]) -> None:
-    assert assigned_attributes(_statement(text)) == names
+def test_parts_of_an_index_options_and_the_inside_of_a_comprehension_may_change(text: str, other: str) -> None:
+    changes = {(each.place.operation, each.text): each for each in changed_code(parts, lambda statement: True)}
+    with changes[text, other].run(), contextlib.suppress(TypeError, ValueError):
+        parts(np.zeros((2, 4)), 2)
 
 
-def test_statement_that_reads_the_variables_of_its_function_is_not_computed_again() -> None:
-    with pytest.raises(NameError):
-        assigned_by(_statement("self.rows = weights(size)"), Table(), globals())
+def test_number_of_another_variable_and_of_an_index_is_that_of_the_changed_code() -> None:
+    values = np.arange(8.0).reshape(2, 4)
+    changes = {(each.place.operation, each.text): each for each in changed_code(parts, lambda _: True)}
+    with changes["1", "-1"].run():
+        parts(values, 2)
+    assert values.tolist() == [[6, 7, 2, 3], [4, 5, 6, 7]]

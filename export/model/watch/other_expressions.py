@@ -1,0 +1,150 @@
+"""Finds what a person may write instead of an expression: another number, name, operator, function or order."""
+
+import ast
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)  # a power may be too large for the memory
+_LOGICAL = (ast.BitAnd, ast.BitOr, ast.BitXor)
+_COMPARED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+_ALIKE = (
+    *({"sin", "cos"}, {"minimum", "maximum"}, {"min", "max"}, {"floor", "ceil", "round"}, {"zeros", "ones"}),
+    *({"tril", "triu"}, {"sum", "mean", "max"}, {"cumsum", "cumprod"}, {"repeat", "tile"}, {"argmin", "argmax"}),
+    *({"exp", "expm1", "log", "log1p", "sqrt", "square", "abs"}, {"logical_and", "logical_or"}),
+    *({"zeros_like", "ones_like"}, {"stack", "concatenate"}, {"linspace", "geomspace"}),
+)
+_OPTIONS = {"linspace": "endpoint=False", "meshgrid": "indexing='ij'"}  # other values than the defaults
+_MOST_ALIKE = 12  # other expressions of the function, the nearest first
+
+Position = tuple[ast.AST, str, int | None, ast.expr]
+"""The parent of an expression, its field and position there, and the expression."""
+
+
+def expressions_in(statement: ast.stmt) -> Iterator[Position]:
+    """Yields each expression that a statement reads."""
+    todo: list[ast.AST] = [statement]
+    while todo:
+        owner = todo.pop()
+        inner = ("body", "orelse") if isinstance(owner, ast.stmt) else ()
+        for field, value in ast.iter_fields(owner):
+            children = value if isinstance(value, list) else [value]
+            if field in ("annotation", *inner):
+                continue
+            for number, each in enumerate(children):
+                is_read = isinstance(getattr(each, "ctx", ast.Load()), ast.Load)
+                if isinstance(each, ast.expr) and is_read and field != "func":
+                    yield owner, field, number if children is value else None, each
+                if isinstance(each, ast.AST) and not isinstance(each, ast.Lambda):
+                    todo.append(each)
+
+
+def other_expressions(node: ast.expr, function: ast.FunctionDef, known: Sequence[ast.expr]) -> Iterator[ast.expr]:
+    """Yields expressions that a person may write instead of one.
+
+    Args:
+        node: The expression.
+        function: The function around it.
+        known: The expressions in the function.
+    """
+    if isinstance(node, ast.Constant):
+        yield from map(ast.Constant, _other_numbers(node.value))
+    elif isinstance(node, ast.Name):
+        yield from _other_names(node, function, known)
+    elif isinstance(node, ast.BinOp):
+        yield from _other_operations(node)
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+        yield from (ast.Compare(node.left, [op()], node.comparators) for op in _COMPARED if type(node.ops[0]) is not op)
+    elif isinstance(node, ast.UnaryOp):
+        yield node.operand
+    elif isinstance(node, ast.BoolOp):
+        yield ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
+    elif isinstance(node, ast.IfExp):
+        yield from (node.body, node.orelse)
+    elif isinstance(node, ast.Call):
+        yield from _other_calls(node)
+    elif isinstance(node, ast.Slice):
+        yield from (ast.Slice(None, node.upper, node.step), ast.Slice(node.lower, None, node.step))
+    elif isinstance(node, ast.Tuple | ast.List):
+        yield from (type(node)(elements, ast.Load()) for elements in exchanged_pairs(node.elts))
+        yield from node.elts if isinstance(node, ast.Tuple) else ()
+    if isinstance(node, ast.BinOp | ast.Subscript | ast.Attribute):
+        yield from _alike(node, known)
+
+
+def exchanged_pairs(values: Sequence[Any]) -> Iterator[list[Any]]:
+    """Yields values with two of them exchanged."""
+    for one, other in itertools.combinations(range(len(values)), 2):
+        now = list(values)
+        now[one], now[other] = now[other], now[one]
+        yield now
+
+
+def _other_numbers(value: Any) -> Iterator[Any]:
+    """Yields other numbers or booleans near one."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int | float):
+        found = [value + 1, value - 1, 2 * value, value // 2 if isinstance(value, int) else value / 2, 0, 1, -value]
+        yield from (each for each in dict.fromkeys(map(type(value), found)) if each != value)
+
+
+def _other_names(node: ast.Name, function: ast.FunctionDef, known: Sequence[ast.expr]) -> Iterator[ast.expr]:
+    """Yields the other variables that a function has at a variable, and numbers near the variable."""
+    stored = (each for each in known if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+    given = [each.arg for each in function.args.args if each.arg != "self"]
+    names = list(dict.fromkeys([*given, *(each.id for each in stored if each.lineno <= node.lineno)]))
+    if node.id in names:
+        yield from (ast.Name(name, ast.Load()) for name in names if name != node.id)
+        yield from (ast.BinOp(node, step(), ast.Constant(1)) for step in (ast.Add, ast.Sub))
+        yield ast.BinOp(ast.Constant(2), ast.Mult(), node)
+        yield ast.Constant(1)
+
+
+def _other_operations(node: ast.BinOp) -> Iterator[ast.expr]:
+    """Yields another operator, one operand alone, exchanged operands, and another order of two operations."""
+    left, right = node.left, node.right
+    kinds = next((kinds for kinds in (_ARITHMETIC, _LOGICAL) if isinstance(node.op, kinds)), ())
+    yield from (ast.BinOp(left, op(), right) for op in kinds if not isinstance(node.op, op))
+    yield from (left, right)
+    if not isinstance(node.op, ast.Add | ast.Mult | ast.BitAnd | ast.BitOr | ast.BitXor):
+        yield ast.BinOp(right, node.op, left)
+    if isinstance(left, ast.BinOp):
+        yield ast.BinOp(left.left, left.op, ast.BinOp(left.right, node.op, right))
+    if isinstance(right, ast.BinOp):
+        yield ast.BinOp(ast.BinOp(left, node.op, right.left), right.op, right.right)
+
+
+def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
+    """Yields a call with exchanged arguments or other options, of a similar function, and its result otherwise."""
+    yield from (ast.Call(node.func, arguments, node.keywords) for arguments in exchanged_pairs(node.args))
+    yield from node.args[:1]
+    for number, option in enumerate(node.keywords):
+        if option.arg is not None:
+            yield ast.Call(node.func, node.args, [*node.keywords[:number], *node.keywords[number + 1 :]])
+    name = getattr(node.func, "attr", "")
+    if name in _OPTIONS:
+        options = ast.parse(f"f({_OPTIONS[name]})", mode="eval").body.keywords  # type: ignore[attr-defined]
+        yield ast.Call(node.func, node.args, [*node.keywords, *options])
+    for other in sorted({other for group in _ALIKE if name in group for other in group} - {name}):
+        function = ast.Attribute(node.func.value, other, ast.Load())  # type: ignore[attr-defined]
+        yield ast.Call(function, node.args, node.keywords)
+    yield ast.UnaryOp(ast.USub(), node)
+    yield ast.Subscript(node, ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1))), ast.Load())
+    yield from (ast.BinOp(node, step(), ast.Constant(1)) for step in (ast.Add, ast.Sub))
+
+
+def _alike(node: ast.expr, known: Sequence[ast.expr]) -> Iterator[ast.expr]:
+    """Yields other expressions of the function with the same operator, or other parts of the same object."""
+
+    def kind(each: ast.expr) -> str:
+        part = getattr(each, "value", None) or getattr(each, "op", None)
+        return f"{type(each).__name__} {ast.dump(part) if part is not None else ''}"
+
+    read = (
+        each for each in known if type(each) is type(node) and isinstance(getattr(each, "ctx", ast.Load()), ast.Load)
+    )
+    alike = {ast.dump(each): each for each in read if kind(each) == kind(node)}
+    alike.pop(ast.dump(node), None)
+    near = sorted(alike.values(), key=lambda each: abs(each.lineno - node.lineno))
+    yield from near[:_MOST_ALIKE]
