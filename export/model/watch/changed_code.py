@@ -117,9 +117,12 @@ def changed_code(function: types.FunctionType, is_changed: Callable[[ast.stmt], 
 
 
 def _compile(top: ast.stmt, own: types.CodeType) -> types.CodeType | None:
-    """Returns the code of a function in a class or function that has been changed; None with other free variables."""
+    """Returns the code of a function in a class or function that has been changed; None if it cannot be run."""
     module = ast.fix_missing_locations(ast.Module([top], []))
-    todo = [compile(module, own.co_filename, "exec", dont_inherit=True)]
+    try:
+        todo = [compile(module, own.co_filename, "exec", dont_inherit=True)]
+    except (SyntaxError, ValueError, TypeError):
+        return None
     while todo:
         code = todo.pop()
         if (code.co_qualname, code.co_firstlineno) == (own.co_qualname, own.co_firstlineno):

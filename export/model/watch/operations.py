@@ -2,7 +2,6 @@
 
 import contextlib
 import inspect
-import math
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,23 +121,18 @@ def is_plain_tensor(leaf: Any) -> bool:
 
 
 @contextlib.contextmanager
-def recorded_operations(most: float = math.inf) -> Iterator[list[Operation]]:
+def recorded_operations() -> Iterator[list[Operation]]:
     """Records the operations on tensors that user code calls in this thread, in the order in which they return.
 
     An operation is a call of a library's function, an operator or a layer from user code. The library may be Keras,
     the backend or another one. Calls within a library are not recorded. A call of a user's layer is like a call of a
     user's function: the operations inside are recorded instead of the call.
-
-    Args:
-        most: The number of operations after which the `with` statement ends.
     """
-    recorder = _Recorder(most)
+    recorder = _Recorder()
     before = sys.getprofile()
     sys.setprofile(recorder)
     try:
         yield recorder.operations
-    except _Enough:
-        pass
     finally:
         sys.setprofile(before)
 
@@ -183,16 +177,11 @@ class _OpenCall:
             operations.append(call)
 
 
-class _Enough(BaseException):
-    """Ends the code whose operations are recorded. User code does not catch it with other exceptions."""
-
-
 class _Recorder:
     """A profile function, which Python calls when a function begins and ends."""
 
-    def __init__(self, most: float) -> None:
+    def __init__(self) -> None:
         self.operations: list[Operation] = []
-        self._most = most
         self._open: list[_OpenCall] = []
 
     def __call__(self, frame: types.FrameType, event: str, result: Any) -> None:
@@ -200,8 +189,6 @@ class _Recorder:
         if call is not None and call.inside is None:
             if event == "return" and frame is call.frame:
                 self._open.pop().end(self.operations, result)
-                if not self._open and len(self.operations) >= self._most:
-                    raise _Enough
             elif event == "call":
                 call.enter(frame)
         elif call is not None and event == "return" and frame is call.inside:

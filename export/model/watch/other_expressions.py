@@ -67,6 +67,8 @@ def other_expressions(node: ast.expr, function: ast.FunctionDef, known: Sequence
         yield from (ast.Slice(None, node.upper, node.step), ast.Slice(node.lower, None, node.step))
     elif isinstance(node, ast.Tuple | ast.List):
         yield from (type(node)(elements, ast.Load()) for elements in exchanged_pairs(node.elts))
+        negative = [each.operand for each in node.elts if isinstance(each, ast.UnaryOp)]
+        yield from [type(node)(negative, ast.Load())] if len(negative) == len(node.elts) else ()
         yield from node.elts if isinstance(node, ast.Tuple) else ()
     if isinstance(node, ast.BinOp | ast.Subscript | ast.Attribute):
         yield from _alike(node, known)
@@ -116,14 +118,17 @@ def _other_operations(node: ast.BinOp) -> Iterator[ast.expr]:
 
 
 def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
-    """Yields a call with exchanged arguments or other options, of a similar function, and its result otherwise."""
+    """Yields a call with other arguments or options, of a similar function, and with its result otherwise."""
     yield from (ast.Call(node.func, arguments, node.keywords) for arguments in exchanged_pairs(node.args))
     yield from node.args[:1]
+    if node.args and isinstance(node.args[0], ast.BinOp):
+        inside = node.args[0]
+        yield ast.BinOp(ast.Call(node.func, [inside.left, *node.args[1:]], node.keywords), inside.op, inside.right)
     for number, option in enumerate(node.keywords):
         if option.arg is not None:
             yield ast.Call(node.func, node.args, [*node.keywords[:number], *node.keywords[number + 1 :]])
     name = getattr(node.func, "attr", "")
-    if name in _OPTIONS:
+    if name in _OPTIONS and not node.keywords:
         options = ast.parse(f"f({_OPTIONS[name]})", mode="eval").body.keywords  # type: ignore[attr-defined]
         yield ast.Call(node.func, node.args, [*node.keywords, *options])
     for other in sorted({other for group in _ALIKE if name in group for other in group} - {name}):

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -41,7 +41,7 @@ class Candidates:
     def places(self) -> list[CodePlace]:
         """The places of the operations that may be at fault."""
         several = [number for number in self._right_before if len(self._tape.consumers(number)) > 1]
-        numbers = sorted({*self.suspects.located, *self.suspects.unseen, *several})
+        numbers = sorted({*self.suspected, *several})
         return list(dict.fromkeys(map(self._place, numbers)))
 
     @cached_property
@@ -51,15 +51,29 @@ class Candidates:
         for number in self._right_before:
             earlier.setdefault(self._place(number), place_of_result(self._tape, self.suspects, number))
         exchanged = list(exchangeable(self._tape, self.suspects, self.origin))
-        first = [number for number in {*self.suspects.located, *self.suspects.unseen} if self._is_first(number)]
+        first = [number for number in self.suspected if self._is_first(number)]
         first += [each for each in self._right_before if any(map(self._is_first, self._tape.consumers(each)))]
         return operations_at(self.places, self._tapes, exchanged, earlier, set(map(self._place, first)))
 
-    def statements(self, fault: LayerFault, *, is_of_operations: bool) -> Edits:
-        """Yields the edits of the statements of the operations that may be at fault, or of those without operations."""
-        numbers = (*self.suspects.located, *self.suspects.unseen) if is_of_operations else ()
+    @property
+    def suspected(self) -> set[int]:
+        """The operations that may be at fault."""
+        return {*self.suspects.located, *self.suspects.unseen}
+
+    @property
+    def involved(self) -> set[int]:
+        """The operations that the artifact gets wrong, and those that return their operands.
+
+        A statement may choose another operand.
+        """
+        wrong = {*self.suspects.located, *self.suspects.wrong}
+        same = {each for number in wrong for each in self._tape.at(self._place(number))}
+        return wrong | {number for each in same for number, _ in self._tape.sources(each) if number >= 0}
+
+    def statements(self, fault: LayerFault, numbers: Collection[int]) -> Edits:
+        """Yields the edits of the statements with some operations; of those without operations if there are none."""
         places = (place for number in numbers for place in self._tape.operations[number].places)
-        return other_statements(self._tapes, self._tape, fault, {(place.file, place.line) for place in places})
+        return other_statements(self._tape, fault, {(place.file, place.line) for place in places})
 
     def enclosing(self) -> list[CodePlace]:
         """Returns the place of the operation that is certainly at fault, or the two places that enclose the fault."""

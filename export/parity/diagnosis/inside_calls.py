@@ -2,10 +2,8 @@
 
 import copy
 import inspect
-import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self
 
 from keras_pe.export.model.watch.code_places import CodePlace
@@ -18,8 +16,6 @@ from keras_pe.export.results import Array
 
 Change = Callable[[Operation, tuple[Any, ...], Mapping[str, Any]], Any]
 """Returns a replacement of an operation's result, from the current arguments of the operation."""
-
-_MOST_ADDED = 8  # operations that a change in the code may add before one
 
 Tapes = Callable[[LayerCall], "Tape"]
 """Returns the tape of a call, which is recorded on first use."""
@@ -65,14 +61,8 @@ def owner_of(fault: LayerFault) -> object:
 
 
 class Tape(CodeGraph):
-    """The operations of user code in one call of a layer, which run again with changes.
+    """The operations of user code in one call of a layer, which run again with changes."""
 
-    Attributes:
-        further: The number of operations in the same line after the last one, if that has the output instead of the
-            layer.
-    """
-
-    further: int | None = None
     _kept: Collection[int] = ()  # the `id` of each operation that keeps its results
 
     @classmethod
@@ -102,10 +92,7 @@ class Tape(CodeGraph):
     def until(self, number: int) -> "Tape":
         """Returns the tape up to an operation, whose result is the output."""
         operations = self.operations[: number + 1]
-        tape = Tape(operations, self.inputs, operations[number].outputs, self.scope, self.read_later)
-        in_line = itertools.takewhile(partial(_is_in_line, operations[number]), self.operations[number + 1 :])
-        tape.further = len(list(in_line))
-        return tape
+        return Tape(operations, self.inputs, operations[number].outputs, self.scope, self.read_later)
 
     def replay(self, changes: Mapping[CodePlace, Change], index: int, current: dict[int, Any] | None = None) -> Array:
         """Returns an output of the layer with changed operations at some places.
@@ -124,22 +111,6 @@ class Tape(CodeGraph):
         returned = self.outputs[index]
         return as_array(now.get(id(returned), returned))
 
-    def output_again(self, call: LayerCall, index: int) -> Array:
-        """Returns an output of the layer, or of the last operation, in a new call of changed code.
-
-        Raises:
-            ValueError: If the new call does not come to that operation.
-        """
-        if self.further is None:
-            return as_array(Tape.of(call).outputs[index])
-        with state_left_alone(), recorded_operations(len(self.operations) + self.further + _MOST_ADDED) as new:
-            call.layer.call(*call.arguments, **call.keywords)
-        last = self.operations[-1]
-        own, now = (_runs_of(last, operations) for operations in (self.operations, new))
-        if len(now) < len(own) or len(now[len(own) - 1]) <= self.further:
-            raise ValueError(f"The call does not come to {last.place}.")
-        return as_array(now[len(own) - 1][-1 - self.further].outputs[0])
-
     def replay_operation(self, operation: Operation, changes: Mapping[CodePlace, Change], now: dict[int, Any]) -> None:
         """Calls an operation again if it changes, or if an operand is replaced, and replaces its results in `now`.
 
@@ -157,16 +128,6 @@ class Tape(CodeGraph):
         if len(made) != len(operation.outputs):
             raise ValueError(f"{operation.place} returns {len(made)} tensors instead of {len(operation.outputs)}.")
         now.update({id(old): new for old, new in zip(operation.outputs, made, strict=True)})
-
-
-def _is_in_line(one: Operation, other: Operation) -> bool:
-    return (one.place.file, one.place.line) == (other.place.file, other.place.line)
-
-
-def _runs_of(operation: Operation, operations: Sequence[Operation]) -> list[list[Operation]]:
-    """Returns the operations in the line of an operation, one list for each time that the line runs."""
-    runs = itertools.groupby(operations, partial(_is_in_line, operation))
-    return [list(run) for is_in_line, run in runs if is_in_line]
 
 
 def replaced_arguments(operation: Operation, now: Mapping[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

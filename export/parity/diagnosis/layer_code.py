@@ -1,7 +1,7 @@
 """Explains a wrong output of a layer by an edit of the layer's own code, or says where in that code the fault is."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -77,10 +77,10 @@ class LayerCode:
         With a located operation, an edit must explain the code up to that one first, which takes less time. If the
         artifact has an array of the layer otherwise, the statements that make the array come first.
         """
-        order = [self._explain_layer, self._explain_calls, self.explain_statements]
-        if self._located:
-            order = [self._explain_located, *order[1:], self._explain_layer]
-        order.append(partial(self.explain_statements, is_of_operations=True))
+        order: list[Callable[[], Explanation | None]] = [self._explain_calls, self.explain_statements]
+        order += [lambda: self.explain_statements(self._now.suspected)]
+        order += [lambda: self.explain_statements(self._now.involved)]
+        order = [self._explain_located, *order, self._explain_layer] if self._located else [self._explain_layer, *order]
         if self._has_other_array():
             order.sort(key=lambda attempt: attempt != self.explain_statements)
         return order
@@ -105,15 +105,15 @@ class LayerCode:
         self._now = Candidates(self.tape, self._walk.suspects(), self._tapes)
         return self._explain(self._now.site)
 
-    def explain_statements(self, *, is_of_operations: bool = False) -> Explanation | None:
-        """Returns the exact explanation by another expression in a statement."""
-        edits = self._now.statements(self._fault, is_of_operations=is_of_operations)
+    def explain_statements(self, numbers: Collection[int] = ()) -> Explanation | None:
+        """Returns the exact explanation by another expression in a statement with some operations, or without any."""
+        edits = self._now.statements(self._fault, numbers)
         probe = replace(self._probe, others=self._others_alike)
 
         def other_statements(_: LayerFault) -> Edits:
             return edits
 
-        found = self._explain(other_statements, self._located, probe)
+        found = self._explain(other_statements, probe=probe)
         if found is None or not found.is_exact:
             return None
         line = found.finding.file, found.finding.line
@@ -121,7 +121,7 @@ class LayerCode:
         def later_statements(_: LayerFault) -> Edits:
             return (each for each in edits if (each.places[0].file, each.places[0].line) != line)
 
-        return self._without_line(found, self._explain(later_statements, self._located, probe))
+        return self._without_line(found, self._explain(later_statements, probe=probe))
 
     def _others_alike(self, fault: LayerFault) -> Iterator[LayerFault]:
         """Yields other cases, and the right calls of other layers of the class, which run the same statements."""
@@ -290,7 +290,7 @@ class LayerCode:
 
     def _unknown(self, place: CodePlace) -> Finding:
         description = f"At {place} the operands agree with the artifact's tensors, but the result does not."
-        return Finding(Cause.UNKNOWN, description, self._fault.layer, **place.fields)
+        return Finding(Cause.UNKNOWN, description, self._fault.layer, file=place.file)
 
     def located_findings(self) -> list[Finding]:
         """Returns the first operation that is certainly at fault, or the two operations that enclose the fault."""

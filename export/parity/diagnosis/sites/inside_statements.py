@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.changed_code import ChangedCode, changed_code, functions_run
+from keras_pe.export.model.watch.operations import tensors_in
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.model.watch.temporary_patches import one_at_a_time
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.inside_calls import Tape, Tapes, owner_of
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, made_without_weights
+from keras_pe.export.parity.diagnosis.inside_calls import Tape, owner_of
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, made_without_weights
 from keras_pe.export.results import Array, Cause
 
 Numbers = dict[str, Any]
@@ -22,11 +23,10 @@ Line = tuple[str, int]
 """A file, and the number of a line."""
 
 
-def other_statements(tapes: Tapes, tape: Tape, fault: LayerFault, suspects: Collection[Line] = ()) -> Edits:
+def other_statements(tape: Tape, fault: LayerFault, suspects: Collection[Line] = ()) -> Edits:
     """Yields one other expression in a statement of the functions that make the layer, or that its call runs.
 
     Args:
-        tapes: The operations of the layer's calls.
         tape: The operations of the call.
         fault: The call.
         suspects: The lines whose statements change. By default, all statements without operations change.
@@ -48,7 +48,7 @@ def other_statements(tapes: Tapes, tape: Tape, fault: LayerFault, suspects: Coll
             function, partial(_may_change, partial(is_changed, file), names if is_maker else ())
         ):
             made = cache(partial(_changed_numbers, kept if is_maker else _no_numbers, change))
-            compute = partial(_compute_changed, tapes, change, made, is_called=function in called)
+            compute = partial(_compute_changed, change, made, is_called=function in called)
             description = f"with `{change.text}` instead of `{change.place.text}`"
             yield Edit(Cause.attribute("constant"), description, compute, places=(change.place,))
 
@@ -66,7 +66,7 @@ def _no_numbers(_: Any) -> Numbers:
 
 
 def _kept_numbers(owner: Any) -> Numbers:
-    """Returns the attributes that a layer has from its constructor, without those that were changed later."""
+    """Returns the attributes of a layer that still have the numbers of its constructor."""
     made = _numbers_made(owner, contextlib.nullcontext())
     return {name: value for name, value in made.items() if _is_equal(value, getattr(owner, name, None))}
 
@@ -101,13 +101,13 @@ def _may_change(is_changed: Callable[[range], bool], kept: Collection[str], stat
     return is_computed and is_changed(range(statement.lineno, (last or statement.lineno) + 1))
 
 
-def _run(layer: Any, fault: LayerFault) -> None:
+def _run(layer: Any, fault: LayerFault) -> Any:
     with state_left_alone():
-        layer.call(*fault.call.arguments, **fault.call.keywords)
+        return layer.call(*fault.call.arguments, **fault.call.keywords)
 
 
 def _compute_changed(
-    tapes: Tapes, change: ChangedCode, made: Callable[[Any], Numbers], fault: LayerFault, *, is_called: bool
+    change: ChangedCode, made: Callable[[Any], Numbers], fault: LayerFault, *, is_called: bool
 ) -> Array:
     """Returns the output of a call with a change in its code, and with the numbers that the changed code makes."""
     owner = owner_of(fault)
@@ -118,7 +118,7 @@ def _compute_changed(
     with one_at_a_time, change.run():
         try:
             vars(owner).update(given)
-            return tapes(fault.call).output_again(fault.call, fault.index)
+            return as_array(tensors_in(_run(fault.call.layer, fault))[fault.index])
         finally:
             for name in vars(owner).keys() - before.keys():
                 del vars(owner)[name]
