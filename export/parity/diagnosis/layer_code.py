@@ -18,11 +18,12 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, as
 from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase
 from keras_pe.export.parity.diagnosis.sites.inside_operations import operations_at
+from keras_pe.export.parity.diagnosis.sites.inside_statements import users_layers
+from keras_pe.export.parity.diagnosis.stored_constants import arrays_in, is_stored_otherwise
 from keras_pe.export.parity.diagnosis.tensor_search import loose_tolerance
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import Arrays
 
-_TELLING = 8  # values of an array that constants of the artifact may have otherwise
 _OF_CALLS = {Cause.OTHER_INPUT, Cause.OPERATION_LEFT_OUT}
 
 
@@ -87,15 +88,8 @@ class LayerCode:
 
     def _has_other_array(self) -> bool:
         """Whether the artifact has a constant of the shape of an array that the layer keeps, and not that array."""
-        import keras
-
-        constants = self._probe.constants()
-        for array in keras.tree.flatten(list(vars(owner_of(self._fault)).values())):
-            if isinstance(array, np.ndarray) and array.size >= _TELLING:
-                alike = [each for each in constants if each.dtype.kind == array.dtype.kind and each.size == array.size]
-                if alike and not any(np.array_equal(each.ravel(), array.ravel().astype(each.dtype)) for each in alike):
-                    return True
-        return False
+        kept = (value for layer in users_layers(owner_of(self._fault)) for value in vars(layer).values())
+        return any(is_stored_otherwise(each, self._probe.constants()) for each in arrays_in(list(kept)))
 
     def _explain_located(self) -> Explanation | None:
         return self._explain(self._now.site, self._located)
@@ -121,7 +115,8 @@ class LayerCode:
         def later_statements(_: LayerFault) -> Edits:
             return (each for each in edits if (each.places[0].file, each.places[0].line) != line)
 
-        return self._without_line(found, self._explain(later_statements, probe=probe))
+        clear = self._without_line(found, self._explain(later_statements, probe=probe))
+        return clear if clear.finding.line is not None or not numbers else None
 
     def _others_alike(self, fault: LayerFault) -> Iterator[LayerFault]:
         """Yields other cases, and the right calls of other layers of the class, which run the same statements."""

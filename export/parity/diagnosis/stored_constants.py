@@ -10,6 +10,7 @@ from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.results import Array
 
 _MOST_VALUES = 1024  # as a list or table of a layer has
+_LEAST_VALUES = 8
 
 
 def small_constants(probe: Probe) -> tuple[Array, ...]:
@@ -40,6 +41,20 @@ def stored_instead(own: Any, constants: Iterable[Array]) -> Iterator[Any]:
             yield other.astype(numbers.dtype)
         else:  # the shortest decimal form in the type of the constant is what a person wrote
             yield [float(str(each)) for each in other] if is_list else float(str(other[()]))
+
+
+def arrays_in(structure: Any) -> Iterator[Array]:
+    """Yields the arrays of a structure that are too large for equal numbers by chance."""
+    import keras
+
+    leaves = keras.tree.flatten(structure)
+    return (each for each in leaves if isinstance(each, np.ndarray) and each.size >= _LEAST_VALUES)
+
+
+def is_stored_otherwise(array: Array, constants: Iterable[Array]) -> bool:
+    """Whether constants of the artifact have the size and the kind of an array, and none of them its values."""
+    alike = [each for each in constants if each.dtype.kind == array.dtype.kind and each.size == array.size]
+    return bool(alike) and not any(np.array_equal(each.ravel(), array.ravel().astype(each.dtype)) for each in alike)
 
 
 def is_reordered(value: Any, other: Any) -> bool:

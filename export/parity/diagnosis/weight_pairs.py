@@ -35,6 +35,7 @@ class WeightFault:
         is_named: Whether the constant was matched by its name.
         is_folded: Whether a normalization is folded into both values.
         stored: The artifact's value, if only the likeness of the two matches it with the weight.
+        is_captured: Whether it is an array that the layer captures, not a weight.
     """
 
     layer: str
@@ -44,6 +45,7 @@ class WeightFault:
     is_named: bool = False
     is_folded: bool = False
     stored: Array | None = None
+    is_captured: bool = False
 
     @property
     def finding(self) -> Finding:
@@ -99,6 +101,7 @@ class WeightPairs:
 
     def fault(self, path: str, change: Change, *, is_certain: bool = True, **facts: Any) -> WeightFault:
         """Returns the fault of a weight."""
+        facts["is_captured"] = isinstance(self.variables[path], CapturedArray)
         return WeightFault(self.layer_of[path], path, change, is_certain, path in self.named, **facts)
 
     def forms(self, path: str, weight: Array) -> list[Array]:

@@ -44,8 +44,7 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
         others = [each for each in (fault, *beside) if each is not wrong[number]]
         return LayerCode(probe, case, wrong[number], others, once)
 
-    first = code(0)
-    alone = unclear = None
+    first, alone = code(0), None
     try:
         order = list(itertools.product(range(len(first.attempts)), range(len(wrong))))
         if all(each.call is fault.call for each in wrong):  # one output shows as much as another
@@ -54,20 +53,15 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
             own = code(number)
             attempt = None if own.follows(first) else next(iter(own.attempts[step:]), None)
             found = attempt() if attempt is not None else None
-            if found is None or not found.is_exact or (own is not first and not found.is_of_all):
-                continue
-            if found.is_of_all and found.finding.line is not None:
-                return own.inside(found)
-            if found.is_of_all:
-                unclear = unclear or partial(own.inside, found)
-            else:
-                alone = alone or partial(own.inside, found)
-        if unclear is None and alone is None:
+            if found is not None and found.is_exact:
+                if found.is_of_all:
+                    return own.inside(found)
+                alone = alone or (found if own is first else None)
+        if alone is None:
             return first.explain_separately()
     except OutOfTimeError:
         probe.not_reached.append(f"the operations inside {fault.layer!r}")
-    explained = unclear or alone
-    return Inside(tuple(first.located_findings())) if explained is None else explained()
+    return Inside(tuple(first.located_findings())) if alone is None else first.inside(alone)
 
 
 def _others(probe: Probe, case: RecordedCase, fault: LayerFault) -> Iterator[LayerFault]:

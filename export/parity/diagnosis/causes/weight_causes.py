@@ -9,6 +9,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.parity.diagnosis.causes.layer_causes import is_in_any, is_moved_factor
+from keras_pe.export.parity.diagnosis.causes.user_code import operations_at_fault
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_search import explain
 from keras_pe.export.parity.diagnosis.foldings import possible_foldings, recorded_foldings
@@ -57,6 +58,10 @@ def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator
     telling = telling if probe.faults else _proven(probe, telling)
     for fault in probe.faults:
         own = [each for each in telling if is_in_any(each.layer, fault.layers)]
+        if any(each.is_captured for each in own) and (code := operations_at_fault(probe, fault)).is_exact:
+            telling = [each for each in telling if each not in own]
+            yield from code.findings
+            continue
         if not _is_shown(fault, own):
             telling = [each for each in telling if each not in own or each.stored is None]
             own = [each for each in own if each.stored is None]

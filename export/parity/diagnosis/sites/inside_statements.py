@@ -2,14 +2,19 @@
 
 import ast
 import contextlib
-import numbers
-from collections.abc import Callable, Collection
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
+from numbers import Number
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.model.watch.changed_code import ChangedCode, changed_code, functions_run
+from keras_pe.export.model.watch.code_places import is_users_module
+from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.operations import tensors_in
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.model.watch.temporary_patches import one_at_a_time
@@ -31,57 +36,64 @@ def other_statements(tape: Tape, fault: LayerFault, suspects: Collection[Line] =
         fault: The call.
         suspects: The lines whose statements change. By default, all statements without operations change.
     """
-    layer, owner = fault.call.layer, owner_of(fault)
-    kept = cache(_kept_numbers)
-    names = kept(owner).keys()
+    layer, kept = fault.call.layer, cache(_kept_numbers)
     lines = {(place.file, place.line) for operation in tape.operations for place in operation.places}
 
     def is_changed(file: str, numbers: range) -> bool:
         of_statement = {(file, number) for number in numbers}
         return not of_statement.isdisjoint(suspects) if suspects else of_statement.isdisjoint(lines)
 
-    makers = functions_run(partial(_numbers_made, owner, contextlib.nullcontext())) if names else []
+    makers = defaultdict[FunctionType, list[int]](list)
+    for position, part in enumerate(users_layers(owner_of(fault))):
+        for function in functions_run(partial(_numbers_made, part, contextlib.nullcontext())) if kept(part) else ():
+            makers[function].append(position)
+    names = {name for part in users_layers(owner_of(fault)) for name in kept(part)}
     called = functions_run(partial(_run, layer, fault))
     for function in dict.fromkeys((*makers, *called)):
-        file, is_maker = function.__code__.co_filename, function in makers
-        for change in changed_code(
-            function, partial(_may_change, partial(is_changed, file), names if is_maker else ())
-        ):
-            made = cache(partial(_changed_numbers, kept if is_maker else _no_numbers, change))
+        is_file_changed, positions = partial(is_changed, function.__code__.co_filename), makers.get(function, [])
+        for change in changed_code(function, partial(_may_change, is_file_changed, names if positions else ())):
+            made = cache(partial(_changed_numbers, kept, change, positions))
             compute = partial(_compute_changed, change, made, is_called=function in called)
             description = f"with `{change.text}` instead of `{change.place.text}`"
             yield Edit(Cause.attribute("constant"), description, compute, places=(change.place,))
 
 
-def _numbers_made(owner: Any, context: contextlib.AbstractContextManager[None]) -> Numbers:
+def users_layers(owner: Any) -> list[Any]:
+    """Returns a layer and its inner layers, without those of libraries."""
+    layers = all_layers(owner) if hasattr(owner, "_flatten_layers") else [owner]  # an operation has none
+    return [each for each in layers if is_users_module(type(each).__module__)]
+
+
+def _numbers_made(part: Any, context: contextlib.AbstractContextManager[None]) -> Numbers:
     """Returns the attributes with numbers of a layer that is made like another one; nothing if that fails."""
     with contextlib.suppress(Exception), context, state_left_alone():  # a user's constructor may raise any error
-        made = made_without_weights(owner, {}, type(owner))
+        made = made_without_weights(part, {}, type(part))
         return {name: value for name, value in vars(made).items() if _is_number(value)}
     return {}
 
 
-def _no_numbers(_: Any) -> Numbers:
-    return {}
-
-
-def _kept_numbers(owner: Any) -> Numbers:
+def _kept_numbers(part: Any) -> Numbers:
     """Returns the attributes of a layer that still have the numbers of its constructor."""
-    made = _numbers_made(owner, contextlib.nullcontext())
-    return {name: value for name, value in made.items() if _is_equal(value, getattr(owner, name, None))}
+    made = _numbers_made(part, contextlib.nullcontext())
+    return {name: value for name, value in made.items() if _is_equal(value, getattr(part, name, None))}
 
 
-def _changed_numbers(kept: Callable[[Any], Numbers], change: ChangedCode, owner: Any) -> Numbers:
-    """Returns the attributes that a change in the code gives other numbers."""
-    own = kept(owner)
-    made = _numbers_made(owner, change.run()) if own else {}
-    return {name: made[name] for name in own.keys() & made.keys() if not _is_equal(made[name], own[name])}
+def _changed_numbers(
+    kept: Callable[[Any], Numbers], change: ChangedCode, positions: Sequence[int], owner: Any
+) -> list[tuple[Any, Numbers]]:
+    """Returns the attributes that a change in the code gives other numbers, for some of the layers in a layer."""
+    found = list[tuple[Any, Numbers]]()
+    for part in (each for position, each in enumerate(users_layers(owner)) if position in positions):
+        own, made = kept(part), _numbers_made(part, change.run())
+        changed = {name: made[name] for name in own.keys() & made.keys() if not _is_equal(made[name], own[name])}
+        found += [(part, changed)] if changed else []
+    return found
 
 
 def _is_number(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return all(map(_is_number, value))
-    return isinstance(value, numbers.Number | np.ndarray | np.generic)
+    return isinstance(value, Number | np.ndarray | np.generic)
 
 
 def _is_equal(one: Any, other: Any) -> bool:
@@ -102,24 +114,32 @@ def _may_change(is_changed: Callable[[range], bool], kept: Collection[str], stat
 
 
 def _run(layer: Any, fault: LayerFault) -> Any:
+    """Calls a layer with copies of the lists among its arguments, which changed code may append to."""
+    import keras
+
+    given = keras.tree.map_structure(lambda leaf: leaf, (list(fault.call.arguments), dict(fault.call.keywords)))
     with state_left_alone():
-        return layer.call(*fault.call.arguments, **fault.call.keywords)
+        return layer.call(*given[0], **given[1])
 
 
 def _compute_changed(
-    change: ChangedCode, made: Callable[[Any], Numbers], fault: LayerFault, *, is_called: bool
+    change: ChangedCode, made: Callable[[Any], list[tuple[Any, Numbers]]], fault: LayerFault, *, is_called: bool
 ) -> Array:
     """Returns the output of a call with a change in its code, and with the numbers that the changed code makes."""
     owner = owner_of(fault)
     given = made(owner)
     if not given and not is_called:
         return fault.expected
-    before = dict(vars(owner))
+    before = [(each, dict(vars(each))) for each in users_layers(owner)]
     with one_at_a_time, change.run():
         try:
-            vars(owner).update(given)
+            for part, own in before:  # changed code may write to an array
+                vars(part).update({name: copy.deepcopy(value) for name, value in own.items() if _is_number(value)})
+            for part, numbers in given:
+                vars(part).update(numbers)
             return as_array(tensors_in(_run(fault.call.layer, fault))[fault.index])
         finally:
-            for name in vars(owner).keys() - before.keys():
-                del vars(owner)[name]
-            vars(owner).update(before)
+            for part, own in before:
+                for name in vars(part).keys() - own.keys():
+                    del vars(part)[name]
+                vars(part).update(own)

@@ -514,28 +514,36 @@ _SIZE = _size()
 
 
 class Registered(L.Layer):
-    """Has the result of a function of its module, and makes parts."""
+    """Has the result of a function of its module, makes parts, and fills an array."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.made: list[int] = []
         self.parts = self.make_part()
         self.size = _SIZE
+        self.table = np.zeros(8, np.float32)
 
     def make_part(self) -> int:
         self.made.append(1)
         return 1
 
-    def call(self, x: Any) -> Any:
-        return ops.reshape(x[:, : self.size] * self.parts, (-1, _SIZE))
+    def call(self, inputs: Any) -> Any:
+        parts, factors, table = [], np.ones(8, np.float32), self.table
+        x, y = inputs
+        for number in range(self.parts):
+            factors[number] = 2.0
+            parts.append(x[:, : self.size] * factors[number] + y[:, :2] + table[number])
+        return ops.reshape(parts[0], (-1, _SIZE))
 
 
-def test_module_and_method_that_make_something_do_not_run_again() -> None:
-    model = one_layer(Registered(name="y"), (6,))
-    layer = model.get_layer("y")
+def test_layer_is_as_before_after_its_code_has_been_changed() -> None:
+    inputs = [keras.Input((6,), name="x"), keras.Input((6,), name="z")]
+    layer = Registered(name="y")
+    model = keras.Model(inputs, layer(inputs))
     attributes = set(vars(layer))
-    findings(model, lambda inputs: np.cos(inputs["x"][:, 2:4]) * 3 + 1)
+    findings(model, lambda inputs: np.cos(inputs["x"][:, 2:4]) * 3 + inputs["z"][:, :2])
     assert (_CALLS, layer.made, set(vars(layer))) == (["size"], [1], attributes)
+    assert not layer.table.any()
 
 
 class Distances(L.Layer):
