@@ -8,6 +8,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.model.watch.layer_paths import is_within
 from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_candidates import Candidates
@@ -121,10 +122,11 @@ class LayerCode:
     def _others_alike(self, fault: LayerFault) -> Iterator[LayerFault]:
         """Yields other cases, and the right calls of other layers of the class, which run the same statements."""
         yield from self._probe.others(fault)
-        wrong = {each.call.path for each in self._probe.faults}
+        wrong = {layer for each in self._probe.faults for layer in each.layers}
         for output in self._case.outputs:
             is_alike = type(output.call.layer) is type(fault.call.layer) and output.call.layer is not fault.call.layer
-            if is_alike and output.index == fault.index and output.call.path not in wrong:
+            is_right = not any(is_within(each, output.layer) for each in wrong)
+            if is_alike and is_right and output.index == fault.index:
                 yield LayerFault(output.call, output.index, output.tolerance, Sighting(actual=output.array))
 
     def _explain(self, site: Site, begun: Sequence[LayerFault] = (), probe: Probe | None = None) -> Explanation | None:
