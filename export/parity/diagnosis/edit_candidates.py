@@ -62,10 +62,7 @@ class Candidates:
 
     @property
     def involved(self) -> set[int]:
-        """The operations that the artifact gets wrong, and those that return their operands.
-
-        A statement may choose another operand.
-        """
+        """The wrong operations, and those that return an operand of a wrong one, since a statement may choose another."""
         wrong = {*self.suspects.located, *self.suspects.wrong}
         same = {each for number in wrong for each in self._tape.at(self._place(number))}
         return wrong | {number for each in same for number, _ in self._tape.sources(each) if number >= 0}
