@@ -113,17 +113,16 @@ def _other_operations(node: ast.BinOp) -> Iterator[ast.expr]:
         yield ast.BinOp(right, node.op, left)
     if isinstance(left, ast.BinOp):
         yield ast.BinOp(left.left, left.op, ast.BinOp(left.right, node.op, right))
-    if isinstance(right, ast.BinOp):
-        yield ast.BinOp(ast.BinOp(left, node.op, right.left), right.op, right.right)
+    for inner in (right, *_moved_out(right)):
+        if isinstance(inner, ast.BinOp):
+            yield ast.BinOp(ast.BinOp(left, node.op, inner.left), inner.op, inner.right)
 
 
 def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
     """Yields a call with other arguments or options, of a similar function, and with its result otherwise."""
     yield from (ast.Call(node.func, arguments, node.keywords) for arguments in exchanged_pairs(node.args))
     yield from node.args[:1]
-    if node.args and isinstance(node.args[0], ast.BinOp):
-        inside = node.args[0]
-        yield ast.BinOp(ast.Call(node.func, [inside.left, *node.args[1:]], node.keywords), inside.op, inside.right)
+    yield from _moved_out(node)
     for number, option in enumerate(node.keywords):
         if option.arg is not None:
             yield ast.Call(node.func, node.args, [*node.keywords[:number], *node.keywords[number + 1 :]])
@@ -137,6 +136,13 @@ def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
     yield ast.UnaryOp(ast.USub(), node)
     yield ast.Subscript(node, ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1))), ast.Load())
     yield from (ast.BinOp(node, step(), ast.Constant(1)) for step in (ast.Add, ast.Sub))
+
+
+def _moved_out(node: ast.expr) -> Iterator[ast.expr]:
+    """Yields a call like `f(x + 1)` with its second operand outside, as `f(x) + 1`."""
+    inside = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    if isinstance(node, ast.Call) and isinstance(inside, ast.BinOp):
+        yield ast.BinOp(ast.Call(node.func, [inside.left, *node.args[1:]], node.keywords), inside.op, inside.right)
 
 
 def _alike(node: ast.expr, known: Sequence[ast.expr]) -> Iterator[ast.expr]:

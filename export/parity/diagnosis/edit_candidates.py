@@ -62,7 +62,7 @@ class Candidates:
 
     @property
     def involved(self) -> set[int]:
-        """The wrong operations, and those that return an operand of a wrong one, since a statement may choose another."""
+        """The wrong operations, and those that return their operands, since a statement may choose another operand."""
         wrong = {*self.suspects.located, *self.suspects.wrong}
         same = {each for number in wrong for each in self._tape.at(self._place(number))}
         return wrong | {number for each in same for number, _ in self._tape.sources(each) if number >= 0}

@@ -55,7 +55,7 @@ def other_statements(tape: Tape, fault: LayerFault, suspects: Collection[Line] =
             made = cache(partial(_changed_numbers, kept, change, positions))
             compute = partial(_compute_changed, change, made, is_called=function in called)
             description = f"with `{change.text}` instead of `{change.place.text}`"
-            yield Edit(Cause.attribute("constant"), description, compute, places=(change.place,))
+            yield Edit(Cause.attribute("expression"), description, compute, places=(change.place,))
 
 
 def users_layers(owner: Any) -> list[Any]:

@@ -57,6 +57,18 @@ def test_other_threads_run_the_function_as_it_is() -> None:
     np.testing.assert_allclose(found, [[1 / 2, 1.0]])
 
 
+def share(part: float, size: float) -> float:
+    return part / np.sqrt(size + 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [("np.sqrt(size + 1)", "np.sqrt(size) + 1"), ("part / np.sqrt(size + 1)", "part / np.sqrt(size) + 1")],
+)
+def test_parenthesis_may_end_elsewhere(text: str, other: str) -> None:
+    assert (text, other) in {(each.place.operation, each.text) for each in changed_code(share, lambda statement: True)}
+
+
 def first_of(left: float, right: float) -> float:
     return left - 1 if left < right else right
 
