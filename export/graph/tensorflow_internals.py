@@ -1,6 +1,7 @@
 """Functions that use private names of TensorFlow. Tried on TensorFlow 2.21."""
 
 import contextlib
+import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -8,6 +9,8 @@ from types import ModuleType
 from typing import Any
 
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
+
+_RANKS = {"conv2d": 4, "depthwise_conv2d_native": 4, "max_pool3d": 5}  # axes of the input
 
 
 def with_constants(function: Any, **options: bool) -> Any:
@@ -82,6 +85,38 @@ def replaced_depthwise_convolutions(function: Callable[..., Any]) -> contextlib.
         return tf.nn.conv2d(images, pointwise, [1, 1, 1, 1], "VALID", data_format=format)
 
     return replaced_functions([(nn_impl, "depthwise_conv2d", depthwise), (nn_impl, "separable_conv2d", separable)])
+
+
+def fatal_calls_refused() -> contextlib.AbstractContextManager[None]:
+    """Returns a context in which TensorFlow raises ValueError in this thread for arguments that would end the process.
+
+    They are a tensor of another rank in a convolution or pooling, and the length 0 of a Fourier transform.
+    """
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        return contextlib.nullcontext()
+    from tensorflow.python.ops import gen_nn_ops
+    from tensorflow.python.ops.signal import fft_ops
+
+    of_rank = ((gen_nn_ops, name, functools.partial(_check_rank, rank)) for name, rank in _RANKS.items())
+    return replaced_functions([*of_rank, (fft_ops, "_maybe_pad_for_rfft", _check_length)])
+
+
+def _check_rank(rank: int, usual: Callable[..., Any], input: Any, *arguments: Any, **keywords: Any) -> Any:
+    given = getattr(getattr(input, "shape", None), "rank", None)
+    if given not in (rank, None):
+        raise ValueError(f"The input must have {rank} axes. Received: {given} axes.")
+    return usual(input, *arguments, **keywords)
+
+
+def _check_length(usual: Callable[..., Any], tensor: Any, rank: int, length: Any, *arguments: Any, **names: Any) -> Any:
+    import tensorflow as tf
+
+    numbers = tf.get_static_value(length)
+    if numbers is not None and not (numbers > 0).all():
+        raise ValueError(f"The length of a Fourier transform must be positive. Received: {numbers.tolist()}.")
+    return usual(tensor, rank, length, *arguments, **names)
 
 
 def with_row(rows: Any, place: Any, row: Any) -> Any:

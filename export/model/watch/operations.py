@@ -93,16 +93,10 @@ def again(operation: Operation, arguments: Sequence[Any], keywords: Mapping[str,
     """Calls an operation again with other arguments.
 
     Raises:
-        ValueError: If the operation cannot be called again, or is a convolution of a tensor of another rank. TensorFlow
-            ends the process for the latter.
+        ValueError: If the operation cannot be called again.
     """
     if operation.function is None:
         raise ValueError(f"{operation.place} cannot be called again.")
-    if "conv" in getattr(_find_wrapped(operation.function), "__name__", ""):
-        ranks = [len(each.shape) for each in tensors_in((arguments, keywords))]
-        own = [len(each.shape) for each in operation.operands]
-        if ranks != own:
-            raise ValueError(f"{operation.place} must take tensors of the ranks {own}. Received: {ranks}.")
     return operation.function(*arguments, **keywords)
 
 

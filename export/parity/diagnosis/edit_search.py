@@ -1,7 +1,6 @@
 """Searches the smallest edit of a call that gives the artifact's numbers in every case, within a time limit."""
 
 import itertools
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,11 +9,9 @@ import numpy as np
 
 from keras_pe.export.comparison.differences import absolute_difference
 from keras_pe.export.comparison.float_types import is_float
-from keras_pe.export.model.watch.keras_internals import loops_as_graphs
-from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Site
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, first_steps, shown
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, first_steps, shown, trial
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.relations.number_fits import fit_numbers
 from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
@@ -223,8 +220,7 @@ class _Search:
         """Returns the result of an edit; None if the layer does not accept the edit, or if it changes nothing."""
         self.probe.budget.check()
         try:
-            with state_left_alone(), loops_as_graphs(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about an attribute that is only tried
+            with trial():
                 result = shown(difference.fault, edit.compute(difference.fault))
         except Exception as error:  # a layer may raise any error for an edit that it does not accept
             self.refused = self.refused or error
@@ -274,8 +270,7 @@ class _Search:
             return result
 
         try:
-            with state_left_alone(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with trial():
                 if seen.actual is None:
                     return
                 values = fit_numbers(compute, tuple(edit.start.values()), seen.expected, seen.actual)

@@ -1,13 +1,17 @@
 """A call of a layer whose output the artifact gets wrong, and the call with one change."""
 
+import contextlib
 import copy
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
+from keras_pe.export.graph.tensorflow_internals import fatal_calls_refused
+from keras_pe.export.model.watch.keras_internals import loops_as_graphs
 from keras_pe.export.model.watch.recording import LayerCall, state_left_alone
 from keras_pe.export.model.watch.temporary_patches import replaced_attributes
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch
@@ -139,6 +143,14 @@ class LayerFault:
     def tensor(self) -> str | None:
         """The name of the artifact's tensor of the output."""
         return None if self.location is None else self.location.tensor
+
+
+@contextlib.contextmanager
+def trial() -> Iterator[None]:
+    """A context in which a layer runs with a change: its state stays, and no call ends the process."""
+    with state_left_alone(), loops_as_graphs(), fatal_calls_refused(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def with_attributes(fault: LayerFault, change: Mapping[str, Any], kind: Any = None) -> Array:

@@ -5,10 +5,9 @@ import inspect
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
 
-from keras_pe.export.model.watch.operations import again, recorded_operations, tensors_in
+from keras_pe.export.model.watch.operations import recorded_operations, tensors_in
 
 
 def _square(x):
@@ -107,13 +106,3 @@ def test_operations_inside_a_users_layer_are_recorded_instead_of_its_call():
 def test_users_layer_to_which_keras_passes_other_tensors_is_one_operation():
     texts = [each.place.operation for each in _record(Twice(dtype="float64"))]
     assert texts[0] == "self.scale(x)"  # the second call has float64 already
-
-
-def test_convolution_takes_no_tensor_of_another_rank() -> None:
-    image, kernel = ops.ones((1, 4, 4, 2)), ops.ones((3, 3, 2, 1))
-    with recorded_operations() as operations:
-        tf.nn.conv2d(image, kernel, 1, "SAME")
-    (operation,) = operations
-    assert again(operation, operation.arguments, operation.keywords).shape == (1, 4, 4, 1)
-    with pytest.raises(ValueError, match="ranks"):
-        again(operation, (image[0], *operation.arguments[1:]), operation.keywords)

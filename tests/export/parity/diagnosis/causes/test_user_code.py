@@ -546,6 +546,23 @@ def test_layer_is_as_before_after_its_code_has_been_changed() -> None:
     assert not layer.table.any()
 
 
+class Spectrum(L.Layer):
+    """A spectrum of a fixed length, for which 0 ends the process."""
+
+    def call(self, x: Any) -> Any:
+        real, imaginary = ops.rfft(x, 8)
+        return real * 2.0 - imaginary
+
+
+def test_no_change_of_a_layer_ends_the_process() -> None:
+    def as_sum(inputs: Any) -> Any:
+        found = np.fft.rfft(inputs["x"], 8)
+        return found.real * 2.0 + found.imag
+
+    (finding,) = findings(one_layer(Spectrum(name="y"), (8,)), as_sum)
+    assert finding.operation == "real * 2.0 - imaginary"
+
+
 class Distances(L.Layer):
     """Adds the distances of positions."""
 
