@@ -8,12 +8,13 @@ import numbers
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from keras_pe.export.model.watch.code_places import CodePlace, is_users, syntax_tree
-from keras_pe.export.model.watch.other_expressions import expressions_in, other_expressions
+from keras_pe.export.model.watch.other_expressions import Position, expressions_in, other_expressions
 from keras_pe.export.model.watch.temporary_patches import one_at_a_time
 
 _GROWTH, _LEAST = 4, 16
@@ -79,7 +80,7 @@ def limit_growth(other: Any, own: Callable[[], Any]) -> Any:
 
 
 def changed_code(function: types.FunctionType, is_changed: Callable[[ast.stmt], bool]) -> Iterator[ChangedCode]:
-    """Yields a function with one other expression in one of its statements.
+    """Yields a function with one other expression in one of its statements, or in all its places in a statement.
 
     A function that may loop forever is left out: one with `while` or `break`.
 
@@ -104,16 +105,19 @@ def changed_code(function: types.FunctionType, is_changed: Callable[[ast.stmt], 
     for statement in ast.walk(own):
         if not isinstance(statement, _INLINE) or not is_changed(statement):
             continue
-        for owner, field, number, node in list(expressions_in(statement)):
-            others = {ast.unparse(each): each for each in other_expressions(node, own, known)}
-            text = ast.unparse(node)
-            others.pop(text, None)
-            place = CodePlace(code.co_filename, node.lineno, code.co_qualname, text, node.col_offset)
-            for name, other in others.items():
-                with _put(owner, field, number, _in_thread(node, other)):
-                    changed = _compile(top, code)
-                if changed is not None:
-                    yield ChangedCode(function, changed, place, name)
+        alike = defaultdict[str, list[Position]](list)
+        for position in expressions_in(statement):
+            alike[ast.unparse(position[-1])].append(position)
+        for text, positions in alike.items():
+            for group in (*([each] for each in positions), *([positions] if len(positions) > 1 else [])):
+                node = group[0][-1]
+                place = CodePlace(code.co_filename, node.lineno, code.co_qualname, text, node.col_offset)
+                others = {ast.unparse(each): each for each in other_expressions(node, own, known)}
+                for name, other in others.items():
+                    with _put_each([(*where, _in_thread(each, other)) for *where, each in group]):
+                        changed = _compile(top, code)
+                    if changed is not None and name != text:
+                        yield ChangedCode(function, changed, place, name)
 
 
 def _compile(top: ast.stmt, own: types.CodeType) -> types.CodeType | None:
@@ -132,15 +136,15 @@ def _compile(top: ast.stmt, own: types.CodeType) -> types.CodeType | None:
 
 
 @contextlib.contextmanager
-def _put(owner: ast.AST, field: str, number: int | None, node: ast.expr) -> Iterator[None]:
-    """Gives a node another child within a `with` statement."""
-    children: Any = vars(owner) if number is None else getattr(owner, field)
-    key = field if number is None else number
-    own, children[key] = children[key], node
-    try:
+def _put_each(children: Iterable[tuple[Any, ...]]) -> Iterator[None]:
+    """Gives nodes other children within a `with` statement: each by its parent, and its field and position there."""
+    with contextlib.ExitStack() as stack:
+        for owner, field, number, node in children:
+            own: Any = vars(owner) if number is None else getattr(owner, field)
+            key = field if number is None else number
+            stack.callback(own.__setitem__, key, own[key])
+            own[key] = node
         yield
-    finally:
-        children[key] = own
 
 
 def _in_thread(node: ast.expr, other: ast.expr) -> ast.expr:

@@ -57,6 +57,19 @@ def test_other_threads_run_the_function_as_it_is() -> None:
     np.testing.assert_allclose(found, [[1 / 2, 1.0]])
 
 
+def window(values: Any, start: int, width: int) -> Any:
+    return values[start : start + width]
+
+
+def test_expression_may_change_in_all_its_places() -> None:
+    values, found = np.arange(6), set()
+    for change in changed_code(window, lambda statement: True):
+        if (change.place.operation, change.text) == ("start", "start + 1"):
+            with change.run():
+                found.add(tuple(window(values, 2, 2).tolist()))
+    assert found == {(3,), (2, 3, 4), (3, 4)}
+
+
 def share(part: float, size: float) -> float:
     return part / np.sqrt(size + 1)
 
