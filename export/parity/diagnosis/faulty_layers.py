@@ -116,7 +116,7 @@ class _Walk:
 
     def _is_unproven(self, output: RecordedOutput) -> bool:
         """Whether no tensor shows an output wrong. One operator may join it with others, of which one is wrong."""
-        location = None if self._artifact.names_of(output) else self._artifact.locate(output)
+        location = self._artifact.locate(output) if self._artifact.is_unnamed(output) else None
         return location is not None and not location.mends_more_than([output.number])
 
     def _is_merged(self, output: RecordedOutput) -> bool:
@@ -150,7 +150,7 @@ class _Walk:
         if not mends_more and self._is_foldable(output) and self._replace_next(output, is_folded=True):
             return True
         tensors, named = self._artifact.tensors, self._artifact.names_of(output)
-        if found is not None and not mends_more and not named and self._replace_next(output, is_alone=True):
+        if not mends_more and self._artifact.is_unnamed(output) and self._replace_next(output, is_alone=True):
             return True  # one operator computes the end of this layer and the next layer
         if found is not None and not mends_more and not named and self._is_input(found.match, output):
             found = None  # The artifact uses this input directly; the output of the layer has another size there.

@@ -174,6 +174,10 @@ class OutputLocations:
         """Returns the tensor that the exporter has named for a layer's output, if it exists."""
         return {self._name(output) or ""} & self.tensors.arrays.keys()
 
+    def is_unnamed(self, output: RecordedOutput) -> bool:
+        """Whether the exporter has named the tensors of layers, and none for this output: another one includes it."""
+        return bool(self._names) and self._name(output) is None
+
     def is_gone(self, output: RecordedOutput) -> bool:
         """Whether the exporter has named a tensor for an output that the artifact no longer has."""
         name = self._name(output)
