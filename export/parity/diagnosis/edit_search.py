@@ -42,6 +42,11 @@ class Explanation:
     is_output: bool
     is_of_all: bool = True
 
+    @property
+    def line(self) -> tuple[str | None, int | None]:
+        """The file and the number of the line of the finding."""
+        return self.finding.file, self.finding.line
+
 
 def explain(
     probe: Probe,

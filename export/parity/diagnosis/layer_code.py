@@ -57,8 +57,7 @@ class LayerCode:
         beside: Sequence[LayerFault],
         once: Callable[..., Tape],
     ) -> None:
-        self._probe, self._case, self._fault, self._once = probe, case, fault, once
-        self._beside = beside
+        self._probe, self._case, self._fault, self._once, self._beside = probe, case, fault, once, beside
         self._kept: dict[str, frozenset[int]] = {}
         self.tape = once(Tape.of, fault.call)
         self._before = self._replaced_before()
@@ -102,8 +101,7 @@ class LayerCode:
 
     def explain_statements(self, numbers: Collection[int] = ()) -> Explanation | None:
         """Returns the exact explanation by another expression in a statement with some operations, or without any."""
-        edits = self._now.statements(self._fault, numbers)
-        probe = replace(self._probe, others=self._others_alike)
+        edits, probe = self._now.statements(self._fault, numbers), replace(self._probe, others=self._others_alike)
 
         def other_statements(_: LayerFault) -> Edits:
             return edits
@@ -111,12 +109,17 @@ class LayerCode:
         found = self._explain(other_statements, probe=probe)
         if found is None or not found.is_exact:
             return None
-        line = found.finding.file, found.finding.line
+        later = edits
+        if not numbers and not self._has_other_array():  # a statement of an operation may have the same effect
+            later = itertools.chain(edits, self._now.statements(self._fault, self._now.involved))
 
         def later_statements(_: LayerFault) -> Edits:
-            return (each for each in edits if (each.places[0].file, each.places[0].line) != line)
+            return (each for each in later if (each.places[0].file, each.places[0].line) != found.line)
 
+        reached = len(probe.not_reached)
         clear = self._without_line(found, self._explain(later_statements, probe=probe))
+        if len(probe.not_reached) > reached:  # another line may have the same effect
+            clear = replace(found, finding=replace(found.finding, line=None, operation=None))
         return clear if clear.finding.line is not None or not numbers else None
 
     def _others_alike(self, fault: LayerFault) -> Iterator[LayerFault]:
@@ -239,7 +242,7 @@ class LayerCode:
         """Returns an explanation without its line if a change in another line explains as much."""
         if other is None or not other.is_exact or other.is_of_all is not exact.is_of_all:
             return exact
-        if (other.finding.file, other.finding.line) == (exact.finding.file, exact.finding.line):
+        if other.line == exact.line:
             return exact
         evidence = f"{exact.finding.evidence} An equal change in line {other.finding.line} has equal results."
         return replace(exact, finding=replace(exact.finding, evidence=evidence, line=None, operation=None))
