@@ -76,10 +76,14 @@ def other_expressions(node: ast.expr, function: ast.FunctionDef, known: Sequence
 
 def exchanged_pairs(values: Sequence[Any]) -> Iterator[list[Any]]:
     """Yields values with two of them exchanged."""
-    for one, other in itertools.combinations(range(len(values)), 2):
-        now = list(values)
-        now[one], now[other] = now[other], now[one]
-        yield now
+    return (exchanged_pair(*pair, values) for pair in itertools.combinations(range(len(values)), 2))
+
+
+def exchanged_pair(one: int, other: int, values: Sequence[Any]) -> list[Any]:
+    """Returns values with those at two positions exchanged."""
+    now = list(values)
+    now[one], now[other] = now[other], now[one]
+    return now
 
 
 def _other_numbers(value: Any) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from keras_pe.export.model.watch.keras_internals import symbolic_arguments
 from keras_pe.export.model.watch.layer_paths import layer_paths
 from keras_pe.export.results import Array
 
-_LEAST_VALUES = 8  # smaller arrays occur in any artifact by chance
+LEAST_VALUES = 8  # smaller arrays occur in any artifact by chance
 _LIBRARIES = ("jax", "keras", "keras_pe", "numpy", "tensorflow", "torch")
 _DEEPEST = 4  # largest depth of nested containers and functions
 _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
@@ -56,7 +56,7 @@ def captured_arrays(model: Any) -> Iterator[tuple[str, CapturedArray]]:
         arrays = _layer_arrays(layer, known)
         distinct = {(a.shape, a.dtype, a.tobytes() if a.dtype != object else b""): a for a in arrays}
         for array in distinct.values():
-            if array.dtype.name in EPSILON and array.size >= _LEAST_VALUES:
+            if array.dtype.name in EPSILON and array.size >= LEAST_VALUES:
                 # Keras layers cast a float64 table to their compute dtype.
                 value = array.astype(np.float32) if array.dtype == np.float64 else array
                 yield path, CapturedArray(f"{path}/array {number} of its call", value)

@@ -89,11 +89,6 @@ class CodeGraph:
         """Returns the operations that take the value of a statement: the place of each, and the argument."""
         return [(place, argument) for place, argument, named in self._users[statement] if named == statement]
 
-    @property
-    def statements(self) -> Collection[CodePlace]:
-        """The places that may compute an argument of an operation."""
-        return self._users.keys()
-
     @cached_property
     def _users(self) -> Mapping[CodePlace, list[tuple[CodePlace, Argument, CodePlace]]]:
         """The operations with an argument that each place may compute, and the place that the argument names."""

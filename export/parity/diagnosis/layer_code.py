@@ -20,7 +20,7 @@ from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase
 from keras_pe.export.parity.diagnosis.sites.inside_operations import operations_at
 from keras_pe.export.parity.diagnosis.sites.inside_statements import users_layers
-from keras_pe.export.parity.diagnosis.stored_constants import arrays_in, is_stored_otherwise
+from keras_pe.export.parity.diagnosis.stored_constants import has_other_array
 from keras_pe.export.parity.diagnosis.tensor_search import loose_tolerance
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import Arrays
@@ -88,8 +88,8 @@ class LayerCode:
 
     def _has_other_array(self) -> bool:
         """Whether the artifact has a constant of the shape of an array that the layer keeps, and not that array."""
-        kept = (value for layer in users_layers(owner_of(self._fault)) for value in vars(layer).values())
-        return any(is_stored_otherwise(each, self._probe.constants()) for each in arrays_in(list(kept)))
+        kept = [value for layer in users_layers(owner_of(self._fault)) for value in vars(layer).values()]
+        return has_other_array(kept, self._probe.constants())
 
     def _explain_located(self) -> Explanation | None:
         return self._explain(self._now.site, self._located)

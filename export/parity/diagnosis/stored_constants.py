@@ -1,16 +1,16 @@
 """The constants of the artifact that may have replaced a number, a list or an array of the model."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.errors import RuntimeFailedError
+from keras_pe.export.parity.diagnosis.captured_arrays import LEAST_VALUES
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.results import Array
 
 _MOST_VALUES = 1024  # as a list or table of a layer has
-_LEAST_VALUES = 8
 
 
 def small_constants(probe: Probe) -> tuple[Array, ...]:
@@ -43,18 +43,16 @@ def stored_instead(own: Any, constants: Iterable[Array]) -> Iterator[Any]:
             yield [float(str(each)) for each in other] if is_list else float(str(other[()]))
 
 
-def arrays_in(structure: Any) -> Iterator[Array]:
-    """Yields the arrays of a structure that are too large for equal numbers by chance."""
+def has_other_array(structure: Any, constants: Sequence[Array]) -> bool:
+    """Whether constants of the artifact have the size and the kind of a large array, and none of them its values."""
     import keras
 
-    leaves = keras.tree.flatten(structure)
-    return (each for each in leaves if isinstance(each, np.ndarray) and each.size >= _LEAST_VALUES)
-
-
-def is_stored_otherwise(array: Array, constants: Iterable[Array]) -> bool:
-    """Whether constants of the artifact have the size and the kind of an array, and none of them its values."""
-    alike = [each for each in constants if each.dtype.kind == array.dtype.kind and each.size == array.size]
-    return bool(alike) and not any(np.array_equal(each.ravel(), array.ravel().astype(each.dtype)) for each in alike)
+    for own in keras.tree.flatten(structure):
+        if isinstance(own, np.ndarray) and own.size >= LEAST_VALUES:
+            alike = [each for each in constants if each.dtype.kind == own.dtype.kind and each.size == own.size]
+            if alike and not any(np.array_equal(each.ravel(), own.ravel().astype(each.dtype)) for each in alike):
+                return True
+    return False
 
 
 def is_reordered(value: Any, other: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation, again, tensors_in
+from keras_pe.export.model.watch.other_expressions import exchanged_pair
 from keras_pe.export.parity.diagnosis.code_graph import Source
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.inside_calls import Tape
@@ -14,7 +15,6 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.operation_changes import with_leaf, with_operands
 from keras_pe.export.parity.diagnosis.operation_edits import EditedOperation, fits, is_alike, value_positions
 from keras_pe.export.parity.diagnosis.relations import is_number
-from keras_pe.export.parity.diagnosis.sites.inside_orders import exchanged_pair
 from keras_pe.export.results import Array, Cause
 
 MOST_SOURCES = 12  # tensors to try as an operand, the nearest earlier ones of equal shape

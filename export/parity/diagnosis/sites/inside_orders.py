@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.operations import Operation, again, tensors_in
+from keras_pe.export.model.watch.other_expressions import exchanged_pairs
 from keras_pe.export.parity.diagnosis.edits import Edits, Proposal, backwards, block_orders, exchanged_axes, rolls
 from keras_pe.export.parity.diagnosis.layer_call import as_array
 from keras_pe.export.parity.diagnosis.operation_changes import constantly
@@ -149,18 +150,6 @@ def subscripts_beside(subscripts: str) -> Iterator[str]:
             yield ",".join([*parts[:number], "".join(letters), *parts[number + 1 :]]) + arrow + result
     for everywhere in zip(*map(exchanged_pairs, parts), strict=True) if len({*map(len, parts)}) == 1 else ():
         yield ",".join(map("".join, everywhere)) + arrow + result
-
-
-def exchanged_pairs(values: Sequence[Any]) -> Iterator[list[Any]]:
-    """Yields values with two of them exchanged."""
-    return (exchanged_pair(*pair, values) for pair in itertools.combinations(range(len(values)), 2))
-
-
-def exchanged_pair(one: int, other: int, values: Sequence[Any]) -> list[Any]:
-    """Returns values with those at two positions exchanged."""
-    now = list(values)
-    now[one], now[other] = now[other], now[one]
-    return now
 
 
 def _sliced_axes(parts: Sequence[Any], rank: int) -> Iterator[tuple[int, int]]:
