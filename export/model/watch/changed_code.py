@@ -125,7 +125,7 @@ def _compile(top: ast.stmt, own: types.CodeType) -> types.CodeType | None:
     module = ast.fix_missing_locations(ast.Module([top], []))
     try:
         todo = [compile(module, own.co_filename, "exec", dont_inherit=True)]
-    except (SyntaxError, ValueError, TypeError):
+    except (SyntaxError, ValueError, TypeError):  # such as a part of an index outside of one
         return None
     while todo:
         code = todo.pop()
@@ -149,13 +149,13 @@ def _put_each(children: Iterable[tuple[Any, ...]]) -> Iterator[None]:
 
 def _in_thread(node: ast.expr, other: ast.expr) -> ast.expr:
     """Returns an expression that is another one in the current thread alone, within limits."""
-    own = _as_value(node)
+    own = _value_of(node)
     source = (
         f"own if __import__('threading').get_ident() != {threading.get_ident()} else"
         f" __import__({__name__!r}, fromlist=['limit_growth']).limit_growth(other, lambda: own)"
     )
     choice = ast.parse(source, mode="eval").body
-    _Named({"own": own, "other": _as_value(copy.deepcopy(other))}).visit(choice)
+    _Named({"own": own, "other": _value_of(copy.deepcopy(other))}).visit(choice)
     return ast.copy_location(choice, node)
 
 
@@ -169,10 +169,10 @@ class _Named(ast.NodeTransformer):
         return self._expressions.get(node.id, node)
 
 
-def _as_value(index: ast.expr) -> ast.expr:
+def _value_of(index: ast.expr) -> ast.expr:
     """Returns the parts of an index, such as `1:`, as expressions."""
     if isinstance(index, ast.Tuple):
-        return ast.Tuple(list(map(_as_value, index.elts)), ast.Load())
+        return ast.Tuple(list(map(_value_of, index.elts)), ast.Load())
     if not isinstance(index, ast.Slice):
         return index
     ends = [each or ast.Constant(None) for each in (index.lower, index.upper, index.step)]

@@ -67,8 +67,8 @@ class Candidates:
         same = {each for number in wrong for each in self._tape.at(self._place(number))}
         return wrong | {number for each in same for number, _ in self._tape.sources(each) if number >= 0}
 
-    def statements(self, fault: LayerFault, numbers: Collection[int]) -> Edits:
-        """Yields the edits of the statements with some operations; of those without operations if there are none."""
+    def statements(self, fault: LayerFault, numbers: Collection[int] = ()) -> Edits:
+        """Yields the edits of the statements with the operations of some numbers; by default of those without any."""
         places = (place for number in numbers for place in self._tape.operations[number].places)
         return other_statements(self._tape, fault, {(place.file, place.line) for place in places})
 

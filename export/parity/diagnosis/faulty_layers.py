@@ -111,8 +111,8 @@ class _Walk:
         left = [output for output in self._outputs if output.number in self._artifact.differing - done]
         first = next(iter(left), None)
         following = reach([each.number for each in left[:1]], self._artifact.numbers_after)
-        beside = (each for each in left if each.number not in following)
-        return next(beside, first) if first is not None and self._is_unproven(first) else first
+        beside = next((each for each in left if each.number not in following), None)
+        return beside if first is not None and beside is not None and self._is_unproven(first) else first
 
     def _is_unproven(self, output: RecordedOutput) -> bool:
         """Whether no tensor shows an output wrong. One operator may join it with others, of which one is wrong."""
@@ -230,7 +230,9 @@ class _Walk:
         """
         after = self._artifact.consumers(output)
         location = self._artifact.locate(after[0]) if len(after) == 1 else None
-        if location is None or not location.mends_more_than([after[0].number]) or location.is_mended < is_alone:
+        if location is None or not location.mends_more_than([after[0].number]):
+            return False
+        if is_alone and not location.is_mended:
             return False
         actual = self._artifact.tensors.in_shape(location.match, after[0].array.shape)
         through = self._fault(after[0], location.match).with_sighting(actual=actual)

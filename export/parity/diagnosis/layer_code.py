@@ -19,7 +19,7 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, as
 from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase
 from keras_pe.export.parity.diagnosis.sites.inside_operations import operations_at
-from keras_pe.export.parity.diagnosis.sites.inside_statements import users_layers
+from keras_pe.export.parity.diagnosis.sites.inside_statements import OTHER_EXPRESSION, users_layers
 from keras_pe.export.parity.diagnosis.stored_constants import has_other_array
 from keras_pe.export.parity.diagnosis.tensor_search import loose_tolerance
 from keras_pe.export.results import Array, Cause, Finding
@@ -82,10 +82,11 @@ class LayerCode:
         order += [lambda: self.explain_statements(self._now.suspected)]
         order += [lambda: self.explain_statements(self._now.involved)]
         order = [self._explain_located, *order, self._explain_layer] if self._located else [self._explain_layer, *order]
-        if self._has_other_array():
+        if self._has_other_array:
             order.sort(key=lambda attempt: attempt != self.explain_statements)
         return order
 
+    @cached_property
     def _has_other_array(self) -> bool:
         """Whether the artifact has a constant of the shape of an array that the layer keeps, and not that array."""
         kept = [value for layer in users_layers(owner_of(self._fault)) for value in vars(layer).values()]
@@ -109,17 +110,21 @@ class LayerCode:
         found = self._explain(other_statements, probe=probe)
         if found is None or not found.is_exact:
             return None
-        later = edits
-        if not numbers and not self._has_other_array():  # a statement of an operation may have the same effect
-            later = itertools.chain(edits, self._now.statements(self._fault, self._now.involved))
+        # A statement of an operation may have the same effect as one without.
+        rest = () if numbers or self._has_other_array else self._now.statements(self._fault, self._now.involved)
 
         def later_statements(_: LayerFault) -> Edits:
-            return (each for each in later if (each.places[0].file, each.places[0].line) != found.line)
+            return (
+                each
+                for each in itertools.chain(edits, rest)
+                if (each.places[0].file, each.places[0].line) != found.line
+            )
 
         reached = len(probe.not_reached)
         clear = self._without_line(found, self._explain(later_statements, probe=probe))
-        if len(probe.not_reached) > reached:  # another line may have the same effect
-            clear = replace(found, finding=replace(found.finding, line=None, operation=None))
+        if len(probe.not_reached) > reached:
+            evidence = f"{found.finding.evidence} The time ended before all lines were tried."
+            clear = replace(found, finding=replace(found.finding, evidence=evidence, line=None, operation=None))
         return clear if clear.finding.line is not None or not numbers else None
 
     def _others_alike(self, fault: LayerFault) -> Iterator[LayerFault]:
@@ -137,8 +142,8 @@ class LayerCode:
 
     def inside(self, exact: Explanation) -> Inside:
         """Returns the finding of an exact explanation. Other layers that it explains follow from it."""
-        if exact.finding.line is None and exact.finding.file is not None:  # one of several statements
-            exact = self.explain_statements() or exact
+        if exact.finding.line is None and exact.finding.file and exact.finding.cause != OTHER_EXPRESSION:
+            exact = self.explain_statements() or exact  # it may be one of several statements
         finding, own = self._unless_equal_elsewhere(exact), self._fault.layer
         others = dict.fromkeys(each.layer for each in self._beside if exact.is_of_all and each.layer != own)
         return Inside((replace(finding, absent=(*finding.absent, *others)),), True)
@@ -240,9 +245,8 @@ class LayerCode:
     @staticmethod
     def _without_line(exact: Explanation, other: Explanation | None) -> Explanation:
         """Returns an explanation without its line if a change in another line explains as much."""
-        if other is None or not other.is_exact or other.is_of_all is not exact.is_of_all:
-            return exact
-        if other.line == exact.line:
+        is_equal = other is not None and other.is_exact and other.is_of_all is exact.is_of_all
+        if other is None or not is_equal or other.line == exact.line:
             return exact
         evidence = f"{exact.finding.evidence} An equal change in line {other.finding.line} has equal results."
         return replace(exact, finding=replace(exact.finding, evidence=evidence, line=None, operation=None))

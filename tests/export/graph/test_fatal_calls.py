@@ -1,4 +1,4 @@
-"""Changed code of a layer never ends the process, whatever tensors and lengths it gives TensorFlow."""
+"""A call for which TensorFlow ends the process is refused."""
 
 from collections.abc import Callable
 from typing import Any

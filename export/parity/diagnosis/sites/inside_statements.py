@@ -16,14 +16,16 @@ from keras_pe.export.model.watch.changed_code import ChangedCode, changed_code, 
 from keras_pe.export.model.watch.code_places import is_users_module
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.operations import tensors_in
-from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.model.watch.temporary_patches import one_at_a_time
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.inside_calls import Tape, owner_of
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, made_without_weights
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, made_without_weights, trial
 from keras_pe.export.results import Array, Cause
 
+OTHER_EXPRESSION = Cause.attribute("expression")
+
 Numbers = dict[str, Any]
+"""Attributes of a layer with numbers, by name."""
 Line = tuple[str, int]
 """A file, and the number of a line."""
 
@@ -43,11 +45,11 @@ def other_statements(tape: Tape, fault: LayerFault, suspects: Collection[Line] =
         of_statement = {(file, number) for number in numbers}
         return not of_statement.isdisjoint(suspects) if suspects else of_statement.isdisjoint(lines)
 
-    makers = defaultdict[FunctionType, list[int]](list)
-    for position, part in enumerate(users_layers(owner_of(fault))):
+    makers, parts = defaultdict[FunctionType, list[int]](list), users_layers(owner_of(fault))
+    for position, part in enumerate(parts):
         for function in functions_run(partial(_numbers_made, part, contextlib.nullcontext())) if kept(part) else ():
             makers[function].append(position)
-    names = {name for part in users_layers(owner_of(fault)) for name in kept(part)}
+    names = {name for part in parts for name in kept(part)}
     called = functions_run(partial(_run, layer, fault))
     for function in dict.fromkeys((*makers, *called)):
         is_file_changed, positions = partial(is_changed, function.__code__.co_filename), makers.get(function, [])
@@ -55,7 +57,7 @@ def other_statements(tape: Tape, fault: LayerFault, suspects: Collection[Line] =
             made = cache(partial(_changed_numbers, kept, change, positions))
             compute = partial(_compute_changed, change, made, is_called=function in called)
             description = f"with `{change.text}` instead of `{change.place.text}`"
-            yield Edit(Cause.attribute("expression"), description, compute, places=(change.place,))
+            yield Edit(OTHER_EXPRESSION, description, compute, places=(change.place,))
 
 
 def users_layers(owner: Any) -> list[Any]:
@@ -66,7 +68,7 @@ def users_layers(owner: Any) -> list[Any]:
 
 def _numbers_made(part: Any, context: contextlib.AbstractContextManager[None]) -> Numbers:
     """Returns the attributes with numbers of a layer that is made like another one; nothing if that fails."""
-    with contextlib.suppress(Exception), context, state_left_alone():  # a user's constructor may raise any error
+    with contextlib.suppress(Exception), context, trial():  # a user's constructor may raise any error
         made = made_without_weights(part, {}, type(part))
         return {name: value for name, value in vars(made).items() if _is_number(value)}
     return {}
@@ -104,7 +106,7 @@ def _is_equal(one: Any, other: Any) -> bool:
 
 
 def _may_change(is_changed: Callable[[range], bool], kept: Collection[str], statement: ast.stmt) -> bool:
-    """Whether a statement in some lines changes, since it computes something and gives a layer only numbers."""
+    """Whether a statement is in lines that change, computes something, and gives a layer numbers alone."""
     last = statement.iter.end_lineno if isinstance(statement, ast.For) else statement.end_lineno
     targets = getattr(statement, "targets", [getattr(statement, "target", None)])
     given = {each.attr for each in targets if isinstance(each, ast.Attribute)}
@@ -118,7 +120,7 @@ def _run(layer: Any, fault: LayerFault) -> Any:
     import keras
 
     given = keras.tree.map_structure(lambda leaf: leaf, (list(fault.call.arguments), dict(fault.call.keywords)))
-    with state_left_alone():
+    with trial():
         return layer.call(*given[0], **given[1])
 
 

@@ -555,11 +555,11 @@ class Spectrum(L.Layer):
 
 
 def test_no_change_of_a_layer_ends_the_process() -> None:
-    def as_sum(inputs: Any) -> Any:
+    def sum_of_parts(inputs: Any) -> Any:
         found = np.fft.rfft(inputs["x"], 8)
         return found.real * 2.0 + found.imag
 
-    (finding,) = findings(one_layer(Spectrum(name="y"), (8,)), as_sum)
+    (finding,) = findings(one_layer(Spectrum(name="y"), (8,)), sum_of_parts)
     assert finding.operation == "real * 2.0 - imaginary"
 
 
