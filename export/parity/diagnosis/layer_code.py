@@ -110,15 +110,11 @@ class LayerCode:
         found = self._explain(other_statements, probe=probe)
         if found is None or not found.is_exact:
             return None
-        # A statement of an operation may have the same effect as one without.
-        rest = () if numbers or self._has_other_array else self._now.statements(self._fault, self._now.involved)
+        more = () if numbers or self._has_other_array else self._now.involved  # may have the same effect
+        every = itertools.chain(edits, self._now.statements(self._fault, more) if more else ())
 
         def later_statements(_: LayerFault) -> Edits:
-            return (
-                each
-                for each in itertools.chain(edits, rest)
-                if (each.places[0].file, each.places[0].line) != found.line
-            )
+            return (each for each in every if (each.places[0].file, each.places[0].line) != found.line)
 
         reached = len(probe.not_reached)
         clear = self._without_line(found, self._explain(later_statements, probe=probe))
