@@ -546,6 +546,30 @@ def test_layer_is_as_before_after_its_code_has_been_changed() -> None:
     assert not layer.table.any()
 
 
+class Windowed(L.Layer):
+    """A window, which `build` computes from the size of the input."""
+
+    def build(self, shape: Any) -> None:
+        steps = shape[-1]
+        ages = np.arange(steps) / steps
+        self.window = np.exp(-np.square(ages)).astype("float32")
+
+    def call(self, x: Any) -> Any:
+        return ops.tanh(x) * self.window
+
+
+class SlowlyWindowed(Windowed):
+    def build(self, shape: Any) -> None:
+        steps = shape[-1]
+        ages = np.arange(steps) / (2 * steps)
+        self.window = np.exp(-np.square(ages)).astype("float32")
+
+
+def test_expression_of_local_variables_that_make_a_table_is_named(tmp_path: Path) -> None:
+    (finding,) = _check_file(Windowed(name="y"), SlowlyWindowed(name="y"), (12,), tmp_path)
+    assert (finding.layer, finding.operation) == ("y", "steps")
+
+
 class Spectrum(L.Layer):
     """A spectrum of a fixed length, for which 0 ends the process."""
 
