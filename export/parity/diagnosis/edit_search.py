@@ -7,19 +7,17 @@ from functools import partial
 
 import numpy as np
 
-from keras_pe.export.comparison.differences import absolute_difference
-from keras_pe.export.comparison.float_types import is_float
+from keras_pe.export.parity.diagnosis.call_difference import CallDifference, first_steps
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Site
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, first_steps, shown, trial
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, shown, trial
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.relations.number_fits import fit_numbers
 from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
-from keras_pe.export.parity.diagnosis.tensor_search import loose_tolerance
 from keras_pe.export.progress import OutOfTimeError
 from keras_pe.export.results import Array, Cause, Finding, OtherValue
 
-_EXPLAINS = 0.02  # an edit explains a difference if it leaves at most this much of it
+_SLACK = 2.0  # factor on the noise of a result, which comes from a few runs
 _MOVED = 1e-3  # least relative change of a number; smaller changes count as none
 _TELLING = 4  # least number of wrong values over all cases, since chance explains fewer
 _SPREAD = 4e-3  # largest relative spread of equal numbers, since each is fitted to float32 values
@@ -69,10 +67,10 @@ def explain(
         beside: Other wrong outputs of the layer, which the same edit may explain.
     """
     sites = sites_seen(Seen.LAYER) if sites is None else sites
-    difference = _Difference(fault.amid(sound_weights=probe.sound_weights, constants=probe.constants))
+    difference = CallDifference(fault.amid(sound_weights=probe.sound_weights, constants=probe.constants))
     if not difference.distance > 0 or (difference.seen.actual is not None and difference.distance == np.inf):
         return None
-    search = _Search(probe, difference, list(map(_Difference, beside)))
+    search = _Search(probe, difference, list(map(CallDifference, beside)))
     for number, site in enumerate(sites):
         try:
             if search.try_all(site, begun):
@@ -84,34 +82,6 @@ def explain(
     return search.result()
 
 
-class _Difference:
-    """The difference of one call in one case, and the measure of what an edit leaves of it."""
-
-    def __init__(self, fault: LayerFault) -> None:
-        self.fault, self.seen = fault, fault.through or fault
-        self.actual = self.seen.sighting.held if self.seen.actual is None else self.seen.actual
-        self.distance = 0.0 if self.actual is None else distance(self.actual, self.seen.expected)
-        self.tolerance = self.seen.tolerance
-        if self.actual is not None and is_float(self.seen.expected.dtype):  # rounding errors grow with the values
-            held, own = (each.astype(self.seen.expected.dtype) for each in (self.actual, self.seen.expected))
-            self.tolerance *= max(1.0, loose_tolerance(held) / loose_tolerance(own))
-        self.allowed = self.tolerance if self.distance == np.inf else max(_EXPLAINS * self.distance, self.tolerance)
-
-    def left_by(self, result: Array) -> float:
-        """Returns the distance of a result from the artifact's value."""
-        assert self.actual is not None
-        is_whole = self.seen.actual is not None or result.ndim < 3
-        forms = [result] if is_whole else [result, np.moveaxis(result, -1, 1)]
-        return min(distance(self.actual, each) for each in forms)
-
-    @property
-    def values_out(self) -> float:
-        """The number of wrong values; infinity if the shapes differ."""
-        if self.actual is None or self.actual.shape != self.seen.expected.shape:
-            return np.inf
-        return float(np.count_nonzero(absolute_difference(self.seen.expected, self.actual) > self.tolerance))
-
-
 class _Search:
     """The search among the edits of one call, with the best edit so far.
 
@@ -121,16 +91,16 @@ class _Search:
         beside: Differences that the same edit may explain.
     """
 
-    def __init__(self, probe: Probe, difference: _Difference, beside: Sequence[_Difference]) -> None:
+    def __init__(self, probe: Probe, difference: CallDifference, beside: Sequence[CallDifference]) -> None:
         self.probe, self.first, self.beside = probe, difference, beside
         self.best: tuple[float, Edit] | None = None
         self.alone: tuple[float, Edit] | None = None  # the first exact edit that does not explain those beside
         self.has_run = False
         self.refused: Exception | None = None
-        found = map(_Difference, probe.others(difference.fault))
-        self._others: Iterator[_Difference] = (each for each in found if each.actual is not None)
+        found = map(CallDifference, probe.others(difference.fault))
+        self._others: Iterator[CallDifference] = (each for each in found if each.actual is not None)
 
-    def others(self) -> Iterator[_Difference]:
+    def others(self) -> Iterator[CallDifference]:
         """Yields the difference in each other case, the smallest first, on demand, since long cases take time."""
         self._others, others = itertools.tee(self._others)
         return others
@@ -138,7 +108,7 @@ class _Search:
     def try_all(self, site: Site, begun: Sequence[LayerFault]) -> bool:
         """Tries the edits of a site, and returns whether one is exact."""
         self.probe.budget.tell(f"{site.__name__.replace('_', ' ')} of {self.first.fault.layer!r}")
-        parts = list(map(_Difference, first_steps(self.first.fault) if site in sites_seen(Seen.STEPS) else begun))
+        parts = list(map(CallDifference, first_steps(self.first.fault) if site in sites_seen(Seen.STEPS) else begun))
         # The first steps of a recurrence may be right.
         is_begun = bool(parts) and parts[0].distance > parts[0].tolerance
         try:
@@ -178,7 +148,7 @@ class _Search:
             finding = replace(finding, file=edit.places[0].file)
         return Explanation(finding, left <= self.first.tolerance, edit.is_output, is_of_all)
 
-    def _begins(self, edit: Edit | NumericEdit, parts: Sequence[_Difference]) -> bool:
+    def _begins(self, edit: Edit | NumericEdit, parts: Sequence[CallDifference]) -> bool:
         """Whether an edit explains a part of the call, by one of the tensors that may have it."""
         first = parts[0]
         edits = [edit] if isinstance(edit, Edit) else [edit.edit(numbers) for numbers in self._solve(edit, first)]
@@ -198,19 +168,27 @@ class _Search:
             self.alone = (left, edit)
         return False
 
-    def _explains(self, edit: Edit, differences: Iterable[_Difference]) -> bool:
+    def _explains(self, edit: Edit, differences: Iterable[CallDifference]) -> bool:
         return all(self._left(edit, each, may_stay=True) <= each.allowed for each in differences)
 
-    def _holds(self, edit: Edit, explained: Iterable[_Difference]) -> bool:
+    def _holds(self, edit: Edit, explained: Iterable[CallDifference]) -> bool:
         """Whether an edit explains every other case, and enough values in these and in what it explains already."""
         telling = sum(each.values_out for each in explained)
         for each in self.others():
-            if not self._explains(edit, [each]):
+            if self._explains(edit, [each]):
+                telling += each.values_out
+            elif not self._is_noise(edit, each):
                 return False
-            telling += each.values_out
         return telling >= _TELLING
 
-    def _left(self, edit: Edit, difference: _Difference, *, may_stay: bool = False) -> float:
+    def _is_noise(self, edit: Edit, difference: CallDifference) -> bool:
+        """Whether the least changes of the inputs change the result of an edit by as much as the edit leaves."""
+        left, own = self._left(edit, difference, may_stay=True), self._result_of(edit, difference, may_stay=True)
+        near = (self._result_of(edit, each, may_stay=True) for each in difference.near()) if own is not None else ()
+        noise = [distance(each, own) for each in near if each is not None and own is not None]
+        return left < np.inf and left <= _SLACK * max(noise, default=0.0) < np.inf
+
+    def _left(self, edit: Edit, difference: CallDifference, *, may_stay: bool = False) -> float:
         """Returns the difference after an edit; infinity if the layer does not accept the edit.
 
         Args:
@@ -221,7 +199,7 @@ class _Search:
         result = self._result_of(edit, difference, may_stay=may_stay)
         return np.inf if result is None else difference.left_by(result)
 
-    def _result_of(self, edit: Edit, difference: _Difference, *, may_stay: bool = False) -> Array | None:
+    def _result_of(self, edit: Edit, difference: CallDifference, *, may_stay: bool = False) -> Array | None:
         """Returns the result of an edit; None if the layer does not accept the edit, or if it changes nothing."""
         self.probe.budget.check()
         try:
@@ -264,7 +242,7 @@ class _Search:
                     values = (OtherValue(dimension, None, size),)
                     yield Edit(Cause.FROZEN_LENGTH, description, compute, edit.is_output, parameters=values)
 
-    def _solve(self, edit: NumericEdit, difference: _Difference) -> Iterator[dict[str, float]]:
+    def _solve(self, edit: NumericEdit, difference: CallDifference) -> Iterator[dict[str, float]]:
         """Yields the fitted numbers that have changed, first rounded to two digits, as a person would write them."""
         names, seen = list(edit.start), difference.seen
 

@@ -17,8 +17,6 @@ from keras_pe.export.model.watch.temporary_patches import replaced_attributes
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch
 from keras_pe.export.results import Array
 
-_STEPS = 2  # steps of a recurrence; the second step shows the state after the first
-
 
 @dataclass(frozen=True)
 class Sighting:
@@ -240,24 +238,6 @@ def shown(fault: LayerFault, result: Array | None) -> Array | None:
     if fault.through is None or result is None:
         return result
     return with_inputs(fault.through, [(fault.expected, result)])
-
-
-def first_steps(fault: LayerFault) -> list[LayerFault]:
-    """Returns the fault of a recurrent layer's first steps, which do not depend on later ones; empty for others.
-
-    Each step of a recurrence takes time. An edit whose first steps differ from the artifact's need not run further.
-    """
-    import keras
-
-    layer, inputs = fault.call.layer, fault.call.arguments
-    is_forward = isinstance(layer, keras.layers.RNN) and layer.return_sequences and not layer.go_backwards
-    if not is_forward or fault.actual is None or fault.through is not None or not inputs:
-        return []
-    if arguments_of(fault).get("mask") is not None or fault.index > 0 or fault.actual.shape[1] <= _STEPS:
-        return []
-    outputs = (fault.expected[:, :_STEPS],)
-    begun = replace(fault.call, arguments=(inputs[0][:, :_STEPS], *inputs[1:]), outputs=outputs)
-    return [replace(fault, call=begun).with_sighting(actual=fault.actual[:, :_STEPS])]
 
 
 def arguments_of(fault: LayerFault) -> dict[str, Any]:
