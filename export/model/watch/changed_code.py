@@ -28,13 +28,13 @@ class ChangedCode:
     Attributes:
         function: The function.
         code: Its code with the other expression, which the current thread alone evaluates.
-        place: The place of the expression.
+        places: The places of the expression: one, or all in its statement.
         text: The other expression.
     """
 
     function: types.FunctionType
     code: types.CodeType
-    place: CodePlace
+    places: tuple[CodePlace, ...]
     text: str
 
     @contextlib.contextmanager
@@ -111,13 +111,14 @@ def changed_code(function: types.FunctionType, is_changed: Callable[[ast.stmt], 
         for text, positions in alike.items():
             for group in (*([each] for each in positions), *([positions] if len(positions) > 1 else [])):
                 node = group[0][-1]
-                place = CodePlace(code.co_filename, node.lineno, code.co_qualname, text, node.col_offset)
+                found = ((each.lineno, code.co_qualname, text, each.col_offset) for *_, each in group)
+                places = tuple(CodePlace(code.co_filename, *each) for each in found)
                 others = {ast.unparse(each): each for each in other_expressions(node, own, known)}
                 for name, other in others.items():
                     with _put_each([(*where, _in_thread(each, other)) for *where, each in group]):
                         changed = _compile(top, code)
                     if changed is not None and name != text:
-                        yield ChangedCode(function, changed, place, name)
+                        yield ChangedCode(function, changed, places, name)
 
 
 def _compile(top: ast.stmt, own: types.CodeType) -> types.CodeType | None:

@@ -114,7 +114,8 @@ class LayerCode:
         every = itertools.chain(edits, self._now.statements(self._fault, more) if more else ())
 
         def later_statements(_: LayerFault) -> Edits:
-            return (each for each in every if (each.places[0].file, each.places[0].line) != found.line)
+            alone = (each for each in every if len(each.places) == 1)  # a change in several places is a larger one
+            return (each for each in alone if (each.places[0].file, each.places[0].line) != found.line)
 
         reached = len(probe.not_reached)
         clear = self._without_line(found, self._explain(later_statements, probe=probe))

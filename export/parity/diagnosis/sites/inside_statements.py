@@ -56,8 +56,8 @@ def other_statements(tape: Tape, fault: LayerFault, suspects: Collection[Line] =
         for change in changed_code(function, partial(_may_change, is_file_changed, names if positions else ())):
             made = cache(partial(_changed_numbers, kept, change, positions))
             compute = partial(_compute_changed, change, made, is_called=function in called)
-            description = f"with `{change.text}` instead of `{change.place.text}`"
-            yield Edit(OTHER_EXPRESSION, description, compute, places=(change.place,))
+            description = f"with `{change.text}` instead of `{change.places[0].text}`"
+            yield Edit(OTHER_EXPRESSION, description, compute, places=change.places)
 
 
 def users_layers(owner: Any) -> list[Any]:

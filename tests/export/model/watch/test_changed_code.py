@@ -22,7 +22,7 @@ def weights(steps: int) -> Any:
 
 def _change(text: str, other: str) -> ChangedCode:
     changes = changed_code(weights, lambda statement: True)
-    return next(each for each in changes if (each.place.operation, each.text) == (text, other))
+    return next(each for each in changes if (each.places[0].operation, each.text) == (text, other))
 
 
 def test_functions_that_a_call_runs_are_those_of_user_code() -> None:
@@ -45,7 +45,7 @@ def test_function_has_another_expression_in_its_context(text: str, other: str, e
         with change.run():
             np.testing.assert_allclose(weights(3), expected)
     np.testing.assert_allclose(weights(3), [1 / 3, 1 / 2, 1.0])
-    assert change.place.line in range(weights.__code__.co_firstlineno, weights.__code__.co_firstlineno + 3)
+    assert change.places[0].line in range(weights.__code__.co_firstlineno, weights.__code__.co_firstlineno + 3)
 
 
 def test_other_threads_run_the_function_as_it_is() -> None:
@@ -64,7 +64,7 @@ def window(values: Any, start: int, width: int) -> Any:
 def test_expression_may_change_in_all_its_places() -> None:
     values, found = np.arange(6), set()
     for change in changed_code(window, lambda statement: True):
-        if (change.place.operation, change.text) == ("start", "start + 1"):
+        if (change.places[0].operation, change.text) == ("start", "start + 1"):
             with change.run():
                 found.add(tuple(window(values, 2, 2).tolist()))
     assert found == {(3,), (2, 3, 4), (3, 4)}
@@ -79,7 +79,7 @@ def share(part: float, size: float) -> float:
     [("np.sqrt(size + 1)", "np.sqrt(size) + 1"), ("part / np.sqrt(size + 1)", "part / np.sqrt(size) + 1")],
 )
 def test_parenthesis_may_end_elsewhere(text: str, other: str) -> None:
-    assert (text, other) in {(each.place.operation, each.text) for each in changed_code(share, lambda statement: True)}
+    assert (text, other) in {(each.places[0].operation, each.text) for each in changed_code(share, lambda statement: True)}
 
 
 def first_of(left: float, right: float) -> float:
@@ -87,7 +87,7 @@ def first_of(left: float, right: float) -> float:
 
 
 def test_both_branches_of_a_choice_may_change() -> None:
-    changes = {(each.place.operation, each.text) for each in changed_code(first_of, lambda statement: True)}
+    changes = {(each.places[0].operation, each.text) for each in changed_code(first_of, lambda statement: True)}
     assert {("left - 1", "left + 1"), ("right", "left"), ("left < right", "left > right")} <= changes
 
 
@@ -132,14 +132,14 @@ def parts(values: Any, width: int) -> Any:
     ],
 )
 def test_parts_of_an_index_options_and_the_inside_of_a_comprehension_may_change(text: str, other: str) -> None:
-    changes = {(each.place.operation, each.text): each for each in changed_code(parts, lambda statement: True)}
+    changes = {(each.places[0].operation, each.text): each for each in changed_code(parts, lambda statement: True)}
     with changes[text, other].run(), contextlib.suppress(TypeError, ValueError):
         parts(np.zeros((2, 4)), 2)
 
 
 def test_number_of_another_variable_and_of_an_index_is_that_of_the_changed_code() -> None:
     values = np.arange(8.0).reshape(2, 4)
-    changes = {(each.place.operation, each.text): each for each in changed_code(parts, lambda _: True)}
+    changes = {(each.places[0].operation, each.text): each for each in changed_code(parts, lambda _: True)}
     with changes["1", "-1"].run():
         parts(values, 2)
     assert values.tolist() == [[6, 7, 2, 3], [4, 5, 6, 7]]

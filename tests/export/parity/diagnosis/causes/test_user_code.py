@@ -546,8 +546,17 @@ def test_layer_is_as_before_after_its_code_has_been_changed() -> None:
     assert not layer.table.any()
 
 
+class Uncopied(L.Activation):
+    def __reduce__(self) -> Any:
+        raise NotImplementedError
+
+
 class Windowed(L.Layer):
-    """A window, which `build` computes from the size of the input."""
+    """A window, which `build` computes from the size of the input, after an inner layer that cannot be copied."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.inner = Uncopied("tanh")
 
     def build(self, shape: Any) -> None:
         steps = shape[-1]
@@ -555,7 +564,7 @@ class Windowed(L.Layer):
         self.window = np.exp(-np.square(ages)).astype("float32")
 
     def call(self, x: Any) -> Any:
-        return ops.tanh(x) * self.window
+        return self.inner(x) * self.window
 
 
 class SlowlyWindowed(Windowed):
@@ -568,6 +577,21 @@ class SlowlyWindowed(Windowed):
 def test_expression_of_local_variables_that_make_a_table_is_named(tmp_path: Path) -> None:
     (finding,) = _check_file(Windowed(name="y"), SlowlyWindowed(name="y"), (12,), tmp_path)
     assert (finding.layer, finding.operation) == ("y", "steps")
+
+
+class Waves(L.Layer):
+    """A function of numbers so large that its sine would be another one for the next number."""
+
+    def call(self, x: Any) -> Any:
+        return ops.tanh(10.0 * x)
+
+
+def test_case_in_which_a_change_is_unstable_refutes_nothing() -> None:
+    def compute(inputs: Any) -> np.ndarray:
+        return np.sin(np.nextafter(np.float32(10.0) * inputs["x"], np.float32(np.inf)))
+
+    (finding,) = findings(one_layer(Waves(name="y"), (12,)), compute)
+    assert (finding.cause, finding.operation) == (Cause.OTHER_OPERATION, "ops.tanh(10.0 * x)")
 
 
 class Spectrum(L.Layer):
