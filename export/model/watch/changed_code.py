@@ -9,8 +9,9 @@ import sys
 import threading
 import types
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 from keras_pe.export.model.watch.code_places import CodePlace, is_users, syntax_tree
@@ -88,37 +89,94 @@ def changed_code(function: types.FunctionType, is_changed: Callable[[ast.stmt], 
         function: The function.
         is_changed: Whether a statement is changed.
     """
-    code = function.__code__
-    line, body = code.co_firstlineno, syntax_tree(code.co_filename).body
-    top = copy.deepcopy(next((each for each in body if each.lineno <= line <= (each.end_lineno or 0)), None))
-    if top is None:
+    syntax = _Syntax.of(function)
+    if syntax is None:
         return
-    functions = [each for each in ast.walk(top) if isinstance(each, ast.FunctionDef)]
-    own = next((each for each in functions if (each.name, each.lineno) == (code.co_name, line)), None)
-    if own is None or own.decorator_list:
+    for positions in syntax.positions(is_changed):
+        for group in (*([each] for each in positions), *([positions] if len(positions) > 1 else [])):
+            node = group[0][-1]
+            others = {ast.unparse(each): each for each in other_expressions(node, syntax.function, syntax.known)}
+            changes = (syntax.changed(group, each) for text, each in others.items() if text != ast.unparse(node))
+            yield from filter(None, changes)
+
+
+def other_numbers(
+    function: types.FunctionType, is_changed: Callable[[ast.stmt], bool]
+) -> Iterator[tuple[CodePlace, float, Callable[[float], ChangedCode | None]]]:
+    """Yields each fractional number in a function with its place, and the function with another number there.
+
+    Args:
+        function: The function.
+        is_changed: Whether a statement is changed.
+    """
+    syntax = _Syntax.of(function)
+    if syntax is None:
         return
-    if any(isinstance(each, ast.While | ast.Break) for each in ast.walk(own)):
-        return
-    if isinstance(top, ast.ClassDef) and own in top.body:
-        top.body = [own]
-    known = [each for each in ast.walk(own) if isinstance(each, ast.expr)]
-    for statement in ast.walk(own):
-        if not isinstance(statement, _INLINE) or not is_changed(statement):
-            continue
-        alike = defaultdict[str, list[Position]](list)
-        for position in expressions_in(statement):
-            alike[ast.unparse(position[-1])].append(position)
-        for text, positions in alike.items():
-            for group in (*([each] for each in positions), *([positions] if len(positions) > 1 else [])):
-                node = group[0][-1]
-                found = ((each.lineno, code.co_qualname, text, each.col_offset) for *_, each in group)
-                places = tuple(CodePlace(code.co_filename, *each) for each in found)
-                others = {ast.unparse(each): each for each in other_expressions(node, own, known)}
-                for name, other in others.items():
-                    with _put_each([(*where, _in_thread(each, other)) for *where, each in group]):
-                        changed = _compile(top, code)
-                    if changed is not None and name != text:
-                        yield ChangedCode(function, changed, places, name)
+    for positions in syntax.positions(is_changed):
+        for each in positions:
+            if isinstance(value := getattr(each[-1], "value", None), float):
+                yield syntax.place(each), value, partial(syntax.with_number, each)
+
+
+@dataclass(frozen=True)
+class _Syntax:
+    """The syntax tree of a function of user code.
+
+    Attributes:
+        owner: The function, as an object.
+        top: The class or function of the module that it is in.
+        function: The function in that tree.
+    """
+
+    owner: types.FunctionType
+    top: ast.stmt
+    function: ast.FunctionDef
+
+    @classmethod
+    def of(cls, owner: types.FunctionType) -> "_Syntax | None":
+        """Returns a copy of a function's syntax tree; None for a function that is not changed."""
+        line, body = owner.__code__.co_firstlineno, syntax_tree(owner.__code__.co_filename).body
+        top = copy.deepcopy(next((each for each in body if each.lineno <= line <= (each.end_lineno or 0)), None))
+        functions = [each for each in ast.walk(top) if isinstance(each, ast.FunctionDef)] if top is not None else []
+        own = next((each for each in functions if (each.name, each.lineno) == (owner.__code__.co_name, line)), None)
+        if top is None or own is None or own.decorator_list:
+            return None
+        if any(isinstance(each, ast.While | ast.Break) for each in ast.walk(own)):
+            return None
+        if isinstance(top, ast.ClassDef) and own in top.body:
+            top.body = [own]
+        return cls(owner, top, own)
+
+    @cached_property
+    def known(self) -> list[ast.expr]:
+        """The expressions in the function."""
+        return [each for each in ast.walk(self.function) if isinstance(each, ast.expr)]
+
+    def positions(self, is_changed: Callable[[ast.stmt], bool]) -> Iterator[list[Position]]:
+        """Yields the places of each expression in a statement that is changed."""
+        for statement in ast.walk(self.function):
+            if isinstance(statement, _INLINE) and is_changed(statement):
+                alike = defaultdict[str, list[Position]](list)
+                for position in expressions_in(statement):
+                    alike[ast.unparse(position[-1])].append(position)
+                yield from alike.values()
+
+    def place(self, position: Position) -> CodePlace:
+        """Returns the place of an expression."""
+        node, code = position[-1], self.owner.__code__
+        return CodePlace(code.co_filename, node.lineno, code.co_qualname, ast.unparse(node), node.col_offset)
+
+    def with_number(self, position: Position, number: float) -> ChangedCode | None:
+        """Returns the function with another number at a place."""
+        return self.changed([position], ast.Constant(number))
+
+    def changed(self, positions: Sequence[Position], other: ast.expr) -> ChangedCode | None:
+        """Returns the function with another expression at some places; None if it cannot be compiled."""
+        with _put_each([(*where, _in_thread(node, other)) for *where, node in positions]):
+            code = _compile(self.top, self.owner.__code__)
+        if code is None:
+            return None
+        return ChangedCode(self.owner, code, tuple(map(self.place, positions)), ast.unparse(other))
 
 
 def _compile(top: ast.stmt, own: types.CodeType) -> types.CodeType | None:

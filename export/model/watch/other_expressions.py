@@ -70,8 +70,12 @@ def other_expressions(node: ast.expr, function: ast.FunctionDef, known: Sequence
         negative = [each.operand for each in node.elts if isinstance(each, ast.UnaryOp)]
         yield from [type(node)(negative, ast.Load())] if len(negative) == len(node.elts) else ()
         yield from node.elts if isinstance(node, ast.Tuple) else ()
+    elif isinstance(node, ast.Attribute) and node.attr == "T":
+        yield node.value
     if isinstance(node, ast.BinOp | ast.Subscript | ast.Attribute):
         yield from _alike(node, known)
+    if isinstance(node, ast.Name | ast.Call):
+        yield from _reversed(node)
 
 
 def exchanged_pairs(values: Sequence[Any]) -> Iterator[list[Any]]:
@@ -126,6 +130,8 @@ def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
     """Yields a call with other arguments or options, of a similar function, and with its result otherwise."""
     yield from (ast.Call(node.func, arguments, node.keywords) for arguments in exchanged_pairs(node.args))
     yield from node.args[:1]
+    if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name | ast.Attribute):
+        yield node.func.value
     yield from _moved_out(node)
     for number, option in enumerate(node.keywords):
         if option.arg is not None:
@@ -138,8 +144,14 @@ def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
         function = ast.Attribute(node.func.value, other, ast.Load())  # type: ignore[attr-defined]
         yield ast.Call(function, node.args, node.keywords)
     yield ast.UnaryOp(ast.USub(), node)
-    yield ast.Subscript(node, ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1))), ast.Load())
     yield from (ast.BinOp(node, step(), ast.Constant(1)) for step in (ast.Add, ast.Sub))
+
+
+def _reversed(node: ast.expr) -> Iterator[ast.expr]:
+    """Yields an array with its first, or last, axis backwards."""
+    backwards = ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1)))
+    yield ast.Subscript(node, backwards, ast.Load())
+    yield ast.Subscript(node, ast.Tuple([ast.Constant(...), backwards], ast.Load()), ast.Load())
 
 
 def _moved_out(node: ast.expr) -> Iterator[ast.expr]:

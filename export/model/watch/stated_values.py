@@ -14,6 +14,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Scoped = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 _MOST_STEPS = 8  # names that lead from one value to the next
 _CASTS = frozenset({"astype", "copy", "tolist"})  # methods that keep the values
+_NUMBERS = frozenset({"float", "int"})
 _LEFT = frozenset({"x", "x1", "a"})  # the first operand of an operator, in TensorFlow and Keras
 
 
@@ -107,6 +108,8 @@ class _Scope:
             yield from inner.stating(value.value)
         elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _CASTS:
             yield from inner.stating(value.func.value)
+        elif isinstance(value, ast.Call) and ast.unparse(value.func) in _NUMBERS and len(value.args) == 1:
+            yield from inner.stating(value.args[0])
         elif isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name) and value.value.id == "self":
             yield from inner.stating_attribute(value.attr)
 
@@ -203,10 +206,20 @@ def _assignments(scope: ast.AST, name: str) -> list[tuple[ast.stmt | ast.expr, a
             targets, value = node.targets, node.value
         elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr) and node.value is not None:
             targets, value = [node.target], node.value
+        elif isinstance(node, ast.For) and isinstance(table := _iterated(node.iter), ast.Name | ast.Attribute):
+            parts = [node.target] if table is node.iter else getattr(node.target, "elts", [])
+            targets, value = parts[-1:], table
         else:
             continue
         found += [(node, each) for target in targets for each in _values_for(target, value, name)]
     return found
+
+
+def _iterated(value: ast.expr) -> ast.expr:
+    """Returns what a loop iterates over, without `enumerate`."""
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "enumerate":
+        return value.args[0]
+    return value
 
 
 def _values_for(target: ast.expr, value: ast.expr, name: str) -> Iterator[ast.expr]:

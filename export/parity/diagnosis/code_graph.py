@@ -128,6 +128,16 @@ class CodeGraph:
             yield from ((caller, each) for each in self._inputs_of(number, partial(_is_within, caller)))
         yield from ((own.place, each) for each in self._inputs_of(number, _line) if each not in self._sources[number])
 
+    def changing(self, number: int) -> tuple[CodePlace, ...]:
+        """Returns the places whose lines may each change the results of an operation: it, and the line that reads them.
+
+        Other lines must not read the results. A function that reads them does so in the line that calls it.
+        """
+        own, readers = self.operations[number].place, [self.operations[each] for each in self.consumers(number)]
+        read = [next((at for at in each.places if at.function == own.function), each.place) for each in readers]
+        is_one = len({(at.file, at.line) for at in read}) == 1 and read[0].line != own.line
+        return (own, read[0]) if is_one and not self.is_output(number) and not self.is_read_later(number) else (own,)
+
     def left_out_call(self, old: Source | None, new: Source, readers: Sequence[int]) -> CodePlace | None:
         """Returns the call, or the line, that is left out if some operations read a tensor instead of its result.
 

@@ -171,7 +171,11 @@ def place_of_result(tape: Tape, suspects: Suspects, number: int) -> CodePlace:
     readers = tape.consumers(number)
     places = [tape.operations[each].place for each in readers]
     is_one = len({(each.file, each.line) for each in places}) == 1
-    is_selected = number in suspects.tensors and all(_selects(tape, each) for each in readers)
+    is_selected = (
+        number in suspects.tensors
+        and len(tape.operations[number].outputs) == 1
+        and all(_selects(tape, each) for each in readers)
+    )
     return places[0] if is_one and is_selected else tape.operations[number].place
 
 

@@ -90,7 +90,7 @@ class EditedOperation:
         def change(function: Callable[[Array], Array], operation: Operation, arguments: Any, names: Any) -> Any:
             return on_tensor(function, again(operation, arguments, names))
 
-        return self._place("with", "its result", change)
+        return self._place("with", "its result", change, self.tape.changing(self.number))
 
     def operand_place(self, number: int) -> Place:
         """Returns the place of an operand."""
@@ -98,12 +98,14 @@ class EditedOperation:
         def change(function: Callable[[Array], Array], *operation: Any) -> Any:
             return with_operands(lambda own: put(own, number, on_tensor(function, own[number])), *operation)
 
-        return self._place("given", f"its operand {number + 1}", change)
+        own, (maker, _) = self.operation.place, self.tape.source(self.operation.operands[number]) or (-1, 0)
+        made = self.tape.changing(maker) if maker >= 0 else ()
+        return self._place("given", f"its operand {number + 1}", change, made if len(made) > 1 else (own,))
 
-    def _place(self, how: str, name: str, change: Callable[..., Any]) -> Place:
+    def _place(self, how: str, name: str, change: Callable[..., Any], places: tuple[CodePlace, ...]) -> Place:
         """Returns the place of an array, in which `change` computes the result after a function of the array."""
-        place = self.operation.place
-        return Place(how, name, lambda f, fault: self.replay({place: partial(change, f)}, fault), code=(place,))
+        own = self.operation.place
+        return Place(how, name, lambda f, fault: self.replay({own: partial(change, f)}, fault), code=places)
 
     @property
     def arguments(self) -> list[Argument]:

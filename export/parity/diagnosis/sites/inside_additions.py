@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -50,8 +51,11 @@ def additions(edited: EditedOperation) -> Edits:
             yield from edited.operand_place(number).edits(through(unary_functions(), Cause.OPERATION_ADDED))
         return
     places = [place, *map(edited.operand_place, floats)]
-    yield from (each.scaling_edit(Cause.SCALED_VALUES) for each in places)
-    yield from (each.offset_edit() for each in places)
+    # A number or table of the operation may be another one instead.
+    stated = [at for each in edited.operation.constants for at in edited.tape.stating(edited.operation, each.key)]
+    numbers = [replace(each, code=(*each.code, *stated)) for each in places]
+    yield from (each.scaling_edit(Cause.SCALED_VALUES) for each in numbers)
+    yield from (each.offset_edit() for each in numbers)
     for proposal, each in itertools.product(through(unary_functions(), Cause.OPERATION_ADDED), places):
         yield from each.edits([proposal])
     for number in floats:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -75,8 +76,6 @@ def other_orders(edited: EditedOperation) -> Edits:
     if result is None:
         yield from _other_pieces(edited)
         return
-    if len(operands) == 1 and np.prod(tuple(operands[0].shape)) == np.prod(tuple(result.shape)):
-        yield from _other_shapes(edited, len(operands[0].shape), len(result.shape))
     if len(operands) > 1 and any(tensors_in(each.value) for each in operation.constants):
         for order in itertools.islice(itertools.permutations(range(len(operands))), 1, _MOST_ORDERS):
             description = f"given its operands in the order {[each + 1 for each in order]}"
@@ -85,6 +84,9 @@ def other_orders(edited: EditedOperation) -> Edits:
 
 def rearrangements(edited: EditedOperation) -> Edits:
     """Yields an additional rearrangement of the result, or of an operand."""
+    result, operands = edited.result, edited.operation.operands
+    if result is not None and len(operands) == 1 and np.prod(operands[0].shape) == np.prod(result.shape):
+        yield from _other_shapes(edited, len(operands[0].shape), len(result.shape))
     if edited.result is not None:
         array = as_array(edited.result)
         orders = backwards(array), rolls(array), block_orders(array), exchanged_axes(array)
@@ -110,7 +112,8 @@ def _other_pieces(edited: EditedOperation) -> Edits:
     orders = itertools.chain(exchanged_pairs(range(count)), itertools.permutations(range(count)))
     for order in itertools.islice(orders, _MOST_ORDERS):
         description = f"with its results in the order {[each + 1 for each in order]}"
-        yield edited.edit(Cause.OTHER_ORDER, description, partial(_results_in_order, order))
+        edit = edited.edit(Cause.OTHER_ORDER, description, partial(_results_in_order, order))
+        yield replace(edit, places=edited.tape.changing(edited.number))
     for axis, size in enumerate(map(int, operation.operands[0].shape)) if len(operation.operands) == 1 else ():
         if size % count == 0 and size > count:
             description = f"with every {count}th value along axis {axis} together"
@@ -142,12 +145,13 @@ def _axes_beside(value: Any, rank: int) -> Iterator[Any]:
 
 
 def subscripts_beside(subscripts: str) -> Iterator[str]:
-    """Yields the subscripts of an einsum with two letters exchanged, in one operand or at the same places in all."""
+    """Yields the subscripts of an einsum with two letters exchanged in an operand, in all, or in the result."""
     given, arrow, result = subscripts.partition("->")
     parts = given.split(",")
     for number, part in enumerate(parts):
         for letters in exchanged_pairs(part):
             yield ",".join([*parts[:number], "".join(letters), *parts[number + 1 :]]) + arrow + result
+    yield from (f"{given}{arrow}{''.join(letters)}" for letters in exchanged_pairs(result))
     for everywhere in zip(*map(exchanged_pairs, parts), strict=True) if len({*map(len, parts)}) == 1 else ():
         yield ",".join(map("".join, everywhere)) + arrow + result
 

@@ -4,7 +4,8 @@ import ast
 import contextlib
 import copy
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from numbers import Number
 from types import FunctionType
@@ -12,17 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.watch.changed_code import ChangedCode, changed_code, functions_run
-from keras_pe.export.model.watch.code_places import is_users_module
+from keras_pe.export.model.watch.changed_code import ChangedCode, changed_code, functions_run, other_numbers
+from keras_pe.export.model.watch.code_places import CodePlace, is_users_module
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.operations import tensors_in
 from keras_pe.export.model.watch.temporary_patches import one_at_a_time
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
 from keras_pe.export.parity.diagnosis.inside_calls import Tape, owner_of
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, made_without_weights, trial
 from keras_pe.export.results import Array, Cause
 
 OTHER_EXPRESSION = Cause.attribute("expression")
+_OTHER_CONSTANT = Cause.attribute("constant")
 
 Numbers = dict[str, Any]
 """Attributes of a layer with numbers, by name."""
@@ -51,13 +53,43 @@ def other_statements(tape: Tape, fault: LayerFault, suspects: Collection[Line] =
             makers[function].append(position)
     names = {name for part in parts for name in kept(part)}
     called = functions_run(partial(_run, layer, fault))
-    for function in dict.fromkeys((*makers, *called)):
-        is_file_changed, positions = partial(is_changed, function.__code__.co_filename), makers.get(function, [])
-        for change in changed_code(function, partial(_may_change, is_file_changed, names if positions else ())):
-            made = cache(partial(_changed_numbers, kept, change, positions))
-            compute = partial(_compute_changed, change, made, is_called=function in called)
-            description = f"with `{change.text}` instead of `{change.places[0].text}`"
-            yield Edit(OTHER_EXPRESSION, description, compute, places=change.places)
+    for find in (changed_code, other_numbers):  # an expression explains more than a fitted number
+        for function in dict.fromkeys((*makers, *called)):
+            is_file_changed, positions = partial(is_changed, function.__code__.co_filename), makers.get(function, [])
+            own = _Changes(kept, positions, function in called)
+            for change in find(function, partial(_may_change, is_file_changed, names if positions else ())):
+                yield own.edit(change) if isinstance(change, ChangedCode) else own.fitted_number(*change)
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """The edits by changes in the code of a function.
+
+    Attributes:
+        kept: Returns the attributes of a layer that still have the numbers of its constructor.
+        positions: The positions, among the user's layers, of those that the function makes.
+        is_called: Whether the call runs the function.
+    """
+
+    kept: Callable[[Any], Numbers]
+    positions: Sequence[int]
+    is_called: bool
+
+    def edit(self, change: ChangedCode) -> Edit:
+        """Returns the edit by a change."""
+        made = cache(partial(_changed_numbers, self.kept, change, self.positions))
+        compute = partial(_compute_changed, change, made, is_called=self.is_called)
+        description = f"with `{change.text}` instead of `{change.places[0].text}`"
+        return Edit(OTHER_EXPRESSION, description, compute, places=change.places)
+
+    def fitted_number(self, place: CodePlace, own: float, change: Callable[[float], ChangedCode | None]) -> NumericEdit:
+        """Returns the edit by another number, of at most four digits, as a person writes it."""
+
+        def compute(fault: LayerFault, numbers: Mapping[str, float]) -> Array | None:
+            changed = change(float(f"{numbers['constant']:.4g}"))
+            return None if changed is None else self.edit(changed).compute(fault)
+
+        return NumericEdit({"constant": own}, compute, lambda _: _OTHER_CONSTANT, places=(place,))
 
 
 def users_layers(owner: Any) -> list[Any]:

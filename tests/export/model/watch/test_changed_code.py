@@ -79,7 +79,9 @@ def share(part: float, size: float) -> float:
     [("np.sqrt(size + 1)", "np.sqrt(size) + 1"), ("part / np.sqrt(size + 1)", "part / np.sqrt(size) + 1")],
 )
 def test_parenthesis_may_end_elsewhere(text: str, other: str) -> None:
-    assert (text, other) in {(each.places[0].operation, each.text) for each in changed_code(share, lambda statement: True)}
+    assert (text, other) in {
+        (each.places[0].operation, each.text) for each in changed_code(share, lambda statement: True)
+    }
 
 
 def first_of(left: float, right: float) -> float:
