@@ -80,24 +80,30 @@ def limit_growth(other: Any, own: Callable[[], Any]) -> Any:
     return other
 
 
-def changed_code(function: types.FunctionType, is_changed: Callable[[ast.stmt], bool]) -> Iterator[ChangedCode]:
-    """Yields a function with one other expression in one of its statements, or in all its places in a statement.
+def changed_code(
+    function: types.FunctionType, is_changed: Callable[[ast.stmt], bool], *, is_larger: bool = False
+) -> Iterator[ChangedCode]:
+    """Yields a function with one other expression in one of its statements.
 
     A function that may loop forever is left out: one with `while` or `break`.
 
     Args:
         function: The function.
         is_changed: Whether a statement is changed.
+        is_larger: Whether to yield larger changes only: an addition to an expression, or a change in all its places in
+            a statement.
     """
     syntax = _Syntax.of(function)
-    if syntax is None:
-        return
-    for positions in syntax.positions(is_changed):
-        for group in (*([each] for each in positions), *([positions] if len(positions) > 1 else [])):
-            node = group[0][-1]
-            others = {ast.unparse(each): each for each in other_expressions(node, syntax.function, syntax.known)}
-            changes = (syntax.changed(group, each) for text, each in others.items() if text != ast.unparse(node))
-            yield from filter(None, changes)
+    for positions in syntax.positions(is_changed) if syntax is not None else ():
+        assert syntax is not None
+        node = positions[0][-1]
+        others = {ast.unparse(each): each for each in other_expressions(node, syntax.function, syntax.known)}
+        added = {text for text, each in others.items() if any(part is node for part in ast.iter_child_nodes(each))}
+        others.pop(ast.unparse(node), None)
+        groups = [(each,) for each in positions]
+        for group in (*groups, tuple(positions)) if is_larger and len(positions) > 1 else groups:
+            own = [each for text, each in others.items() if (text in added or len(group) > 1) is is_larger]
+            yield from filter(None, (syntax.changed(group, each) for each in own))
 
 
 def other_numbers(

@@ -15,6 +15,7 @@ _ALIKE = (
     *({"zeros_like", "ones_like"}, {"stack", "concatenate"}, {"linspace", "geomspace"}),
 )
 _OPTIONS = {"linspace": "endpoint=False", "meshgrid": "indexing='ij'"}  # other values than the defaults
+_MOST_PARTS = 8  # equal parts that a person may join instead of a repetition
 _MOST_ALIKE = 12  # other expressions of the function, the nearest first
 
 Position = tuple[ast.AST, str, int | None, ast.expr]
@@ -67,6 +68,7 @@ def other_expressions(node: ast.expr, function: ast.FunctionDef, known: Sequence
         yield from (ast.Slice(None, node.upper, node.step), ast.Slice(node.lower, None, node.step))
     elif isinstance(node, ast.Tuple | ast.List):
         yield from (type(node)(elements, ast.Load()) for elements in exchanged_pairs(node.elts))
+        yield from (type(node)(elements, ast.Load()) for elements in _exchanged_signs(node.elts))
         negative = [each.operand for each in node.elts if isinstance(each, ast.UnaryOp)]
         yield from [type(node)(negative, ast.Load())] if len(negative) == len(node.elts) else ()
         yield from node.elts if isinstance(node, ast.Tuple) else ()
@@ -88,6 +90,15 @@ def exchanged_pair(one: int, other: int, values: Sequence[Any]) -> list[Any]:
     now = list(values)
     now[one], now[other] = now[other], now[one]
     return now
+
+
+def _exchanged_signs(elements: Sequence[ast.expr]) -> Iterator[list[ast.expr]]:
+    """Yields expressions with a minus before another one of them."""
+    for one, other in itertools.permutations(range(len(elements)), 2):
+        negative = elements[one]
+        if isinstance(negative, ast.UnaryOp) and isinstance(negative.op, ast.USub):
+            now = {one: negative.operand, other: ast.UnaryOp(ast.USub(), elements[other])}
+            yield [now.get(number, each) for number, each in enumerate(elements)]
 
 
 def _other_numbers(value: Any) -> Iterator[Any]:
@@ -130,7 +141,7 @@ def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
     """Yields a call with other arguments or options, of a similar function, and with its result otherwise."""
     yield from (ast.Call(node.func, arguments, node.keywords) for arguments in exchanged_pairs(node.args))
     yield from node.args[:1]
-    if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name | ast.Attribute):
+    if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call | ast.BinOp | ast.Subscript):
         yield node.func.value
     yield from _moved_out(node)
     for number, option in enumerate(node.keywords):
@@ -143,6 +154,12 @@ def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
     for other in sorted({other for group in _ALIKE if name in group for other in group} - {name}):
         function = ast.Attribute(node.func.value, other, ast.Load())  # type: ignore[attr-defined]
         yield ast.Call(function, node.args, node.keywords)
+    count = (
+        node.args[1].value if name == "repeat" and len(node.args) > 1 and isinstance(node.args[1], ast.Constant) else 0
+    )
+    if isinstance(count, int) and 1 < count <= _MOST_PARTS:
+        joined = ast.Attribute(node.func.value, "concatenate", ast.Load())  # type: ignore[attr-defined]
+        yield ast.Call(joined, [ast.List([node.args[0]] * count, ast.Load()), *node.args[2:]], node.keywords)
     yield ast.UnaryOp(ast.USub(), node)
     yield from (ast.BinOp(node, step(), ast.Constant(1)) for step in (ast.Add, ast.Sub))
 

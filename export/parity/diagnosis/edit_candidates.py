@@ -53,7 +53,8 @@ class Candidates:
         exchanged = list(exchangeable(self._tape, self.suspects, self.origin))
         first = [number for number in self.suspected if self._is_first(number)]
         first += [each for each in self._right_before if any(map(self._is_first, self._tape.consumers(each)))]
-        return operations_at(self.places, self._tapes, exchanged, earlier, set(map(self._place, first)))
+        located = set(map(self._place, self.suspects.located))
+        return operations_at(self.places, self._tapes, exchanged, earlier, set(map(self._place, first)), located)
 
     @property
     def suspected(self) -> set[int]:
@@ -67,10 +68,14 @@ class Candidates:
         same = {each for number in wrong for each in self._tape.at(self._place(number))}
         return wrong | {number for each in same for number, _ in self._tape.sources(each) if number >= 0}
 
-    def statements(self, fault: LayerFault, numbers: Collection[int] = ()) -> Edits:
-        """Yields the edits of the statements with the operations of some numbers; by default of those without any."""
+    def statements(self, fault: LayerFault, numbers: Collection[int] = (), *, is_larger: bool = False) -> Edits:
+        """Yields the edits of the statements with the operations of some numbers; by default of those without any.
+
+        They are the larger edits, or the others.
+        """
         places = (place for number in numbers for place in self._tape.operations[number].places)
-        return other_statements(self._tape, fault, {(place.file, place.line) for place in places})
+        lines = {(place.file, place.line) for place in places}
+        return other_statements(self._tape, fault, lines, is_larger=is_larger)
 
     def enclosing(self) -> list[CodePlace]:
         """Returns the place of the operation that is certainly at fault, or the two places that enclose the fault."""
@@ -121,12 +126,13 @@ def right_before(tape: Tape, suspects: Suspects) -> Iterator[int]:
 
 def exchangeable(
     tape: Tape, suspects: Suspects, origin: Callable[[int], CodePlace]
-) -> Iterator[tuple[Source, Source, list[int], CodePlace]]:
-    """Yields pairs of tensors of equal shape that suspects read, with the readers and the place to report.
+) -> Iterator[tuple[Source, Source, list[int], tuple[CodePlace, ...]]]:
+    """Yields pairs of tensors of equal shape that suspects read, with the readers and the places to report.
 
     The readers are all of them, or those of one line. The place is the call of a function whose operations read both
     several times. Without such a call, it is the place that reads them. It is the place of the first result if the
-    artifact numbers the results in the other order, or if several lines read them.
+    artifact numbers the results in the other order, or if several lines read them. Results of one operation that one
+    other line reads may be exchanged in either line.
 
     A single operation that reads both is skipped, since it has its operands exchanged. So is a pair that follows from
     a result which the artifact lacks: the exchange of exp(x) and exp(-x) is a sign of x.
@@ -154,7 +160,9 @@ def exchangeable(
             if len(every) > 1:
                 place = _call_given_both(tape, one, other, every) or origin(every[0])
                 is_made_so = is_earlier and every is readers and place == places[every[0]]
-                yield one, other, every, places[one[0]] if is_made_so else place
+                both = tape.changing(one[0]) if one[0] == other[0] >= 0 and every is readers else ()
+                found = places[one[0]] if is_made_so else place
+                yield one, other, every, both if len(both) > 1 else (found,)
 
 
 def _call_given_both(tape: Tape, one: Source, other: Source, readers: Sequence[int]) -> CodePlace | None:

@@ -78,19 +78,20 @@ class LayerCode:
         With a located operation, an edit must explain the code up to that one first, which takes less time. If the
         artifact has an array of the layer otherwise, the statements that make the array come first.
         """
-        order: list[Callable[[], Explanation | None]] = [self._explain_calls, self.explain_statements]
-        order += [lambda: self.explain_statements(self._now.suspected)]
-        order += [lambda: self.explain_statements(self._now.involved)]
-        order = [self._explain_located, *order, self._explain_layer] if self._located else [self._explain_layer, *order]
-        if self._has_other_array:
-            order.sort(key=lambda attempt: attempt != self.explain_statements)
-        return order
+        statements = [*self._statements(), *self._statements(is_larger=True)]
+        first = statements[::3] if self._has_other_array else []
+        later = [self._explain_calls, *(each for each in statements if each not in first), self._explain_layer]
+        return [*first, self._explain_located, *later] if self._located else [*first, self._explain_layer, *later[:-1]]
+
+    def _statements(self, *, is_larger: bool = False) -> list[Callable[[], Explanation | None]]:
+        """The attempts by the statements without operations, by those of suspects, and by those of their operands."""
+        own = partial(self.explain_statements, is_larger=is_larger)
+        return [own, lambda: own(self._now.suspected), lambda: own(self._now.involved)]
 
     @cached_property
     def _has_other_array(self) -> bool:
         """Whether the artifact has a constant of the shape of an array that the layer keeps, and not that array."""
-        kept = [value for layer in users_layers(owner_of(self._fault)) for value in vars(layer).values()]
-        return has_other_array(kept, self._probe.constants())
+        return has_other_array(list(map(vars, users_layers(owner_of(self._fault)))), self._probe.constants())
 
     def _explain_located(self) -> Explanation | None:
         return self._explain(self._now.site, self._located)
@@ -100,25 +101,24 @@ class LayerCode:
         self._now = Candidates(self.tape, self._walk.suspects(), self._tapes)
         return self._explain(self._now.site)
 
-    def explain_statements(self, numbers: Collection[int] = ()) -> Explanation | None:
+    def explain_statements(self, numbers: Collection[int] = (), *, is_larger: bool = False) -> Explanation | None:
         """Returns the exact explanation by another expression in a statement with some operations, or without any."""
-        edits, probe = self._now.statements(self._fault, numbers), replace(self._probe, others=self._others_alike)
+        statements = partial(self._now.statements, self._fault, is_larger=is_larger)
+        edits, probe = statements(numbers), replace(self._probe, others=self._others_alike)
+
+        named = list[tuple[str | None, int | None]]()  # the line of the explanation, whose equals are in other lines
 
         def other_statements(_: LayerFault) -> Edits:
-            return edits
+            more = () if numbers or self._has_other_array or not named else self._now.involved
+            every = itertools.chain(edits, statements(more) if more else ())
+            return (each for each in every if (each.places[0].file, each.places[0].line) not in named)
 
         found = self._explain(other_statements, probe=probe)
         if found is None or not found.is_exact:
             return None
-        more = () if numbers or self._has_other_array else self._now.involved  # may have the same effect
-        every = itertools.chain(edits, self._now.statements(self._fault, more) if more else ())
-
-        def later_statements(_: LayerFault) -> Edits:
-            alone = (each for each in every if len(each.places) == 1)  # a change in several places is a larger one
-            return (each for each in alone if (each.places[0].file, each.places[0].line) != found.line)
-
+        named.append(found.line)
         reached = len(probe.not_reached)
-        clear = self._without_line(found, self._explain(later_statements, probe=probe))
+        clear = self._without_line(found, self._explain(other_statements, probe=probe))
         if len(probe.not_reached) > reached:
             evidence = f"{found.finding.evidence} The time ended before all lines were tried."
             clear = replace(found, finding=replace(found.finding, evidence=evidence, line=None, operation=None))
@@ -140,7 +140,8 @@ class LayerCode:
     def inside(self, exact: Explanation) -> Inside:
         """Returns the finding of an exact explanation. Other layers that it explains follow from it."""
         if exact.finding.line is None and exact.finding.file and exact.finding.cause != OTHER_EXPRESSION:
-            exact = self.explain_statements() or exact  # it may be one of several statements
+            statements = (attempt() for attempt in self._statements())
+            exact = next(filter(None, statements), exact)
         finding, own = self._unless_equal_elsewhere(exact), self._fault.layer
         others = dict.fromkeys(each.layer for each in self._beside if exact.is_of_all and each.layer != own)
         return Inside((replace(finding, absent=(*finding.absent, *others)),), True)

@@ -46,6 +46,7 @@ class EditedOperation:
         tape: The operations of the first case.
         number: The number of the operation in that tape. An edit changes every operation at the same place in the code.
         constants: The artifact's small constants.
+        is_located: Whether the artifact has a tensor with the operation's result, and other values in it.
         elsewhere: Whether the edited arguments are those that other statements compute, such as a constant of a module.
     """
 
@@ -54,6 +55,7 @@ class EditedOperation:
     tape: Tape
     number: int
     constants: Sequence[Array] = ()
+    is_located: bool = False
     elsewhere: bool = False
 
     @property
@@ -90,7 +92,8 @@ class EditedOperation:
         def change(function: Callable[[Array], Array], operation: Operation, arguments: Any, names: Any) -> Any:
             return on_tensor(function, again(operation, arguments, names))
 
-        return self._place("with", "its result", change, self.tape.changing(self.number))
+        places = (self.operation.place,) if self.is_located else self.tape.changing(self.number)
+        return self._place("with", "its result", change, places)
 
     def operand_place(self, number: int) -> Place:
         """Returns the place of an operand."""

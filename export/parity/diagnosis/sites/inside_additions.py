@@ -53,7 +53,7 @@ def additions(edited: EditedOperation) -> Edits:
     places = [place, *map(edited.operand_place, floats)]
     # A number or table of the operation may be another one instead.
     stated = [at for each in edited.operation.constants for at in edited.tape.stating(edited.operation, each.key)]
-    numbers = [replace(each, code=(*each.code, *stated)) for each in places]
+    numbers = [replace(each, code=tuple(dict.fromkeys((*each.code, *stated)))) for each in places]
     yield from (each.scaling_edit(Cause.SCALED_VALUES) for each in numbers)
     yield from (each.offset_edit() for each in numbers)
     for proposal, each in itertools.product(through(unary_functions(), Cause.OPERATION_ADDED), places):

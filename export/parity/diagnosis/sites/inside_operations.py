@@ -59,19 +59,21 @@ _EPSILON = 1e-2  # a smaller constant serves to avoid a division by zero
 def operations_at(
     places: Sequence[CodePlace],
     tapes: Tapes,
-    exchanged: Sequence[tuple[Source, Source, Sequence[int], CodePlace]] = (),
+    exchanged: Sequence[tuple[Source, Source, Sequence[int], tuple[CodePlace, ...]]] = (),
     before: Mapping[CodePlace, CodePlace] = MappingProxyType({}),
     first: Collection[CodePlace] = (),
+    located: Collection[CodePlace] = (),
 ) -> Site:
     """Returns the site of the operations at some places in a user's code, in this order.
 
     Args:
         places: The places of the operations that may be at fault.
         tapes: The operations of the layer's calls.
-        exchanged: Pairs of tensors that may be exchanged for some readers, with the readers and the place to report.
+        exchanged: Pairs of tensors that may be exchanged for some readers, with the readers and the places to report.
         before: The places of correct operations that may be at fault, each with the place to report. A change of such a
             result affects all readers.
         first: The places that are edited before the others, except for additions.
+        located: The places of operations with a tensor of the artifact.
     """
 
     def operations_inside(fault: LayerFault) -> Edits:
@@ -81,7 +83,11 @@ def operations_at(
         numbered = [(n, tape.operations[n]) for n in leading if tape.is_in_scope(tape.operations[n])]
         first = {operation.place: number for number, operation in reversed(numbered)}
         edited, earlier = (
-            [EditedOperation(fault.call.layer, tapes, tape, first[place], stored) for place in each if place in first]
+            [
+                EditedOperation(fault.call.layer, tapes, tape, first[place], stored, place in located)
+                for place in each
+                if place in first
+            ]
             for each in (places, before)
         )
         every = [*edited, *earlier]
@@ -90,8 +96,8 @@ def operations_at(
             yield from _other_limits(each)
         for each in edited:
             yield from _left_out(each)
-        for one, other, readers, place in exchanged if edited else ():
-            yield from (replace(each, places=(place,)) for each in exchanged_tensors(edited[0], one, other, readers))
+        for one, other, readers, own in exchanged if edited else ():
+            yield from (replace(each, places=own) for each in exchanged_tensors(edited[0], one, other, readers))
         yield from other_iterations(tapes, tape, places)
         tried: list[tuple[Sequence[Callable[[Any], Edits]], Iterable[Any]]] = []
         for is_first in (True, False):

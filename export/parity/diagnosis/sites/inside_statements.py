@@ -32,13 +32,16 @@ Line = tuple[str, int]
 """A file, and the number of a line."""
 
 
-def other_statements(tape: Tape, fault: LayerFault, suspects: Collection[Line] = ()) -> Edits:
+def other_statements(
+    tape: Tape, fault: LayerFault, suspects: Collection[Line] = (), *, is_larger: bool = False
+) -> Edits:
     """Yields one other expression in a statement of the functions that make the layer, or that its call runs.
 
     Args:
         tape: The operations of the call.
         fault: The call.
         suspects: The lines whose statements change. By default, all statements without operations change.
+        is_larger: Whether to yield the larger changes, as `changed_code`, and other fractional numbers.
     """
     layer, kept = fault.call.layer, cache(_kept_numbers)
     lines = {(place.file, place.line) for operation in tape.operations for place in operation.places}
@@ -53,7 +56,7 @@ def other_statements(tape: Tape, fault: LayerFault, suspects: Collection[Line] =
             makers[function].append(position)
     names = {name for part in parts for name in kept(part)}
     called = functions_run(partial(_run, layer, fault))
-    for find in (changed_code, other_numbers):  # an expression explains more than a fitted number
+    for find in (partial(changed_code, is_larger=True), other_numbers) if is_larger else (changed_code,):
         for function in dict.fromkeys((*makers, *called)):
             is_file_changed, positions = partial(is_changed, function.__code__.co_filename), makers.get(function, [])
             own = _Changes(kept, positions, function in called)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keras_pe.export.model.watch.changed_code import ChangedCode, changed_code, functions_run
+from keras_pe.export.model.watch.changed_code import ChangedCode, changed_code, functions_run, other_numbers
 
 
 def ages(steps: int) -> Any:
@@ -145,3 +145,31 @@ def test_number_of_another_variable_and_of_an_index_is_that_of_the_changed_code(
     with changes["1", "-1"].run():
         parts(values, 2)
     assert values.tolist() == [[6, 7, 2, 3], [4, 5, 6, 7]]
+
+
+def turned(values: Any) -> Any:
+    table = np.asarray(values).cumsum(0)
+    return table.T
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "expected"),
+    [
+        ("table.T", "table", [[1, 2], [4, 6]]),
+        ("table", "table[..., ::-1]", [[2, 6], [1, 4]]),
+        ("np.asarray(values).cumsum(0)", "np.asarray(values)", [[1, 3], [2, 4]]),
+    ],
+)
+def test_table_may_be_turned_or_backwards_and_a_method_left_out(text: str, other: str, expected: Any) -> None:
+    changes = {(each.places[0].operation, each.text): each for each in changed_code(turned, lambda _: True)}
+    with changes[text, other].run():
+        assert turned([[1, 2], [3, 4]]).tolist() == expected
+
+
+def test_fractional_numbers_of_a_statement_may_be_any_others() -> None:
+    found = [(place.operation, own, change) for place, own, change in other_numbers(weights, lambda _: True)]
+    assert [each[:2] for each in found] == [("1.0", 1.0), ("1.0", 1.0)]
+    changed = found[-1][-1](2.5)
+    assert changed is not None
+    with changed.run():
+        assert max(weights(3)) == pytest.approx(1 / 2.5)

@@ -28,6 +28,7 @@ class Sample:
         self.half = scale / 2
         spread = np.linspace(0.5, 1.5, 8, dtype="float32")
         self.spread = spread[::-1]
+        self.taps = np.array([0.25, 0.75])
 
     def call(self, x: Any) -> Any:
         size = x.shape[-1]
@@ -46,6 +47,8 @@ class Sample:
         x = x + ops.convert_to_tensor(gains(8))
         for rate in (1.0, 2.0):
             x = ops.maximum(x, rate)
+        for number, tap in enumerate(self.taps):
+            x = float(tap) + x[:, number:]
         low, high = ENDS
         parts = [x**power for power in (2, 3)]
         return ops.clip(x, low, high), part, parts
@@ -81,6 +84,8 @@ def test_name_leads_to_the_statements_that_compute_its_value() -> None:
         "x * factor": {("3.0",), ("scale(x, factor=4.0)",), ("self.half = scale / 2",)},
         "ops.convert_to_tensor(gains(8))": {("ops.convert_to_tensor(gains(8))", "def gains")},
         "ops.maximum(x, rate)": {("ops.maximum(x, rate)",)},
+        "float(tap) + x[:, number:]": {("self.taps = np.array([0.25, 0.75])",)},
+        "x[:, number:]": {("x[",)},
         "x**power": {("x**power",)},
         "ops.clip(x, low, high)": {("ENDS = (-1.5, 1.5)",)},
     }

@@ -579,6 +579,63 @@ def test_expression_of_local_variables_that_make_a_table_is_named(tmp_path: Path
     assert (finding.layer, finding.operation) == ("y", "steps")
 
 
+class Decaying(L.Layer):
+    """A table with a rate in the constructor."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        ages = np.arange(12.0)
+        self.table = np.tanh(0.2 * ages)
+
+    def call(self, x: Any) -> Any:
+        return ops.tanh(x) * self.table
+
+
+def test_number_of_a_statement_that_makes_a_table_is_fitted() -> None:
+    (finding,) = findings(
+        one_layer(Decaying(name="y"), (12,)), lambda inputs: np.tanh(inputs["x"]) * np.tanh(0.35 * np.arange(12.0))
+    )
+    assert (finding.cause, finding.operation) == (Cause.attribute("constant"), "0.2")
+    assert [(each.model, each.artifact) for each in finding.parameters] == [(0.2, 0.35)]
+
+
+class Gate(L.Layer):
+    """Two halves that another line reads."""
+
+    def call(self, x: Any) -> Any:
+        value, gate = ops.split(x, 2, axis=-1)
+        return value * ops.gelu(gate)
+
+
+class OtherGate(Gate):
+    def call(self, x: Any) -> Any:
+        value, gate = ops.split(x, 2, axis=-1)
+        return ops.gelu(value) * gate
+
+
+class Added(L.Layer):
+    """A sum whose terms stand in two lines."""
+
+    def call(self, x: Any) -> Any:
+        shape = ops.tanh(x)
+        return shape + ops.square(x)
+
+
+class AddedAbsolute(Added):
+    def call(self, x: Any) -> Any:
+        shape = ops.tanh(x)
+        return ops.abs(shape) + ops.square(x)
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(Gate, OtherGate), (Added, AddedAbsolute)])
+def test_addition_or_exchange_that_two_lines_may_have_names_none_of_them(
+    right: type[L.Layer], wrong: type[L.Layer], tmp_path: Path
+) -> None:
+    (finding,) = _check_file(right(name="y"), wrong(name="y"), (12,), tmp_path)
+    assert finding.cause is not Cause.UNKNOWN
+    assert (finding.layer, finding.line) == ("y", None)
+
+
 class Waves(L.Layer):
     """A function of numbers so large that its sine would be another one for the next number."""
 
