@@ -78,10 +78,11 @@ class LayerCode:
         With a located operation, an edit must explain the code up to that one first, which takes less time. If the
         artifact has an array of the layer otherwise, the statements that make the array come first.
         """
-        statements = [*self._statements(), *self._statements(is_larger=True)]
-        first = statements[::3] if self._has_other_array else []
-        later = [self._explain_calls, *(each for each in statements if each not in first), self._explain_layer]
-        return [*first, self._explain_located, *later] if self._located else [*first, self._explain_layer, *later[:-1]]
+        statements, larger = self._statements(), self._statements(is_larger=True)
+        first = [statements.pop(0), larger.pop(0)] if self._has_other_array else []
+        located = [self._explain_located, self._explain_calls, *statements] if self._located else []
+        later = [] if self._located else [self._explain_calls, *statements]
+        return [*first, *located, self._explain_layer, *later, *larger]
 
     def _statements(self, *, is_larger: bool = False) -> list[Callable[[], Explanation | None]]:
         """The attempts by the statements without operations, by those of suspects, and by those of their operands."""
@@ -105,7 +106,6 @@ class LayerCode:
         """Returns the exact explanation by another expression in a statement with some operations, or without any."""
         statements = partial(self._now.statements, self._fault, is_larger=is_larger)
         edits, probe = statements(numbers), replace(self._probe, others=self._others_alike)
-
         named = list[tuple[str | None, int | None]]()  # the line of the explanation, whose equals are in other lines
 
         def other_statements(_: LayerFault) -> Edits:
@@ -297,6 +297,4 @@ class LayerCode:
     def located_findings(self) -> list[Finding]:
         """Returns the first operation that is certainly at fault, or the two operations that enclose the fault."""
         places = self._first.enclosing()
-        if len(places) < 2:
-            return list(map(self._unknown, places))
-        return [self._between(*places)]
+        return [self._between(*places)] if len(places) > 1 else list(map(self._unknown, places))
