@@ -15,11 +15,11 @@ from functools import cached_property, partial
 from typing import Any
 
 from keras_pe.export.model.watch.code_places import CodePlace, is_users, syntax_tree
-from keras_pe.export.model.watch.other_expressions import Position, expressions_in, other_expressions
+from keras_pe.export.model.watch.other_expressions import Position, backwards, expressions_in, other_expressions
 from keras_pe.export.model.watch.temporary_patches import one_at_a_time
 
 _GROWTH, _LEAST = 4, 16
-_INLINE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr, ast.For)
+_INLINE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr, ast.For, ast.If)
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,9 @@ def changed_code(
         others = {ast.unparse(each): each for each in other_expressions(node, syntax.function, syntax.known)}
         added = {text for text, each in others.items() if any(part is node for part in ast.iter_child_nodes(each))}
         others.pop(ast.unparse(node), None)
+        if isinstance(positions[0][0], ast.Assign) and isinstance(positions[0][0].targets[0], ast.Tuple):
+            turned = backwards(ast.List([ast.Starred(node, ast.Load())], ast.Load()))
+            others[ast.unparse(turned)] = turned  # the names exchanged
         groups = [(each,) for each in positions]
         for group in (*groups, tuple(positions)) if is_larger and len(positions) > 1 else groups:
             own = [each for text, each in others.items() if (text in added or len(group) > 1) is is_larger]

@@ -1,8 +1,10 @@
 """Finds what a person may write instead of an expression: another number, name, operator, function or order."""
 
 import ast
+import copy
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)  # a power may be too large for the memory
@@ -15,7 +17,6 @@ _ALIKE = (
     *({"zeros_like", "ones_like"}, {"stack", "concatenate"}, {"linspace", "geomspace"}),
 )
 _OPTIONS = {"linspace": "endpoint=False", "meshgrid": "indexing='ij'"}  # other values than the defaults
-_MOST_PARTS = 8  # equal parts that a person may join instead of a repetition
 _MOST_ALIKE = 12  # other expressions of the function, the nearest first
 
 Position = tuple[ast.AST, str, int | None, ast.expr]
@@ -54,6 +55,7 @@ def other_expressions(node: ast.expr, function: ast.FunctionDef, known: Sequence
         yield from _other_names(node, function, known)
     elif isinstance(node, ast.BinOp):
         yield from _other_operations(node)
+        yield from _with_exchanged_names(node)
     elif isinstance(node, ast.Compare) and len(node.ops) == 1:
         yield from (ast.Compare(node.left, [op()], node.comparators) for op in _COMPARED if type(node.ops[0]) is not op)
     elif isinstance(node, ast.UnaryOp):
@@ -77,7 +79,7 @@ def other_expressions(node: ast.expr, function: ast.FunctionDef, known: Sequence
     if isinstance(node, ast.BinOp | ast.Subscript | ast.Attribute):
         yield from _alike(node, known)
     if isinstance(node, ast.Name | ast.Call):
-        yield from _reversed(node)
+        yield from (backwards(node), backwards(node, ast.Constant(...)))
 
 
 def exchanged_pairs(values: Sequence[Any]) -> Iterator[list[Any]]:
@@ -117,6 +119,8 @@ def _other_names(node: ast.Name, function: ast.FunctionDef, known: Sequence[ast.
     names = list(dict.fromkeys([*given, *(each.id for each in stored if each.lineno <= node.lineno)]))
     if node.id in names:
         yield from (ast.Name(name, ast.Load()) for name in names if name != node.id)
+        parts = (each for each in known if isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self")
+        yield from {each.attr: each for each in parts if isinstance(each.ctx, ast.Load)}.values()
         yield from (ast.BinOp(node, step(), ast.Constant(1)) for step in (ast.Add, ast.Sub))
         yield ast.BinOp(ast.Constant(2), ast.Mult(), node)
         yield ast.Constant(1)
@@ -154,28 +158,59 @@ def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
     for other in sorted({other for group in _ALIKE if name in group for other in group} - {name}):
         function = ast.Attribute(node.func.value, other, ast.Load())  # type: ignore[attr-defined]
         yield ast.Call(function, node.args, node.keywords)
-    count = (
-        node.args[1].value if name == "repeat" and len(node.args) > 1 and isinstance(node.args[1], ast.Constant) else 0
-    )
-    if isinstance(count, int) and 1 < count <= _MOST_PARTS:
-        joined = ast.Attribute(node.func.value, "concatenate", ast.Load())  # type: ignore[attr-defined]
-        yield ast.Call(joined, [ast.List([node.args[0]] * count, ast.Load()), *node.args[2:]], node.keywords)
+    yield from _other_repetitions(node, name)
     yield ast.UnaryOp(ast.USub(), node)
     yield from (ast.BinOp(node, step(), ast.Constant(1)) for step in (ast.Add, ast.Sub))
 
 
-def _reversed(node: ast.expr) -> Iterator[ast.expr]:
-    """Yields an array with its first, or last, axis backwards."""
-    backwards = ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1)))
-    yield ast.Subscript(node, backwards, ast.Load())
-    yield ast.Subscript(node, ast.Tuple([ast.Constant(...), backwards], ast.Load()), ast.Load())
+def _other_repetitions(node: ast.Call, name: str) -> Iterator[ast.expr]:
+    """Yields whole copies of an array instead of repeated values, and repeated values instead of whole copies."""
+    if not isinstance(node.func, ast.Attribute) or not node.args:
+        return
+    first, *others = node.args
+    function = partial(ast.Attribute, node.func.value, ctx=ast.Load())
+    if name == "repeat" and others:
+        copies = ast.BinOp(ast.List([first], ast.Load()), ast.Mult(), others[0])
+        yield ast.Call(function("concatenate"), [copies, *others[1:]], node.keywords)
+    elif name == "concatenate" and isinstance(first, ast.List) and len({*map(ast.dump, first.elts)}) == 1:
+        given = [first.elts[0], ast.Constant(len(first.elts)), *others]
+        yield ast.Call(function("repeat"), given, node.keywords)
+    elif name == "tile" and others and isinstance(others[0], ast.Tuple | ast.List):
+        for axis, count in enumerate(others[0].elts):
+            yield ast.Call(function("repeat"), [first, count, ast.Constant(axis)], [])
+
+
+def backwards(node: ast.expr, *before: ast.expr) -> ast.expr:
+    """Returns an array backwards along an axis, after the indices of other axes."""
+    order = ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1)))
+    return ast.Subscript(node, ast.Tuple([*before, order], ast.Load()) if before else order, ast.Load())
+
+
+def _with_exchanged_names(node: ast.expr) -> Iterator[ast.expr]:
+    """Yields an expression with two of its names exchanged."""
+    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and each.id != "self"}
+    for one, other in itertools.combinations(sorted(names - _modules(node)), 2):
+        now, changed = {one: other, other: one}, copy.deepcopy(node)
+        for each in ast.walk(changed):
+            if isinstance(each, ast.Name):
+                each.id = now.get(each.id, each.id)
+        yield changed
+
+
+def _modules(node: ast.expr) -> set[str]:
+    """Returns the names whose attributes an expression calls, such as those of modules."""
+    called = (each.func.value for each in ast.walk(node) if isinstance(each, ast.Call) if hasattr(each.func, "value"))
+    return {each.id for each in called if isinstance(each, ast.Name)}
 
 
 def _moved_out(node: ast.expr) -> Iterator[ast.expr]:
-    """Yields a call like `f(x + 1)` with its second operand outside, as `f(x) + 1`."""
+    """Yields a call like `f(x + 1)` with its second operand outside, as `f(x) + 1`; `1 / (sqrt(x) + 1)` for `rsqrt`."""
     inside = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if isinstance(node, ast.Call) and isinstance(inside, ast.BinOp):
         yield ast.BinOp(ast.Call(node.func, [inside.left, *node.args[1:]], node.keywords), inside.op, inside.right)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "rsqrt":
+            root = ast.Call(ast.Attribute(node.func.value, "sqrt", ast.Load()), [inside.left], [])
+            yield ast.BinOp(ast.Constant(1), ast.Div(), ast.BinOp(root, inside.op, inside.right))
 
 
 def _alike(node: ast.expr, known: Sequence[ast.expr]) -> Iterator[ast.expr]:

@@ -160,6 +160,7 @@ class _Scope:
             return
         if found := list(self.stating(value)):
             yield from found
+            yield from [] if isinstance(value, ast.Name | ast.Attribute) else [self._place(statement)]
             return
         if isinstance(value, ast.Name | ast.Attribute):  # an argument of the constructor, whose call is not known
             return

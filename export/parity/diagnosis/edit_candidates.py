@@ -62,6 +62,11 @@ class Candidates:
         return {*self.suspects.located, *self.suspects.unseen}
 
     @property
+    def unproved(self) -> set[int]:
+        """The operations that no tensor of the artifact proves right."""
+        return {*self.suspected, *self._right_before}
+
+    @property
     def involved(self) -> set[int]:
         """The wrong operations, and those that return their operands, since a statement may choose another operand."""
         wrong = {*self.suspects.located, *self.suspects.wrong}
@@ -76,6 +81,14 @@ class Candidates:
         places = (place for number in numbers for place in self._tape.operations[number].places)
         lines = {(place.file, place.line) for place in places}
         return other_statements(self._tape, fault, lines, is_larger=is_larger)
+
+    def unseen_before(self, number: int) -> set[int]:
+        """Returns the operations without a tensor that an operand of an operation may follow from.
+
+        There are none if no operand is the result of one of them.
+        """
+        unseen = self._tape.before((number, 0)).intersection(self.suspects.unseen)
+        return set() if unseen.isdisjoint(source for source, _ in self._tape.sources(number)) else unseen
 
     def enclosing(self) -> list[CodePlace]:
         """Returns the place of the operation that is certainly at fault, or the two places that enclose the fault."""

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.layer_paths import is_within
 from keras_pe.export.model.watch.recording import LayerCall
+from keras_pe.export.parity.diagnosis.code_findings import Inside, enclosing_findings, unexplained_finding
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_candidates import Candidates
 from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
@@ -26,19 +27,14 @@ from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import Arrays
 
 _OF_CALLS = {Cause.OTHER_INPUT, Cause.OPERATION_LEFT_OUT}
+_OF_NUMBERS = {Cause.OTHER_PADDING, Cause.attribute("iterations")}
+_OF_TENSORS = {Cause.OTHER_INPUT, Cause.EXCHANGED_INPUTS, Cause.OTHER_ORDER}
 
 
-@dataclass(frozen=True)
-class Inside:
-    """The findings inside a layer.
-
-    Attributes:
-        findings: The operations at fault; empty if the layer has no user code, or the operations show no fault.
-        is_exact: Whether each cause gives the artifact's numbers.
-    """
-
-    findings: tuple[Finding, ...] = ()
-    is_exact: bool = False
+def _unnamed(found: Explanation, reason: str) -> Explanation:
+    """Returns an explanation without its line, for a reason."""
+    evidence = f"{found.finding.evidence} {reason}"
+    return replace(found, finding=replace(found.finding, evidence=evidence, line=None, operation=None))
 
 
 def key_of(fault: LayerFault) -> tuple[str, int]:
@@ -103,7 +99,15 @@ class LayerCode:
         return self._explain(self._now.site)
 
     def explain_statements(self, numbers: Collection[int] = (), *, is_larger: bool = False) -> Explanation | None:
-        """Returns the exact explanation by another expression in a statement with some operations, or without any."""
+        """Returns the exact explanation by another expression in a statement with some operations, or without any.
+
+        Without a line, an operation may explain more than one of the statements with operations.
+        """
+        found = self._by_statement(numbers, is_larger=is_larger)
+        return found if found is not None and (found.finding.line is not None or not numbers) else None
+
+    def _by_statement(self, numbers: Collection[int] = (), *, is_larger: bool = False) -> Explanation | None:
+        """Returns the exact explanation by a statement, without its line if another line explains as much."""
         statements = partial(self._now.statements, self._fault, is_larger=is_larger)
         edits, probe = statements(numbers), replace(self._probe, others=self._others_alike)
         named = list[tuple[str | None, int | None]]()  # the line of the explanation, whose equals are in other lines
@@ -119,10 +123,8 @@ class LayerCode:
         named.append(found.line)
         reached = len(probe.not_reached)
         clear = self._without_line(found, self._explain(other_statements, probe=probe))
-        if len(probe.not_reached) > reached:
-            evidence = f"{found.finding.evidence} The time ended before all lines were tried."
-            clear = replace(found, finding=replace(found.finding, evidence=evidence, line=None, operation=None))
-        return clear if clear.finding.line is not None or not numbers else None
+        is_whole = len(probe.not_reached) == reached
+        return clear if is_whole else _unnamed(found, "The time ended before all lines were tried.")
 
     def _others_alike(self, fault: LayerFault) -> Iterator[LayerFault]:
         """Yields other cases, and the right calls of other layers of the class, which run the same statements."""
@@ -213,9 +215,10 @@ class LayerCode:
         return any((each.file, each.line) == (finding.file, finding.line) for each in outside)
 
     def _unless_equal_elsewhere(self, exact: Explanation) -> Finding:
-        """Returns a finding without its line if an equal change in another line gives equal numbers.
+        """Returns a finding without its line if a change in another line gives equal numbers.
 
-        The change is a factor or a summand, or a call of a user's function that is left out or given another tensor.
+        It is another expression, a factor or a summand, or a call of a user's function that is left out or given
+        another tensor.
         """
         finding = exact.finding
         added = {each.name for each in finding.parameters} & {"factor", "offset"}
@@ -236,8 +239,12 @@ class LayerCode:
         other: Explanation | None = None
         if added or finding.cause in _OF_CALLS:
             other = self._explain(equal_edits)
-        elif finding.cause is Cause.OTHER_PADDING:  # a statement may compute the numbers of its two sides
+        elif finding.cause in _OF_NUMBERS:  # another statement may compute them
             other = self.explain_statements()
+        if other is None and finding.line is not None and finding.cause != OTHER_EXPRESSION:
+            other = self._by_statement(self._now.unproved)
+            if finding.cause in _OF_TENSORS and other is not None and other.finding.line is not None:
+                return other.finding  # the change of an expression is simpler than that of the tensors it reads
         return self._without_line(exact, other).finding
 
     @staticmethod
@@ -246,8 +253,7 @@ class LayerCode:
         is_equal = other is not None and other.is_exact and other.is_of_all is exact.is_of_all
         if other is None or not is_equal or other.line == exact.line:
             return exact
-        evidence = f"{exact.finding.evidence} An equal change in line {other.finding.line} has equal results."
-        return replace(exact, finding=replace(exact.finding, evidence=evidence, line=None, operation=None))
+        return _unnamed(exact, "A change in another line has equal results.")
 
     def _replaced_before(self) -> Arrays:
         """Returns replacements of the artifact's tensors that correct all faults before this layer."""
@@ -270,7 +276,10 @@ class LayerCode:
             site = operations_at([place], self._tapes)
             explained = explain(alone, self._fault.with_sighting(actual=actual), (site,))
             is_exact &= explained is not None and explained.is_exact
-            found.setdefault(origin, self._unexplained_finding(number) if explained is None else explained.finding)
+            found.setdefault(
+                origin,
+                unexplained_finding(self._now, number, self._fault.layer) if explained is None else explained.finding,
+            )
         by_line = {(each.file, each.line): each for each in reversed(found.values())}
         return Inside(tuple(reversed(by_line.values())), is_exact)
 
@@ -280,21 +289,6 @@ class LayerCode:
         assert self._fault.location is not None
         return tensors.in_shape(self._fault.location, self._fault.expected.shape)
 
-    def _unexplained_finding(self, number: int) -> Finding:
-        """Returns the finding of a located operation, and of those that its operands follow from without a tensor."""
-        place, unseen = self._now.origin(number), self.tape.before((number, 0)).intersection(self._now.suspects.unseen)
-        is_certain = unseen.isdisjoint(source for source, _ in self.tape.sources(number))
-        return self._unknown(place) if is_certain else self._between(self._now.origin(min(unseen)), place)
-
-    def _between(self, first: CodePlace, last: CodePlace) -> Finding:
-        description = f"The fault is between {first} and {last}. The artifact has no tensor between them."
-        return Finding(Cause.UNKNOWN, description, self._fault.layer, file=first.file)
-
-    def _unknown(self, place: CodePlace) -> Finding:
-        description = f"At {place} the operands agree with the artifact's tensors, but the result does not."
-        return Finding(Cause.UNKNOWN, description, self._fault.layer, file=place.file)
-
     def located_findings(self) -> list[Finding]:
         """Returns the first operation that is certainly at fault, or the two operations that enclose the fault."""
-        places = self._first.enclosing()
-        return [self._between(*places)] if len(places) > 1 else list(map(self._unknown, places))
+        return enclosing_findings(self._first, self._fault.layer)

@@ -121,7 +121,8 @@ class EditedOperation:
         Another statement is at fault only if it computes the argument, and all operations that take it change together.
         """
         places = self.tape.stating(self.operation, key, part)
-        users = {user for user, _ in self.tape.users(places[0])}
+        own = repr(next(each.value for each in self.operation.constants if each.key == key))
+        users = {user for user, each in self.tape.users(places[0]) if part is not None or repr(each.value) == own}
         if self.elsewhere:
             return places != (self.operation.place,) and (part is None or len(users) == 1)
         return places == (self.operation.place,) or len(users) > 1

@@ -6,10 +6,11 @@ from dataclasses import replace
 from functools import cache, partial
 
 from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.parity.diagnosis.code_findings import Inside
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.inside_calls import Tape, owner_of
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting
-from keras_pe.export.parity.diagnosis.layer_code import Inside, LayerCode, key_of
+from keras_pe.export.parity.diagnosis.layer_code import LayerCode, key_of
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, first_case
 from keras_pe.export.progress import OutOfTimeError
 

@@ -149,7 +149,8 @@ def _is_equal(one: Any, other: Any) -> bool:
 
 def _may_change(is_changed: Callable[[range], bool], kept: Collection[str], statement: ast.stmt) -> bool:
     """Whether a statement is in lines that change, computes something, and gives a layer numbers alone."""
-    last = statement.iter.end_lineno if isinstance(statement, ast.For) else statement.end_lineno
+    head = {ast.For: "iter", ast.If: "test"}.get(type(statement))
+    last = getattr(statement, head).end_lineno if head else statement.end_lineno
     targets = getattr(statement, "targets", [getattr(statement, "target", None)])
     given = {each.attr for each in targets if isinstance(each, ast.Attribute)}
     is_copy = bool(given) and isinstance(getattr(statement, "value", None), ast.Name)
