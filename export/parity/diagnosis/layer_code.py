@@ -26,9 +26,11 @@ from keras_pe.export.parity.diagnosis.tensor_search import loose_tolerance
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import Arrays
 
+Place = tuple[str | None, int | None]
+"""The file and the number of a line."""
 _OF_CALLS = {Cause.OTHER_INPUT, Cause.OPERATION_LEFT_OUT}
 _OF_NUMBERS = {Cause.OTHER_PADDING, Cause.attribute("iterations")}
-_OF_TENSORS = {Cause.OTHER_INPUT, Cause.EXCHANGED_INPUTS, Cause.OTHER_ORDER}
+_OF_TENSORS = {Cause.OTHER_INPUT, Cause.EXCHANGED_INPUTS, Cause.OTHER_ORDER, Cause.SHIFTED_ROWS}
 
 
 def _unnamed(found: Explanation, reason: str) -> Explanation:
@@ -106,14 +108,16 @@ class LayerCode:
         found = self._by_statement(numbers, is_larger=is_larger)
         return found if found is not None and (found.finding.line is not None or not numbers) else None
 
-    def _by_statement(self, numbers: Collection[int] = (), *, is_larger: bool = False) -> Explanation | None:
-        """Returns the exact explanation by a statement, without its line if another line explains as much."""
+    def _by_statement(
+        self, numbers: Collection[int] = (), *, is_larger: bool = False, beside: Collection[Place] = ()
+    ) -> Explanation | None:
+        """Returns the exact explanation by a statement outside of some lines, without its line if it is ambiguous."""
         statements = partial(self._now.statements, self._fault, is_larger=is_larger)
         edits, probe = statements(numbers), replace(self._probe, others=self._others_alike)
-        named = list[tuple[str | None, int | None]]()  # the line of the explanation, whose equals are in other lines
+        named = [*beside]
 
         def other_statements(_: LayerFault) -> Edits:
-            more = () if numbers or self._has_other_array or not named else self._now.involved
+            more = () if numbers or self._has_other_array or len(named) == len(beside) else self._now.involved
             every = itertools.chain(edits, statements(more) if more else ())
             return (each for each in every if (each.places[0].file, each.places[0].line) not in named)
 
@@ -242,9 +246,11 @@ class LayerCode:
         elif finding.cause in _OF_NUMBERS:  # another statement may compute them
             other = self.explain_statements()
         if other is None and finding.line is not None and finding.cause != OTHER_EXPRESSION:
-            other = self._by_statement(self._now.unproved)
-            if finding.cause in _OF_TENSORS and other is not None and other.finding.line is not None:
-                return other.finding  # the change of an expression is simpler than that of the tensors it reads
+            is_of_tensors = finding.cause in _OF_TENSORS
+            other = self._by_statement(self._now.unproved if is_of_tensors else self._now.suspected, beside=[own])
+            same = [number for number, chain in enumerate(chains) if own in [(at.file, at.line) for at in chain]]
+            if other is not None and other.finding.line and is_of_tensors and self._by_statement(same) is None:
+                return other.finding  # an expression is a simpler change than that of the tensors which it reads
         return self._without_line(exact, other).finding
 
     @staticmethod

@@ -11,11 +11,11 @@ from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.layer_paths import is_within
 from keras_pe.export.parity.diagnosis.causes.compiled import layer_compiled_otherwise
 from keras_pe.export.parity.diagnosis.causes.user_code import code_before_at_fault, operations_at_fault
+from keras_pe.export.parity.diagnosis.code_findings import Inside
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
 from keras_pe.export.parity.diagnosis.hidden_tensors import OutsideView
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
-from keras_pe.export.parity.diagnosis.layer_code import Inside
 from keras_pe.export.parity.diagnosis.recorded_cases import content_key, telling_case
 from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
 from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes

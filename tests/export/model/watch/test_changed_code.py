@@ -20,9 +20,14 @@ def weights(steps: int) -> Any:
     return 1.0 / (1.0 + age)
 
 
+def _changes(function: Any, *, is_larger: bool = False) -> dict[tuple[str, str], ChangedCode]:
+    """Returns the changes of a function by the text of the expression and of the other one."""
+    found = changed_code(function, lambda statement: True, is_larger=is_larger)
+    return {(each.places[0].operation, each.text): each for each in found}
+
+
 def _change(text: str, other: str) -> ChangedCode:
-    changes = changed_code(weights, lambda statement: True)
-    return next(each for each in changes if (each.places[0].operation, each.text) == (text, other))
+    return (_changes(weights) | _changes(weights, is_larger=True))[text, other]
 
 
 def test_functions_that_a_call_runs_are_those_of_user_code() -> None:
@@ -63,7 +68,7 @@ def window(values: Any, start: int, width: int) -> Any:
 
 def test_expression_may_change_in_all_its_places() -> None:
     values, found = np.arange(6), set()
-    for change in changed_code(window, lambda statement: True):
+    for change in changed_code(window, lambda statement: True, is_larger=True):
         if (change.places[0].operation, change.text) == ("start", "start + 1"):
             with change.run():
                 found.add(tuple(window(values, 2, 2).tolist()))
@@ -79,9 +84,7 @@ def share(part: float, size: float) -> float:
     [("np.sqrt(size + 1)", "np.sqrt(size) + 1"), ("part / np.sqrt(size + 1)", "part / np.sqrt(size) + 1")],
 )
 def test_parenthesis_may_end_elsewhere(text: str, other: str) -> None:
-    assert (text, other) in {
-        (each.places[0].operation, each.text) for each in changed_code(share, lambda statement: True)
-    }
+    assert (text, other) in _changes(share)
 
 
 def first_of(left: float, right: float) -> float:
@@ -89,7 +92,7 @@ def first_of(left: float, right: float) -> float:
 
 
 def test_both_branches_of_a_choice_may_change() -> None:
-    changes = {(each.places[0].operation, each.text) for each in changed_code(first_of, lambda statement: True)}
+    changes = _changes(first_of).keys()
     assert {("left - 1", "left + 1"), ("right", "left"), ("left < right", "left > right")} <= changes
 
 
@@ -134,15 +137,14 @@ def parts(values: Any, width: int) -> Any:
     ],
 )
 def test_parts_of_an_index_options_and_the_inside_of_a_comprehension_may_change(text: str, other: str) -> None:
-    changes = {(each.places[0].operation, each.text): each for each in changed_code(parts, lambda statement: True)}
+    changes = _changes(parts) | _changes(parts, is_larger=True)
     with changes[text, other].run(), contextlib.suppress(TypeError, ValueError):
         parts(np.zeros((2, 4)), 2)
 
 
 def test_number_of_another_variable_and_of_an_index_is_that_of_the_changed_code() -> None:
     values = np.arange(8.0).reshape(2, 4)
-    changes = {(each.places[0].operation, each.text): each for each in changed_code(parts, lambda _: True)}
-    with changes["1", "-1"].run():
+    with _changes(parts)["1", "-1"].run():
         parts(values, 2)
     assert values.tolist() == [[6, 7, 2, 3], [4, 5, 6, 7]]
 
@@ -152,18 +154,53 @@ def turned(values: Any) -> Any:
     return table.T
 
 
+def repeated(values: Any) -> Any:
+    return np.repeat(values, 2, axis=0)
+
+
+def copied(values: Any) -> Any:
+    return np.concatenate([values, values], axis=0)
+
+
+def tiled(values: Any) -> Any:
+    return np.tile(values, (2, 1))
+
+
+def chosen(values: Any) -> Any:
+    first, last = np.asarray(values)
+    if len(first) > 1:
+        return np.subtract(first, last) - 2 * last
+    return first
+
+
 @pytest.mark.parametrize(
-    ("text", "other", "expected"),
+    ("function", "text", "other", "expected"),
     [
-        ("table.T", "table", [[1, 2], [4, 6]]),
-        ("table", "table[..., ::-1]", [[2, 6], [1, 4]]),
-        ("np.asarray(values).cumsum(0)", "np.asarray(values)", [[1, 3], [2, 4]]),
+        (turned, "table.T", "table", [[1, 2], [4, 6]]),
+        (turned, "table", "table[..., ::-1]", [[2, 6], [1, 4]]),
+        (turned, "np.asarray(values).cumsum(0)", "np.asarray(values)", [[1, 3], [2, 4]]),
+        (repeated, "np.repeat(values, 2, axis=0)", "np.concatenate([values] * 2, axis=0)", [[1, 2], [3, 4]] * 2),
+        (
+            copied,
+            "np.concatenate([values, values], axis=0)",
+            "np.repeat(values, 2, axis=0)",
+            [[1, 2], [1, 2], [3, 4], [3, 4]],
+        ),
+        (tiled, "np.tile(values, (2, 1))", "np.repeat(values, 2, 0)", [[1, 2], [1, 2], [3, 4], [3, 4]]),
+        (chosen, "np.asarray(values)", "[*np.asarray(values)][::-1]", [0, -2]),
+        (chosen, "1", "2", [1, 2]),
+        (
+            chosen,
+            "np.subtract(first, last) - 2 * last",
+            "np.subtract(last, first) - 2 * first",
+            [0, -2],
+        ),
     ],
 )
-def test_table_may_be_turned_or_backwards_and_a_method_left_out(text: str, other: str, expected: Any) -> None:
-    changes = {(each.places[0].operation, each.text): each for each in changed_code(turned, lambda _: True)}
+def test_person_may_write_another_expression(function: Any, text: str, other: str, expected: Any) -> None:
+    changes = _changes(function) | _changes(function, is_larger=True)
     with changes[text, other].run():
-        assert turned([[1, 2], [3, 4]]).tolist() == expected
+        assert function([[1, 2], [3, 4]]).tolist() == expected
 
 
 def test_fractional_numbers_of_a_statement_may_be_any_others() -> None:
