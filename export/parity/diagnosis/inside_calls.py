@@ -2,9 +2,12 @@
 
 import copy
 import inspect
+import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
+
+import numpy as np
 
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Operation, again, recorded_operations, tensors_in
@@ -139,3 +142,20 @@ def replaced_arguments(operation: Operation, now: Mapping[int, Any]) -> tuple[tu
         lambda leaf: now.get(id(leaf), leaf), given
     )
     return found
+
+
+def kept_results(faults: Sequence[LayerFault], path: str, tape_of: Callable[[LayerCall], Tape]) -> frozenset[int]:
+    """Returns the numbers of the wrong inner calls before one of them, which have Keras' results.
+
+    Args:
+        faults: The faults of a layer's code and of its inner calls, in the order of computation.
+        path: The path of a call.
+        tape_of: Returns the tape of a call.
+    """
+    before = list(itertools.takewhile(lambda each: each.call.path != path, faults))
+    inner = [each.expected for each in before if isinstance(each.call.layer, CodeBefore)]
+    if not inner or len(before) == len(faults):
+        return frozenset()
+    operations = tape_of(faults[len(before)].call).operations
+    results = ((number, as_array(each.outputs[0])) for number, each in enumerate(operations) if each.outputs)
+    return frozenset(n for n, result in results if any(np.array_equal(result, each) for each in inner))

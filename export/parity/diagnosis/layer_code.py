@@ -5,8 +5,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 
-import numpy as np
-
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.layer_paths import is_within
 from keras_pe.export.model.watch.recording import LayerCall
@@ -15,7 +13,7 @@ from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_candidates import Candidates
 from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, Site
-from keras_pe.export.parity.diagnosis.inside_calls import CodeBefore, Tape, owner_of
+from keras_pe.export.parity.diagnosis.inside_calls import Tape, kept_results, owner_of
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, as_array
 from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase
@@ -30,6 +28,7 @@ Place = tuple[str | None, int | None]
 """The file and the number of a line."""
 _OF_CALLS = {Cause.OTHER_INPUT, Cause.OPERATION_LEFT_OUT}
 _OF_NUMBERS = {Cause.OTHER_PADDING, Cause.attribute("iterations")}
+_OF_SIGNS = {Cause.FLIPPED_SIGN, Cause.OTHER_OPERATION}
 _OF_TENSORS = {Cause.OTHER_INPUT, Cause.EXCHANGED_INPUTS, Cause.OTHER_ORDER, Cause.SHIFTED_ROWS}
 
 
@@ -173,21 +172,11 @@ class LayerCode:
         is_begun = bool(self._located) and call is self._located[0].call
         tape = self._once(Tape.until, self.tape, self.first_located) if is_begun else self._once(Tape.of, call)
         if call.path not in self._kept:
-            self._kept[call.path] = self._numbers_kept(call.path)
+            faults = [each for each in self._probe.faults if owner_of(each) is owner_of(self._fault)]
+            self._kept[call.path] = kept_results(faults, call.path, partial(self._once, Tape.of))
         kept = self._kept[call.path]
         tape = self._once(Tape.keeping, tape, kept) if kept else tape
         return tape if scope is None else self._once(Tape.within, tape, scope)
-
-    def _numbers_kept(self, path: str) -> frozenset[int]:
-        """Returns the numbers of the wrong inner calls before one of them, which have Keras' results."""
-        faults = [each for each in self._probe.faults if owner_of(each) is owner_of(self._fault)]
-        before = list(itertools.takewhile(lambda each: each.call.path != path, faults))
-        inner = [each.expected for each in before if isinstance(each.call.layer, CodeBefore)]
-        if not inner or len(before) == len(faults):
-            return frozenset()
-        operations = self._once(Tape.of, faults[len(before)].call).operations
-        results = ((number, as_array(each.outputs[0])) for number, each in enumerate(operations) if each.outputs)
-        return frozenset(n for n, result in results if any(np.array_equal(result, each) for each in inner))
 
     def _have_one_origin(self) -> bool:
         """Whether one operation without a tensor leads to all located operations. The fault may be its own."""
@@ -245,9 +234,14 @@ class LayerCode:
             other = self._explain(equal_edits)
         elif finding.cause in _OF_NUMBERS:  # another statement may compute them
             other = self.explain_statements()
-        if other is None and finding.line is not None and finding.cause != OTHER_EXPRESSION:
-            is_of_tensors = finding.cause in _OF_TENSORS
-            other = self._by_statement(self._now.unproved if is_of_tensors else self._now.suspected, beside=[own])
+        is_of_tensors = finding.cause in _OF_TENSORS
+        if other is None and finding.line is not None and (is_of_tensors or finding.cause in _OF_SIGNS):
+            numbers = self._now.unproved if is_of_tensors else self._now.suspected
+            if self._located:  # its tensor shows that no later operation is at fault, and no call around it
+                numbers = numbers & {self.first_located, *self.tape.before((self.first_located, 0))}
+            lines = [[(at.file, at.line) for at in chain] for chain in chains]
+            beside = {line for each in lines if own in each for line in each[each.index(own) :]}
+            other = self._by_statement(numbers, beside=beside) if numbers else None
             same = [number for number, chain in enumerate(chains) if own in [(at.file, at.line) for at in chain]]
             if other is not None and other.finding.line and is_of_tensors and self._by_statement(same) is None:
                 return other.finding  # an expression is a simpler change than that of the tensors which it reads
