@@ -145,8 +145,9 @@ class LayerCode:
     def inside(self, exact: Explanation) -> Inside:
         """Returns the finding of an exact explanation. Other layers that it explains follow from it."""
         if exact.finding.line is None and exact.finding.file and exact.finding.cause != OTHER_EXPRESSION:
-            statements = (attempt() for attempt in self._statements())
-            exact = next(filter(None, statements), exact)
+            statements = map(self._by_statement, ((), self._now.unproved, self._now.involved))
+            other = next(filter(None, statements), None)
+            exact = other if other is not None and other.finding.line is not None else exact
         finding, own = self._unless_equal_elsewhere(exact), self._fault.layer
         others = dict.fromkeys(each.layer for each in self._beside if exact.is_of_all and each.layer != own)
         return Inside((replace(finding, absent=(*finding.absent, *others)),), True)

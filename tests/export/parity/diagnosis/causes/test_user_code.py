@@ -627,13 +627,75 @@ class AddedAbsolute(Added):
         return ops.abs(shape) + ops.square(x)
 
 
-@pytest.mark.parametrize(("right", "wrong"), [(Gate, OtherGate), (Added, AddedAbsolute)])
-def test_addition_or_exchange_that_two_lines_may_have_names_none_of_them(
+class Sliced(L.Layer):
+    """Two parts, one of which a later line may also take by another name."""
+
+    def call(self, x: Any) -> Any:
+        first, second = x[..., :6], x[..., 6:]
+        waves = ops.sin(second)
+        return ops.tanh(first) + waves
+
+
+class SlicedOnce(Sliced):
+    def call(self, x: Any) -> Any:
+        first, _ = x[..., :6], x[..., 6:]
+        waves = ops.sin(first)
+        return ops.tanh(first) + waves
+
+
+class Rounds(L.Layer):
+    """A loop whose last round may also be left out by its condition."""
+
+    def __init__(self, rounds: int = 3, **options: Any) -> None:
+        super().__init__(**options)
+        self.rounds = rounds
+
+    def call(self, x: Any) -> Any:
+        for number in range(self.rounds):
+            if number + 1 < 4:
+                x = ops.tanh(x) + 0.5
+        return x
+
+
+class FewerRounds(Rounds):
+    def call(self, x: Any) -> Any:
+        for number in range(self.rounds):
+            if number + 2 < 4:
+                x = ops.tanh(x) + 0.5
+        return x
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"), [(Gate, OtherGate), (Added, AddedAbsolute), (Sliced, SlicedOnce), (Rounds, FewerRounds)]
+)
+def test_change_that_two_lines_may_have_names_none_of_them(
     right: type[L.Layer], wrong: type[L.Layer], tmp_path: Path
 ) -> None:
     (finding,) = _check_file(right(name="y"), wrong(name="y"), (12,), tmp_path)
     assert finding.cause is not Cause.UNKNOWN
     assert (finding.layer, finding.line) == ("y", None)
+
+
+class Pairs(L.Layer):
+    """Sums of pairs, whose axes one line gives."""
+
+    def call(self, x: Any) -> Any:
+        rows = ops.tanh(x)
+        columns = ops.square(x)
+        return ops.sum(rows[:, :, None] * columns[:, None, :], axis=-1)
+
+
+class TurnedPairs(Pairs):
+    def call(self, x: Any) -> Any:
+        rows = ops.tanh(x)
+        columns = ops.square(x)
+        return ops.sum(rows[:, None, :] * columns[:, :, None], axis=-1)
+
+
+def test_exchange_that_one_line_alone_may_have_names_the_line(tmp_path: Path) -> None:
+    (finding,) = _check_file(Pairs(name="y"), TurnedPairs(name="y"), (12,), tmp_path)
+    assert finding.layer == "y"
+    assert "rows[:, :, None]" in str(finding.operation)
 
 
 class Waves(L.Layer):
