@@ -3,6 +3,7 @@
 import ast
 import copy
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -187,9 +188,10 @@ def backwards(node: ast.expr, *before: ast.expr) -> ast.expr:
 
 
 def _with_exchanged_names(node: ast.expr) -> Iterator[ast.expr]:
-    """Yields an expression with two of its names exchanged."""
-    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and each.id != "self"}
-    for one, other in itertools.combinations(sorted(names - _modules(node)), 2):
+    """Yields an expression with two of the names exchanged that it has once."""
+    counts = Counter(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+    names = sorted({name for name, count in counts.items() if count == 1} - _modules(node) - {"self"})
+    for one, other in itertools.combinations(names, 2):
         now, changed = {one: other, other: one}, copy.deepcopy(node)
         for each in ast.walk(changed):
             if isinstance(each, ast.Name):

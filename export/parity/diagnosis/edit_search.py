@@ -33,12 +33,14 @@ class Explanation:
         is_exact: Whether the numbers agree within their noise, not only approximately.
         is_output: Whether the edit changes the values of the output, whatever the layer computes.
         is_of_all: Whether the edit also explains the outputs beside this one.
+        lines: The file and the number of each line that may have the change.
     """
 
     finding: Finding
     is_exact: bool
     is_output: bool
     is_of_all: bool = True
+    lines: frozenset[tuple[str, int]] = frozenset()
 
     @property
     def line(self) -> tuple[str | None, int | None]:
@@ -142,11 +144,12 @@ class _Search:
         follows = () if edit.layer is None else (fault.layer,)
         layer = edit.layer or fault.layer
         finding = Finding(edit.cause, evidence, layer, absent=follows, parameters=edit.parameters)
-        if len({(place.file, place.line) for place in edit.places}) == 1:
+        lines = frozenset((place.file, place.line) for place in edit.places)
+        if len(lines) == 1:
             finding = replace(finding, **edit.places[0].fields)
         elif edit.places:
             finding = replace(finding, file=edit.places[0].file)
-        return Explanation(finding, left <= self.first.tolerance, edit.is_output, is_of_all)
+        return Explanation(finding, left <= self.first.tolerance, edit.is_output, is_of_all, lines)
 
     def _begins(self, edit: Edit | NumericEdit, parts: Sequence[CallDifference]) -> bool:
         """Whether an edit explains a part of the call, by one of the tensors that may have it."""

@@ -147,7 +147,8 @@ class LayerCode:
         if exact.finding.line is None and exact.finding.file and exact.finding.cause != OTHER_EXPRESSION:
             statements = map(self._by_statement, ((), self._now.unproved, self._now.involved))
             other = next(filter(None, statements), None)
-            exact = other if other is not None and other.finding.line is not None else exact
+            is_equal = other is not None and other.is_of_all is exact.is_of_all
+            exact = other if other is not None and is_equal and other.line in exact.lines else exact
         finding, own = self._unless_equal_elsewhere(exact), self._fault.layer
         others = dict.fromkeys(each.layer for each in self._beside if exact.is_of_all and each.layer != own)
         return Inside((replace(finding, absent=(*finding.absent, *others)),), True)
@@ -244,7 +245,8 @@ class LayerCode:
             beside = {line for each in lines if own in each for line in each[each.index(own) :]}
             other = self._by_statement(numbers, beside=beside) if numbers else None
             same = [number for number, chain in enumerate(chains) if own in [(at.file, at.line) for at in chain]]
-            if other is not None and other.finding.line and is_of_tensors and self._by_statement(same) is None:
+            is_named = other is not None and other.finding.line and other.is_of_all is exact.is_of_all
+            if other is not None and is_named and is_of_tensors and self._by_statement(same) is None:
                 return other.finding  # an expression is a simpler change than that of the tensors which it reads
         return self._without_line(exact, other).finding
 

@@ -169,7 +169,7 @@ def tiled(values: Any) -> Any:
 def chosen(values: Any) -> Any:
     first, last = np.asarray(values)
     if len(first) > 1:
-        return np.subtract(first, last) - 2 * last
+        return np.subtract(first, 1) - 3 * last
     return first
 
 
@@ -187,13 +187,13 @@ def chosen(values: Any) -> Any:
             [[1, 2], [1, 2], [3, 4], [3, 4]],
         ),
         (tiled, "np.tile(values, (2, 1))", "np.repeat(values, 2, 0)", [[1, 2], [1, 2], [3, 4], [3, 4]]),
-        (chosen, "np.asarray(values)", "[*np.asarray(values)][::-1]", [0, -2]),
-        (chosen, "1", "2", [1, 2]),
+        (chosen, "np.asarray(values)", "[*np.asarray(values)][::-1]", [-1, -3]),
+        (chosen, "len(first) > 1", "len(first) < 1", [1, 2]),
         (
             chosen,
-            "np.subtract(first, last) - 2 * last",
-            "np.subtract(last, first) - 2 * first",
-            [0, -2],
+            "np.subtract(first, 1) - 3 * last",
+            "np.subtract(last, 1) - 3 * first",
+            [-1, -3],
         ),
     ],
 )

@@ -417,8 +417,6 @@ def _check_file(right: Any, wrong: Any, shape: tuple[int, ...], folder: Path) ->
         (Damped, MoreDamped, (6,), "y", "0.1 * y"),
         (Products, TurnedProducts, (4, 3), "y", "self.product(last, row)"),
         (Padded, WithZeros, (5, 3), "y", 'self.pad(x, "symmetric")'),
-        (Again, AgainOfInput, (6,), "y/inner/dense", "self.call_again(x, other)"),
-        (partial(Recurrence, Cell), partial(Recurrence, TurnedCell), (3, 3), "y/cell", "ops.split(h, 2, axis=-1)"),
     ],
     ids=[
         "padding",
@@ -435,8 +433,6 @@ def _check_file(right: Any, wrong: Any, shape: tuple[int, ...], folder: Path) ->
         "factor",
         "arguments",
         "mode",
-        "second call",
-        "zero state",
     ],
 )
 def test_line_that_computes_a_wrong_input_is_named(
@@ -666,14 +662,23 @@ class FewerRounds(Rounds):
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong"), [(Gate, OtherGate), (Added, AddedAbsolute), (Sliced, SlicedOnce), (Rounds, FewerRounds)]
+    ("right", "wrong", "shape", "layer"),
+    [
+        (Gate, OtherGate, (12,), "y"),
+        (Added, AddedAbsolute, (12,), "y"),
+        (Sliced, SlicedOnce, (12,), "y"),
+        (Rounds, FewerRounds, (12,), "y"),
+        (Again, AgainOfInput, (6,), "y/inner/dense"),
+        (partial(Recurrence, Cell), partial(Recurrence, TurnedCell), (3, 3), "y/cell"),
+    ],
+    ids=["gate", "addition", "slice", "loop", "second call", "zero state"],
 )
 def test_change_that_two_lines_may_have_names_none_of_them(
-    right: type[L.Layer], wrong: type[L.Layer], tmp_path: Path
+    right: Any, wrong: Any, shape: tuple[int, ...], layer: str, tmp_path: Path
 ) -> None:
-    (finding,) = _check_file(right(name="y"), wrong(name="y"), (12,), tmp_path)
+    (finding,) = _check_file(right(name="y"), wrong(name="y"), shape, tmp_path)
     assert finding.cause is not Cause.UNKNOWN
-    assert (finding.layer, finding.line) == ("y", None)
+    assert (finding.layer, finding.line) == (layer, None)
 
 
 class Pairs(L.Layer):
