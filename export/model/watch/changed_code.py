@@ -106,7 +106,7 @@ def changed_code(
         groups = [(each,) for each in positions]
         for group in (*groups, tuple(positions)) if is_larger and len(positions) > 1 else groups:
             own = [each for text, each in others.items() if (text in added or len(group) > 1) is is_larger]
-            yield from filter(None, (syntax.changed(group, each) for each in own))
+            yield from filter(None, (syntax.with_other(group, each) for each in own))
 
 
 def other_numbers(
@@ -177,9 +177,9 @@ class _Syntax:
 
     def with_number(self, position: Position, number: float) -> ChangedCode | None:
         """Returns the function with another number at a place."""
-        return self.changed([position], ast.Constant(number))
+        return self.with_other([position], ast.Constant(number))
 
-    def changed(self, positions: Sequence[Position], other: ast.expr) -> ChangedCode | None:
+    def with_other(self, positions: Sequence[Position], other: ast.expr) -> ChangedCode | None:
         """Returns the function with another expression at some places; None if it cannot be compiled."""
         with _put_each([(*where, _in_thread(node, other)) for *where, node in positions]):
             code = _compile(self.top, self.owner.__code__)

@@ -207,7 +207,7 @@ def _assignments(scope: ast.AST, name: str) -> list[tuple[ast.stmt | ast.expr, a
             targets, value = node.targets, node.value
         elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr) and node.value is not None:
             targets, value = [node.target], node.value
-        elif isinstance(node, ast.For) and isinstance(table := _iterated(node.iter), ast.Name | ast.Attribute):
+        elif isinstance(node, ast.For) and isinstance(table := _table_of_loop(node.iter), ast.Name | ast.Attribute):
             parts = [node.target] if table is node.iter else getattr(node.target, "elts", [])
             targets, value = parts[-1:], table
         else:
@@ -216,7 +216,7 @@ def _assignments(scope: ast.AST, name: str) -> list[tuple[ast.stmt | ast.expr, a
     return found
 
 
-def _iterated(value: ast.expr) -> ast.expr:
+def _table_of_loop(value: ast.expr) -> ast.expr:
     """Returns what a loop iterates over, without `enumerate`."""
     if isinstance(value, ast.Call) and ast.unparse(value.func) == "enumerate":
         return value.args[0]

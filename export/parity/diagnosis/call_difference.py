@@ -49,7 +49,7 @@ class CallDifference:
         """Yields the call with each number among its inputs changed to the next larger, or smaller, number."""
         import keras
 
-        def moved(limit: float, leaf: Any) -> Any:
+        def step_towards(limit: float, leaf: Any) -> Any:
             array = as_array(leaf) if keras.ops.is_tensor(leaf) else None
             if array is None or not is_float(array.dtype):
                 return leaf
@@ -57,7 +57,7 @@ class CallDifference:
 
         call = self.fault.call
         for limit in (np.inf, -np.inf):
-            given = keras.tree.map_structure(partial(moved, limit), (call.arguments, call.keywords))
+            given = keras.tree.map_structure(partial(step_towards, limit), (call.arguments, call.keywords))
             yield CallDifference(replace(self.fault, call=replace(call, arguments=given[0], keywords=given[1])))
 
 

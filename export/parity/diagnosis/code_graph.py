@@ -129,9 +129,9 @@ class CodeGraph:
         yield from ((own.place, each) for each in self._inputs_of(number, _line) if each not in self._sources[number])
 
     def changing(self, number: int) -> tuple[CodePlace, ...]:
-        """Returns the places whose lines may each change the results of an operation: it, and the line that reads them.
+        """Returns the places where a change may change the results of an operation.
 
-        Other lines must not read the results. A function that reads them does so in the line that calls it.
+        They are the operation and the only line that reads its results. A function reads them where it is called.
         """
         own, readers = self.operations[number].place, [self.operations[each] for each in self.consumers(number)]
         read = [next((at for at in each.places if at.function == own.function), each.place) for each in readers]

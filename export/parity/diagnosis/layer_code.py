@@ -32,7 +32,7 @@ _OF_SIGNS = {Cause.FLIPPED_SIGN, Cause.OTHER_OPERATION}
 _OF_TENSORS = {Cause.OTHER_INPUT, Cause.EXCHANGED_INPUTS, Cause.OTHER_ORDER, Cause.SHIFTED_ROWS}
 
 
-def _unnamed(found: Explanation, reason: str) -> Explanation:
+def _without_line_for(found: Explanation, reason: str) -> Explanation:
     """Returns an explanation without its line, for a reason."""
     evidence = f"{found.finding.evidence} {reason}"
     return replace(found, finding=replace(found.finding, evidence=evidence, line=None, operation=None))
@@ -127,7 +127,7 @@ class LayerCode:
         reached = len(probe.not_reached)
         clear = self._without_line(found, self._explain(other_statements, probe=probe))
         is_whole = len(probe.not_reached) == reached
-        return clear if is_whole else _unnamed(found, "The time ended before all lines were tried.")
+        return clear if is_whole else _without_line_for(found, "The time ended before all lines were tried.")
 
     def _others_alike(self, fault: LayerFault) -> Iterator[LayerFault]:
         """Yields other cases, and the right calls of other layers of the class, which run the same statements."""
@@ -256,7 +256,8 @@ class LayerCode:
         is_equal = other is not None and other.is_exact and other.is_of_all is exact.is_of_all
         if other is None or not is_equal or other.line == exact.line:
             return exact
-        return _unnamed(exact, "A change in another line has equal results.")
+        lines = ", ".join(str(number) for _, number in sorted(other.lines))
+        return _without_line_for(exact, f"A change in line {lines} has equal results.")
 
     def _replaced_before(self) -> Arrays:
         """Returns replacements of the artifact's tensors that correct all faults before this layer."""

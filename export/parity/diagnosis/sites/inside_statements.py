@@ -133,7 +133,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Number | np.ndarray | np.generic)
 
 
-def _copied(value: Any) -> Any:
+def _copy_arrays(value: Any) -> Any:
     """Returns copies of arrays and lists. A deep copy of a list of Keras also copies its layer."""
     import keras
 
@@ -179,7 +179,7 @@ def _compute_changed(
     with one_at_a_time, change.run():
         try:
             for part, own in before:  # changed code may write to an array
-                vars(part).update({name: _copied(value) for name, value in own.items() if _is_number(value)})
+                vars(part).update({name: _copy_arrays(value) for name, value in own.items() if _is_number(value)})
             for part, numbers in given:
                 vars(part).update(numbers)
             return as_array(tensors_in(_run(fault.call.layer, fault))[fault.index])

@@ -149,24 +149,24 @@ def test_number_of_another_variable_and_of_an_index_is_that_of_the_changed_code(
     assert values.tolist() == [[6, 7, 2, 3], [4, 5, 6, 7]]
 
 
-def turned(values: Any) -> Any:
+def turn_table(values: Any) -> Any:
     table = np.asarray(values).cumsum(0)
     return table.T
 
 
-def repeated(values: Any) -> Any:
+def repeat_rows(values: Any) -> Any:
     return np.repeat(values, 2, axis=0)
 
 
-def copied(values: Any) -> Any:
+def copy_rows(values: Any) -> Any:
     return np.concatenate([values, values], axis=0)
 
 
-def tiled(values: Any) -> Any:
+def tile_rows(values: Any) -> Any:
     return np.tile(values, (2, 1))
 
 
-def chosen(values: Any) -> Any:
+def choose_rows(values: Any) -> Any:
     first, last = np.asarray(values)
     if len(first) > 1:
         return np.subtract(first, 1) - 3 * last
@@ -176,21 +176,21 @@ def chosen(values: Any) -> Any:
 @pytest.mark.parametrize(
     ("function", "text", "other", "expected"),
     [
-        (turned, "table.T", "table", [[1, 2], [4, 6]]),
-        (turned, "table", "table[..., ::-1]", [[2, 6], [1, 4]]),
-        (turned, "np.asarray(values).cumsum(0)", "np.asarray(values)", [[1, 3], [2, 4]]),
-        (repeated, "np.repeat(values, 2, axis=0)", "np.concatenate([values] * 2, axis=0)", [[1, 2], [3, 4]] * 2),
+        (turn_table, "table.T", "table", [[1, 2], [4, 6]]),
+        (turn_table, "table", "table[..., ::-1]", [[2, 6], [1, 4]]),
+        (turn_table, "np.asarray(values).cumsum(0)", "np.asarray(values)", [[1, 3], [2, 4]]),
+        (repeat_rows, "np.repeat(values, 2, axis=0)", "np.concatenate([values] * 2, axis=0)", [[1, 2], [3, 4]] * 2),
         (
-            copied,
+            copy_rows,
             "np.concatenate([values, values], axis=0)",
             "np.repeat(values, 2, axis=0)",
             [[1, 2], [1, 2], [3, 4], [3, 4]],
         ),
-        (tiled, "np.tile(values, (2, 1))", "np.repeat(values, 2, 0)", [[1, 2], [1, 2], [3, 4], [3, 4]]),
-        (chosen, "np.asarray(values)", "[*np.asarray(values)][::-1]", [-1, -3]),
-        (chosen, "len(first) > 1", "len(first) < 1", [1, 2]),
+        (tile_rows, "np.tile(values, (2, 1))", "np.repeat(values, 2, 0)", [[1, 2], [1, 2], [3, 4], [3, 4]]),
+        (choose_rows, "np.asarray(values)", "[*np.asarray(values)][::-1]", [-1, -3]),
+        (choose_rows, "len(first) > 1", "len(first) < 1", [1, 2]),
         (
-            chosen,
+            choose_rows,
             "np.subtract(first, 1) - 3 * last",
             "np.subtract(last, 1) - 3 * first",
             [-1, -3],
