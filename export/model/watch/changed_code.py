@@ -94,15 +94,16 @@ def changed_code(
             a statement.
     """
     syntax = _Syntax.of(function)
-    for positions in syntax.positions(is_changed) if syntax is not None else ():
-        assert syntax is not None
+    if syntax is None:
+        return
+    for positions in syntax.positions(is_changed):
         node = positions[0][-1]
         others = {ast.unparse(each): each for each in other_expressions(node, syntax.function, syntax.known)}
         added = {text for text, each in others.items() if any(part is node for part in ast.iter_child_nodes(each))}
         others.pop(ast.unparse(node), None)
         if isinstance(positions[0][0], ast.Assign) and isinstance(positions[0][0].targets[0], ast.Tuple):
-            turned = backwards(ast.List([ast.Starred(node, ast.Load())], ast.Load()))
-            others[ast.unparse(turned)] = turned  # the names exchanged
+            exchanged = backwards(ast.List([ast.Starred(node, ast.Load())], ast.Load()))  # the values of two names
+            others[ast.unparse(exchanged)] = exchanged
         groups = [(each,) for each in positions]
         for group in (*groups, tuple(positions)) if is_larger and len(positions) > 1 else groups:
             own = [each for text, each in others.items() if (text in added or len(group) > 1) is is_larger]

@@ -14,7 +14,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Scoped = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 _MOST_STEPS = 8  # names that lead from one value to the next
 _CASTS = frozenset({"astype", "copy", "tolist"})  # methods that keep the values
-_NUMBERS = frozenset({"float", "int"})
+_NUMBERS = frozenset({"float", "int"})  # functions that keep a number
 _LEFT = frozenset({"x", "x1", "a"})  # the first operand of an operator, in TensorFlow and Keras
 
 
@@ -218,7 +218,7 @@ def _assignments(scope: ast.AST, name: str) -> list[tuple[ast.stmt | ast.expr, a
 
 def _table_of_loop(value: ast.expr) -> ast.expr:
     """Returns what a loop iterates over, without `enumerate`."""
-    if isinstance(value, ast.Call) and ast.unparse(value.func) == "enumerate":
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "enumerate" and value.args:
         return value.args[0]
     return value
 

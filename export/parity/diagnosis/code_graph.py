@@ -135,8 +135,9 @@ class CodeGraph:
         """
         own, readers = self.operations[number].place, [self.operations[each] for each in self.consumers(number)]
         read = [next((at for at in each.places if at.function == own.function), each.place) for each in readers]
-        is_one = len({(at.file, at.line) for at in read}) == 1 and read[0].line != own.line
-        return (own, read[0]) if is_one and not self.is_output(number) and not self.is_read_later(number) else (own,)
+        lines = {(at.file, at.line) for at in read}
+        is_alone = len(lines) == 1 and (own.file, own.line) not in lines and not self.is_output(number)
+        return (own, read[0]) if is_alone and not self.is_read_later(number) else (own,)
 
     def left_out_call(self, old: Source | None, new: Source, readers: Sequence[int]) -> CodePlace | None:
         """Returns the call, or the line, that is left out if some operations read a tensor instead of its result.

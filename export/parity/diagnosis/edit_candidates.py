@@ -85,7 +85,7 @@ class Candidates:
     def unseen_before(self, number: int) -> set[int]:
         """Returns the operations without a tensor that an operand of an operation may follow from.
 
-        The set is empty if every operand is the result of another operation.
+        The set is empty if no operand is the result of such an operation.
         """
         unseen = self._tape.before((number, 0)).intersection(self.suspects.unseen)
         return set() if unseen.isdisjoint(source for source, _ in self._tape.sources(number)) else unseen

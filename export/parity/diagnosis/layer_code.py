@@ -235,7 +235,7 @@ class LayerCode:
         if added or finding.cause in _OF_CALLS:
             other = self._explain(equal_edits)
         elif finding.cause in _OF_NUMBERS:  # another statement may compute them
-            other = self.explain_statements()
+            other = self._by_statement(beside=[own])
         is_of_tensors = finding.cause in _OF_TENSORS
         if other is None and finding.line is not None and (is_of_tensors or finding.cause in _OF_SIGNS):
             numbers = self._now.unproved if is_of_tensors else self._now.suspected
