@@ -47,6 +47,11 @@ class Explanation:
         """The file and the number of the line of the finding."""
         return self.finding.file, self.finding.line
 
+    def without_line(self, reason: str) -> "Explanation":
+        """Returns the explanation without its line, for a reason."""
+        evidence = f"{self.finding.evidence} {reason}"
+        return replace(self, finding=replace(self.finding, evidence=evidence, line=None, operation=None))
+
 
 def explain(
     probe: Probe,
@@ -186,10 +191,12 @@ class _Search:
 
     def _is_noise(self, edit: Edit, difference: CallDifference) -> bool:
         """Whether the least changes of the inputs change the result of an edit by as much as the edit leaves."""
-        left, own = self._left(edit, difference, may_stay=True), self._result_of(edit, difference, may_stay=True)
-        near = (self._result_of(edit, each, may_stay=True) for each in difference.near()) if own is not None else ()
-        noise = [distance(each, own) for each in near if each is not None and own is not None]
-        return left < np.inf and left <= _SLACK * max(noise, default=0.0) < np.inf
+        own = self._result_of(edit, difference, may_stay=True)
+        if own is None:
+            return False
+        near = (self._result_of(edit, each, may_stay=True) for each in difference.near())
+        noise = max((distance(each, own) for each in near if each is not None), default=0.0)
+        return difference.left_by(own) <= _SLACK * noise < np.inf
 
     def _left(self, edit: Edit, difference: CallDifference, *, may_stay: bool = False) -> float:
         """Returns the difference after an edit; infinity if the layer does not accept the edit.
