@@ -120,8 +120,8 @@ def _other_names(node: ast.Name, function: ast.FunctionDef, known: Sequence[ast.
     names = list(dict.fromkeys([*given, *(each.id for each in stored if each.lineno <= node.lineno)]))
     if node.id in names:
         yield from (ast.Name(name, ast.Load()) for name in names if name != node.id)
-        parts = (each for each in known if isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self")
-        yield from {each.attr: each for each in parts if isinstance(each.ctx, ast.Load)}.values()
+        parts = (each for each in known if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Load))
+        yield from {each.attr: each for each in parts if getattr(each.value, "id", None) == "self"}.values()
         yield from (ast.BinOp(node, step(), ast.Constant(1)) for step in (ast.Add, ast.Sub))
         yield ast.BinOp(ast.Constant(2), ast.Mult(), node)
         yield ast.Constant(1)

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from typing import TypeGuard
 
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.layer_paths import is_within
@@ -24,18 +25,15 @@ from keras_pe.export.parity.diagnosis.tensor_search import loose_tolerance
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import Arrays
 
-Place = tuple[str | None, int | None]
-"""The file and the number of a line."""
 _OF_CALLS = {Cause.OTHER_INPUT, Cause.OPERATION_LEFT_OUT}
 _OF_NUMBERS = {Cause.OTHER_PADDING, Cause.attribute("iterations")}
 _OF_SIGNS = {Cause.FLIPPED_SIGN, Cause.OTHER_OPERATION}
 _OF_TENSORS = {Cause.OTHER_INPUT, Cause.EXCHANGED_INPUTS, Cause.OTHER_ORDER, Cause.SHIFTED_ROWS}
 
 
-def _without_line_for(found: Explanation, reason: str) -> Explanation:
-    """Returns an explanation without its line, for a reason."""
-    evidence = f"{found.finding.evidence} {reason}"
-    return replace(found, finding=replace(found.finding, evidence=evidence, line=None, operation=None))
+def _explains_as_much(other: Explanation | None, exact: Explanation) -> TypeGuard[Explanation]:
+    """Whether another explanation is exact, too, for as many outputs."""
+    return other is not None and other.is_exact and other.is_of_all is exact.is_of_all
 
 
 def key_of(fault: LayerFault) -> tuple[str, int]:
@@ -102,21 +100,26 @@ class LayerCode:
     def explain_statements(self, numbers: Collection[int] = (), *, is_larger: bool = False) -> Explanation | None:
         """Returns the exact explanation by another expression in a statement with some operations, or without any.
 
-        Without a line, an operation may explain more than one of the statements with operations.
+        It is None if the line of a statement with operations is not certain, since an operation may explain more.
         """
         found = self._by_statement(numbers, is_larger=is_larger)
         return found if found is not None and (found.finding.line is not None or not numbers) else None
 
     def _by_statement(
-        self, numbers: Collection[int] = (), *, is_larger: bool = False, beside: Collection[Place] = ()
+        self,
+        numbers: Collection[int] = (),
+        *,
+        is_larger: bool = False,
+        beside: Collection[tuple[str | None, int | None]] = (),
     ) -> Explanation | None:
         """Returns the exact explanation by a statement outside of some lines, without its line if it is ambiguous."""
         statements = partial(self._now.statements, self._fault, is_larger=is_larger)
         edits, probe = statements(numbers), replace(self._probe, others=self._others_alike)
-        named = [*beside]
+        named = [*beside]  # the file and the number of each line
 
         def other_statements(_: LayerFault) -> Edits:
-            more = () if numbers or self._has_other_array or len(named) == len(beside) else self._now.involved
+            is_found = len(named) > len(beside)  # the second pass looks for equal changes in other lines
+            more = self._now.involved if is_found and not numbers and not self._has_other_array else ()
             every = itertools.chain(edits, statements(more) if more else ())
             return (each for each in every if (each.places[0].file, each.places[0].line) not in named)
 
@@ -127,7 +130,7 @@ class LayerCode:
         reached = len(probe.not_reached)
         clear = self._without_line(found, self._explain(other_statements, probe=probe))
         is_whole = len(probe.not_reached) == reached
-        return clear if is_whole else _without_line_for(found, "The time ended before all lines were tried.")
+        return clear if is_whole else found.without_line("The time ended before all lines were tried.")
 
     def _others_alike(self, fault: LayerFault) -> Iterator[LayerFault]:
         """Yields other cases, and the right calls of other layers of the class, which run the same statements."""
@@ -147,8 +150,7 @@ class LayerCode:
         if exact.finding.line is None and exact.finding.file and exact.finding.cause != OTHER_EXPRESSION:
             statements = map(self._by_statement, ((), self._now.unproved, self._now.involved))
             other = next(filter(None, statements), None)
-            is_equal = other is not None and other.is_of_all is exact.is_of_all
-            exact = other if other is not None and is_equal and other.line in exact.lines else exact
+            exact = other if _explains_as_much(other, exact) and other.line in exact.lines else exact
         finding, own = self._unless_equal_elsewhere(exact), self._fault.layer
         others = dict.fromkeys(each.layer for each in self._beside if exact.is_of_all and each.layer != own)
         return Inside((replace(finding, absent=(*finding.absent, *others)),), True)
@@ -244,20 +246,19 @@ class LayerCode:
             lines = [[(at.file, at.line) for at in chain] for chain in chains]
             beside = {line for each in lines if own in each for line in each[each.index(own) :]}
             other = self._by_statement(numbers, beside=beside) if numbers else None
-            same = [number for number, chain in enumerate(chains) if own in [(at.file, at.line) for at in chain]]
-            is_named = other is not None and other.finding.line and other.is_of_all is exact.is_of_all
-            if other is not None and is_named and is_of_tensors and self._by_statement(same) is None:
+            same = [number for number, each in enumerate(lines) if own in each]
+            is_clear = is_of_tensors and _explains_as_much(other, exact) and other.finding.line is not None
+            if other is not None and is_clear and self._by_statement(same) is None:
                 return other.finding  # an expression is a simpler change than that of the tensors which it reads
         return self._without_line(exact, other).finding
 
     @staticmethod
     def _without_line(exact: Explanation, other: Explanation | None) -> Explanation:
         """Returns an explanation without its line if a change in another line explains as much."""
-        is_equal = other is not None and other.is_exact and other.is_of_all is exact.is_of_all
-        if other is None or not is_equal or other.line == exact.line:
+        if not _explains_as_much(other, exact) or other.line == exact.line:
             return exact
         lines = ", ".join(str(number) for _, number in sorted(other.lines))
-        return _without_line_for(exact, f"A change in line {lines} has equal results.")
+        return exact.without_line(f"A change in line {lines} has equal results.")
 
     def _replaced_before(self) -> Arrays:
         """Returns replacements of the artifact's tensors that correct all faults before this layer."""
