@@ -51,10 +51,8 @@ class Candidates:
         for number in self._right_before:
             earlier.setdefault(self._place(number), place_of_result(self._tape, self.suspects, number))
         exchanged = list(exchangeable(self._tape, self.suspects, self.origin))
-        first = [number for number in self.suspected if self._is_first(number)]
-        first += [each for each in self._right_before if any(map(self._is_first, self._tape.consumers(each)))]
         located = set(map(self._place, self.suspects.located))
-        return operations_at(self.places, self._tapes, exchanged, earlier, set(map(self._place, first)), located)
+        return operations_at(self.places, self._tapes, exchanged, earlier, located)
 
     @property
     def suspected(self) -> set[int]:
@@ -108,10 +106,6 @@ class Candidates:
 
     def _place(self, number: int) -> CodePlace:
         return self._tape.operations[number].place
-
-    def _is_first(self, number: int) -> bool:
-        """Whether the artifact has all results that lead to an operation, but for one at most."""
-        return len((self._tape.before((number, 0)) - {number}).intersection(self.suspects.missing)) <= 1
 
 
 def right_before(tape: Tape, suspects: Suspects) -> Iterator[int]:

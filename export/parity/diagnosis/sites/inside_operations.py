@@ -61,7 +61,6 @@ def operations_at(
     tapes: Tapes,
     exchanged: Sequence[tuple[Source, Source, Sequence[int], tuple[CodePlace, ...]]] = (),
     before: Mapping[CodePlace, CodePlace] = MappingProxyType({}),
-    first: Collection[CodePlace] = (),
     located: Collection[CodePlace] = (),
 ) -> Site:
     """Returns the site of the operations at some places in a user's code, in this order.
@@ -72,7 +71,6 @@ def operations_at(
         exchanged: Pairs of tensors that may be exchanged for some readers, with the readers and the places to report.
         before: The places of correct operations that may be at fault, each with the place to report. A change of such a
             result affects all readers.
-        first: The places that are edited before the others, except for additions.
         located: The places of operations with a tensor of the artifact.
     """
 
@@ -99,21 +97,15 @@ def operations_at(
         for one, other, readers, own in exchanged if edited else ():
             yield from (replace(each, places=own) for each in exchanged_tensors(edited[0], one, other, readers))
         yield from other_iterations(tapes, tape, places)
-        tried: list[tuple[Sequence[Callable[[Any], Edits]], Iterable[Any]]] = []
-        for is_first in (True, False):
-            edited_now, earlier_now, now = (
-                [each for each in group if (each.operation.place in first) is is_first]
-                for group in (edited, earlier, every)
-            )
-            same = [number for each in now for number in tape.at(each.operation.place)]
-            read = [number for each in same for number, _ in tape.sources(each) if number >= 0]
-            callers = dict.fromkeys(caller for number in (*same, *read) for caller in tape.operations[number].callers)
-            tried += [
-                *((_OTHERS, edited_now), (_OTHERS, earlier_now), ([partial(other_arguments, tapes, tape)], callers)),
-                ((_other_constants, other_slices), [replace(each, elsewhere=True) for each in now]),
-                ((other_sequences, other_directions, rearrangements), now),
-            ]
-        tried.append(([additions], every))
+        same = [number for each in every for number in tape.at(each.operation.place)]
+        read = [number for each in same for number, _ in tape.sources(each) if number >= 0]
+        callers = dict.fromkeys(caller for number in (*same, *read) for caller in tape.operations[number].callers)
+        tried: list[tuple[Sequence[Callable[[Any], Edits]], Iterable[Any]]] = [
+            *((_OTHERS, edited), (_OTHERS, earlier), ([partial(other_arguments, tapes, tape)], callers)),
+            ((_other_constants, other_slices), elsewhere),
+            ((other_sequences, other_directions, rearrangements), every),
+            ([additions], every),
+        ]
         for family, each in itertools.chain.from_iterable(itertools.product(*pair) for pair in tried):
             with contextlib.suppress(ValueError, TypeError, ArithmeticError, LookupError):
                 # Operations of other libraries may have arguments that a family cannot handle.
