@@ -10,15 +10,15 @@ import numpy as np
 from fault_examples import seeded
 from keras import layers as L  # noqa: N812
 
-from keras_pe.export import export_onnx
+from keras_pe.export import check_parity, export_onnx
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run_cases import run_cases
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.progress import Budget
-from keras_pe.export.results import RuntimeResult
+from keras_pe.export.results import Finding, RuntimeResult
 from keras_pe.export.runtimes.worker import Worker
-from tests.export.parity.diagnosis.planted import AMPLE
+from tests.export.parity.diagnosis.planted import AMPLE, one_layer
 
 IMAGE, SEQUENCE = (12, 12, 4), (None, 8)
 
@@ -101,3 +101,11 @@ def say(model: keras.Model, path: Path, worker: Worker) -> RuntimeResult:
     expectations = reference.answer(sweep(reference.inputs, reference.roles, seed=0))
     run = run_cases(worker, worker.spec, path, reference, expectations)
     return run.result if run.result.passed else diagnose(run, worker, reference, reference.roles, Budget(AMPLE))
+
+
+def file_findings(right: L.Layer, wrong: L.Layer, shape: tuple[int, ...], folder: Path) -> list[Finding]:
+    """Returns the findings for a model of one layer whose file has another layer with equal weights."""
+    path = export_onnx(seeded(one_layer(wrong, shape)), folder / "model.onnx").path
+    model = seeded(one_layer(right, shape))
+    (result,) = check_parity(model, path, runtimes=["onnxruntime[disabled]"]).results
+    return list(result.findings)

@@ -1,0 +1,235 @@
+"""A fault that two lines of a user's code may have is named without its line."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from keras import layers as L  # noqa: N812
+from keras import ops
+
+from keras_pe.export.results import Cause
+from tests.export.parity.diagnosis.causes.test_user_code import Gated, Residual
+from tests.export.parity.diagnosis.changes import file_findings
+from tests.export.parity.diagnosis.planted import findings, one_layer
+
+
+class Twice(Gated):
+    """A function of its own result."""
+
+    def choose(self, x: Any, one: Any, other: Any) -> Any:
+        once = self.gate(x)
+        again = self.gate(once)
+        return 3.0 * again
+
+
+class Once(Gated):
+    def choose(self, x: Any, one: Any, other: Any) -> Any:
+        return 3.0 * self.gate(x)
+
+
+class Again(Residual):
+    """Two calls of an inner layer."""
+
+    def call_again(self, x: Any, other: Any) -> Any:
+        return self.inner(other)
+
+    def call(self, x: Any) -> Any:
+        one, other = ops.sin(x), ops.cos(x)
+        return other + self.inner(one) * self.call_again(x, other)
+
+
+class AgainOfInput(Again):
+    def call_again(self, x: Any, other: Any) -> Any:
+        return self.inner(x)
+
+
+class Cell(L.Layer):
+    """A gated step of a recurrence."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.gates = L.Dense(6, name="gates")
+
+    def build(self, *shapes: Any) -> None:
+        self.gates.build((None, 3))
+
+    def parts(self, h: Any) -> Any:
+        return ops.split(h, 2, axis=-1)
+
+    def call(self, x: Any, state: Any) -> Any:
+        update, reset = self.parts(ops.sigmoid(self.gates(x)))
+        return (1.0 - update) * state + update * ops.tanh(x + reset * state)
+
+
+class TurnedCell(Cell):
+    def parts(self, h: Any) -> Any:
+        return ops.split(h, 2, axis=-1)[::-1]
+
+
+class Recurrence(L.Layer):
+    """Runs a cell from a state of zeros."""
+
+    def __init__(self, cell: type[L.Layer], **options: Any) -> None:
+        super().__init__(**options)
+        self.cell = cell(name="cell")
+
+    def build(self, shape: Any) -> None:
+        self.cell.build((None, 3), (None, 3))
+
+    def call(self, x: Any) -> Any:
+        state = ops.zeros_like(x[:, 0])
+        for step in range(3):
+            state = self.cell(x[:, step], state)
+        return state
+
+
+class Gate(L.Layer):
+    """Two halves that another line reads."""
+
+    def call(self, x: Any) -> Any:
+        value, gate = ops.split(x, 2, axis=-1)
+        return value * ops.gelu(gate)
+
+
+class OtherGate(Gate):
+    def call(self, x: Any) -> Any:
+        value, gate = ops.split(x, 2, axis=-1)
+        return ops.gelu(value) * gate
+
+
+class Added(L.Layer):
+    """A sum whose terms stand in two lines."""
+
+    def call(self, x: Any) -> Any:
+        shape = ops.tanh(x)
+        return shape + ops.square(x)
+
+
+class AddedAbsolute(Added):
+    def call(self, x: Any) -> Any:
+        shape = ops.tanh(x)
+        return ops.abs(shape) + ops.square(x)
+
+
+class Sliced(L.Layer):
+    """Two parts, one of which a later line may also take by another name."""
+
+    def call(self, x: Any) -> Any:
+        first, second = x[..., :6], x[..., 6:]
+        waves = ops.sin(second)
+        return ops.tanh(first) + waves
+
+
+class SlicedOnce(Sliced):
+    def call(self, x: Any) -> Any:
+        first, _ = x[..., :6], x[..., 6:]
+        waves = ops.sin(first)
+        return ops.tanh(first) + waves
+
+
+class Rounds(L.Layer):
+    """A loop whose last round may also be left out by its condition."""
+
+    def __init__(self, rounds: int = 3, **options: Any) -> None:
+        super().__init__(**options)
+        self.rounds = rounds
+
+    def call(self, x: Any) -> Any:
+        for number in range(self.rounds):
+            if number + 1 < 4:
+                x = ops.tanh(x) + 0.5
+        return x
+
+
+class FewerRounds(Rounds):
+    def call(self, x: Any) -> Any:
+        for number in range(self.rounds):
+            if number + 2 < 4:
+                x = ops.tanh(x) + 0.5
+        return x
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "shape", "layer"),
+    [
+        (Gate, OtherGate, (12,), "y"),
+        (Added, AddedAbsolute, (12,), "y"),
+        (Sliced, SlicedOnce, (12,), "y"),
+        (Rounds, FewerRounds, (12,), "y"),
+        (Again, AgainOfInput, (6,), "y/inner/dense"),
+        (partial(Recurrence, Cell), partial(Recurrence, TurnedCell), (3, 3), "y/cell"),
+    ],
+    ids=["gate", "addition", "slice", "loop", "second call", "zero state"],
+)
+def test_change_that_two_lines_may_have_names_none_of_them(
+    right: Any, wrong: Any, shape: tuple[int, ...], layer: str, tmp_path: Path
+) -> None:
+    (finding,) = file_findings(right(name="y"), wrong(name="y"), shape, tmp_path)
+    assert finding.cause is not Cause.UNKNOWN
+    assert (finding.layer, finding.line) == (layer, None)
+
+
+def test_tensor_that_two_lines_may_read_names_none_of_them(tmp_path: Path) -> None:
+    (finding,) = file_findings(Twice(name="y"), Once(name="y"), (6,), tmp_path)
+    assert (finding.cause, finding.line, finding.operation) == (Cause.OPERATION_LEFT_OUT, None, None)
+
+
+class Pairs(L.Layer):
+    """Sums of pairs, whose axes one line gives."""
+
+    def call(self, x: Any) -> Any:
+        rows = ops.tanh(x)
+        columns = ops.square(x)
+        return ops.sum(rows[:, :, None] * columns[:, None, :], axis=-1)
+
+
+class TurnedPairs(Pairs):
+    def call(self, x: Any) -> Any:
+        rows = ops.tanh(x)
+        columns = ops.square(x)
+        return ops.sum(rows[:, None, :] * columns[:, :, None], axis=-1)
+
+
+def test_exchange_that_one_line_alone_may_have_names_the_line(tmp_path: Path) -> None:
+    (finding,) = file_findings(Pairs(name="y"), TurnedPairs(name="y"), (12,), tmp_path)
+    assert finding.layer == "y"
+    assert "rows[:, :, None]" in str(finding.operation)
+
+
+class Distances(L.Layer):
+    """Adds the distances of positions."""
+
+    def call(self, x: Any) -> Any:
+        places = ops.arange(4, dtype="float32")
+        distances = places[None, :] - places[:, None]
+        return x + distances
+
+
+def test_factor_that_several_lines_may_have_names_none_of_them() -> None:
+    places = np.arange(4.0)
+    model = one_layer(Distances(name="y"), (4, 4))
+    (finding,) = findings(model, lambda inputs: inputs["x"] + 3 * (places[None, :] - places[:, None]))
+    assert (finding.cause, finding.line, finding.operation) == (Cause.SCALED_VALUES, None, None)
+    assert Path(finding.file).name == Path(__file__).name
+
+
+class Centered(L.Layer):
+    """The sum of two windows of a padded line."""
+
+    def call(self, x: Any) -> Any:
+        after = 3 // 2
+        before = 3 - after
+        padded = ops.pad(x, [[0, 0], [before, after], [0, 0]])
+        return padded[:, 3:] + ops.sin(padded[:, :-3])
+
+
+def test_padding_that_another_statement_may_compute_has_no_line() -> None:
+    def on_other_sides(inputs: Any) -> Any:
+        padded = np.pad(inputs["x"], [[0, 0], [1, 2], [0, 0]])
+        return padded[:, 3:] + np.sin(padded[:, :-3])
+
+    (finding,) = findings(one_layer(Centered(name="y"), (6, 2)), on_other_sides)
+    assert (finding.cause, finding.line) == (Cause.OTHER_PADDING, None)
+    assert Path(finding.file).name == Path(__file__).name
