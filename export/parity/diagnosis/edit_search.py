@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeGuard
 
 import numpy as np
 
@@ -47,10 +48,22 @@ class Explanation:
         """The file and the number of the line of the finding."""
         return self.finding.file, self.finding.line
 
+    def beside(self, other: "Explanation | None") -> "Explanation":
+        """Returns the explanation without its line if a change in another line explains as much."""
+        if not explains_as_much(other, self) or other.line == self.line:
+            return self
+        lines = ", ".join(str(number) for _, number in sorted(other.lines))
+        return self.without_line(f"A change in line {lines} has equal results.")
+
     def without_line(self, reason: str) -> "Explanation":
         """Returns the explanation without its line, for a reason."""
         evidence = f"{self.finding.evidence} {reason}"
         return replace(self, finding=replace(self.finding, evidence=evidence, line=None, operation=None))
+
+
+def explains_as_much(other: Explanation | None, exact: Explanation) -> TypeGuard[Explanation]:
+    """Whether another explanation is exact, too, for as many outputs."""
+    return other is not None and other.is_exact and other.is_of_all is exact.is_of_all
 
 
 def explain(
@@ -147,8 +160,7 @@ class _Search:
             was = f"another shape ({self.first.actual.shape}, not {fault.expected.shape})"
         evidence = f"{text} The difference falls from {was} to {left:.1e}."
         follows = () if edit.layer is None else (fault.layer,)
-        layer = edit.layer or fault.layer
-        finding = Finding(edit.cause, evidence, layer, absent=follows, parameters=edit.parameters)
+        finding = Finding(edit.cause, evidence, edit.layer or fault.layer, absent=follows, parameters=edit.parameters)
         lines = frozenset((place.file, place.line) for place in edit.places)
         if len(lines) == 1:
             finding = replace(finding, **edit.places[0].fields)

@@ -8,6 +8,7 @@ from functools import cache, partial
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.parity.diagnosis.code_findings import Inside
 from keras_pe.export.parity.diagnosis.detector_context import Probe
+from keras_pe.export.parity.diagnosis.equal_changes import finding_inside
 from keras_pe.export.parity.diagnosis.inside_calls import Tape, owner_of
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting
 from keras_pe.export.parity.diagnosis.layer_code import LayerCode, key_of
@@ -56,13 +57,13 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
             found = attempt() if attempt is not None else None
             if found is not None and found.is_exact:
                 if found.is_of_all:
-                    return own.inside(found)
+                    return finding_inside(own, found)
                 alone = alone or (found if own is first else None)
         if alone is None:
             return first.explain_separately()
     except OutOfTimeError:
         probe.not_reached.append(f"the operations inside {fault.layer!r}")
-    return Inside(tuple(first.located_findings())) if alone is None else first.inside(alone)
+    return Inside(tuple(first.located_findings())) if alone is None else finding_inside(first, alone)
 
 
 def _others(probe: Probe, case: RecordedCase, fault: LayerFault) -> Iterator[LayerFault]:

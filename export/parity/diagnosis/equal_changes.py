@@ -1,0 +1,90 @@
+"""Compares an exact explanation of a layer with changes in other lines, and drops its line if one explains as much."""
+
+from dataclasses import replace
+
+from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.parity.diagnosis.code_findings import Inside
+from keras_pe.export.parity.diagnosis.edit_search import Explanation, explains_as_much
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.parity.diagnosis.layer_code import LayerCode
+from keras_pe.export.parity.diagnosis.sites.inside_statements import OTHER_EXPRESSION
+from keras_pe.export.results import Cause
+
+_OF_CALLS = {Cause.OTHER_INPUT, Cause.OPERATION_LEFT_OUT}
+_OF_NUMBERS = {Cause.OTHER_PADDING, Cause.attribute("iterations")}
+_OF_SIGNS = {Cause.FLIPPED_SIGN, Cause.OTHER_OPERATION}
+_OF_TENSORS = {Cause.OTHER_INPUT, Cause.EXCHANGED_INPUTS, Cause.OTHER_ORDER, Cause.SHIFTED_ROWS}
+
+
+def finding_inside(code: LayerCode, exact: Explanation) -> Inside:
+    """Returns the finding of an exact explanation. Other layers that it explains follow from it."""
+    if exact.finding.line is None and exact.finding.file and exact.finding.cause != OTHER_EXPRESSION:
+        exact = _by_one_of_its_lines(code, exact)
+    for compare in (_with_alike_operations, _with_statements_of_numbers, _with_statements_of_operations):
+        exact = compare(code, exact)
+    follows = code.layers_beside if exact.is_of_all else ()
+    finding = replace(exact.finding, absent=(*exact.finding.absent, *follows))
+    return Inside((finding,), True)
+
+
+def _by_one_of_its_lines(code: LayerCode, exact: Explanation) -> Explanation:
+    """Returns the explanation by an expression in one of the lines that an explanation may have."""
+    statements = map(code.by_statement, ((), code.candidates.unproved, code.candidates.involved))
+    other = next(filter(None, statements), None)
+    return other if explains_as_much(other, exact) and other.line in exact.lines else exact
+
+
+def _with_alike_operations(code: LayerCode, exact: Explanation) -> Explanation:
+    """Compares a factor or a summand, and a call of a user's function, with others of their kind."""
+    finding = exact.finding
+    added = {each.name for each in finding.parameters} & {"factor", "offset"}
+    if not added and finding.cause not in _OF_CALLS:
+        return exact
+    own = finding.file, finding.line
+    chains = [operation.places for operation in code.tape.operations]
+    around = {place for chain in chains for place in chain if own in map(_line, chain)}
+    calls = {caller for _, *callers in chains for caller in callers} - around
+
+    def is_alike(edit: Edit | NumericEdit) -> bool:
+        if isinstance(edit, NumericEdit):
+            return edit.start.keys() == added
+        return {finding.cause, edit.cause} <= _OF_CALLS and not calls.isdisjoint(edit.places)
+
+    def equal_edits(fault: LayerFault) -> Edits:
+        alike = filter(is_alike, code.candidates.site(fault))
+        return (each for each in alike if each.places and own not in map(_line, each.places))
+
+    return exact.beside(code.explain(equal_edits))
+
+
+def _with_statements_of_numbers(code: LayerCode, exact: Explanation) -> Explanation:
+    """Compares a number of an operation with the statements that may compute it."""
+    if exact.finding.cause not in _OF_NUMBERS:
+        return exact
+    return exact.beside(code.by_statement(beside=[exact.line]))
+
+
+def _with_statements_of_operations(code: LayerCode, exact: Explanation) -> Explanation:
+    """Compares another operand or sign with expressions in all lines that no tensor of the artifact proves right.
+
+    An expression is a simpler change than that of the tensors which it reads.
+    """
+    is_of_tensors = exact.finding.cause in _OF_TENSORS
+    if exact.finding.line is None or not (is_of_tensors or exact.finding.cause in _OF_SIGNS):
+        return exact
+    numbers = code.candidates.unproved if is_of_tensors else code.candidates.suspected
+    if code.first_located >= 0:  # its tensor shows that no later operation is at fault, and no call around it
+        numbers = numbers & {code.first_located, *code.tape.before((code.first_located, 0))}
+    lines = [list(map(_line, operation.places)) for operation in code.tape.operations]
+    beside = {line for each in lines if exact.line in each for line in each[each.index(exact.line) :]}
+    other = code.by_statement(numbers, beside=beside) if numbers else None
+    is_clear = is_of_tensors and explains_as_much(other, exact) and other.finding.line is not None
+    same = [number for number, each in enumerate(lines) if exact.line in each]
+    if other is not None and is_clear and code.by_statement(same) is None:
+        return other
+    return exact.beside(other)
+
+
+def _line(place: CodePlace) -> tuple[str | None, int | None]:
+    return place.file, place.line
