@@ -105,11 +105,12 @@ def _exchanged_signs(elements: Sequence[ast.expr]) -> Iterator[list[ast.expr]]:
 
 
 def _other_numbers(value: Any) -> Iterator[Any]:
-    """Yields other numbers or booleans near one."""
+    """Yields other numbers or booleans near one. A factor of 0.0 would hide whatever it scales."""
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, int | float):
-        found = [value + 1, value - 1, 2 * value, value // 2 if isinstance(value, int) else value / 2, 0, 1, -value]
+        own = [value // 2, 0] if isinstance(value, int) else [value / 2]
+        found = [value + 1, value - 1, 2 * value, *own, 1, -value]
         yield from (each for each in dict.fromkeys(map(type(value), found)) if each != value)
 
 

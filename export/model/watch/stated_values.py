@@ -16,6 +16,8 @@ _MOST_STEPS = 8  # names that lead from one value to the next
 _CASTS = frozenset({"astype", "copy", "tolist"})  # methods that keep the values
 _NUMBERS = frozenset({"float", "int"})  # functions that keep a number
 _LEFT = frozenset({"x", "x1", "a"})  # the first operand of an operator, in TensorFlow and Keras
+# The methods of a variable for an operator whose second operand it is.
+_REFLECTED = frozenset(f"__r{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"))
 
 
 def stating_places(operation: Operation, key: Key, part: int | None = None) -> tuple[CodePlace, ...]:
@@ -52,10 +54,12 @@ def _argument(expression: ast.expr, operation: Operation, key: Key) -> ast.expr 
     if isinstance(expression, ast.Call):
         is_method = names[:1] == ("self",)
         return _find_given(expression, key - is_method if isinstance(key, int) else None, str(name))
+    is_reflected = getattr(operation.function, "__name__", "") in _REFLECTED
+    is_left = name in _LEFT or name == ("other" if is_reflected else "self")
     if isinstance(expression, ast.BinOp):
-        return expression.left if name in _LEFT else expression.right
+        return expression.left if is_left else expression.right
     if isinstance(expression, ast.Compare):
-        return expression.left if name in _LEFT else expression.comparators[0]
+        return expression.left if is_left else expression.comparators[0]
     return expression.slice if isinstance(expression, ast.Subscript) else None
 
 

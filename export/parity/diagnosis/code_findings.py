@@ -14,10 +14,12 @@ class Inside:
     Attributes:
         findings: The operations at fault; empty if the layer has no user code, or the operations show no fault.
         is_exact: Whether each cause gives the artifact's numbers.
+        is_of_all: Whether the causes explain all wrong calls of the layer.
     """
 
     findings: tuple[Finding, ...] = ()
     is_exact: bool = False
+    is_of_all: bool = True
 
 
 def enclosing_findings(candidates: Candidates, layer: str) -> list[Finding]:

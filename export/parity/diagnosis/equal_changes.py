@@ -21,11 +21,11 @@ def finding_inside(code: LayerCode, exact: Explanation) -> Inside:
     """Returns the finding of an exact explanation. Other layers that it explains follow from it."""
     if exact.finding.line is None and exact.finding.file and exact.finding.cause != OTHER_EXPRESSION:
         exact = _by_one_of_its_lines(code, exact)
-    for compare in (_with_alike_operations, _with_statements_of_numbers, _with_statements_of_operations):
+    for compare in (_with_alike_operations, _with_statements_of_values, _with_statements_of_operations):
         exact = compare(code, exact)
     follows = code.layers_beside if exact.is_of_all else ()
     finding = replace(exact.finding, absent=(*exact.finding.absent, *follows))
-    return Inside((finding,), True)
+    return Inside((finding,), True, exact.is_of_all)
 
 
 def _by_one_of_its_lines(code: LayerCode, exact: Explanation) -> Explanation:
@@ -58,11 +58,21 @@ def _with_alike_operations(code: LayerCode, exact: Explanation) -> Explanation:
     return exact.beside(code.explain(equal_edits))
 
 
-def _with_statements_of_numbers(code: LayerCode, exact: Explanation) -> Explanation:
-    """Compares a number of an operation with the statements that may compute it."""
-    if exact.finding.cause not in _OF_NUMBERS:
+def _with_statements_of_values(code: LayerCode, exact: Explanation) -> Explanation:
+    """Compares a number of an operation, or a table that it adds, with the statements that may compute it."""
+    if exact.finding.cause in _OF_NUMBERS:
+        return exact.beside(code.by_statement(beside=[exact.line]))
+    if exact.finding.cause != Cause.OPERATION_LEFT_OUT or not _reads_table(code, exact.line):
         return exact
-    return exact.beside(code.by_statement(beside=[exact.line]))
+    other = code.by_statement(beside=[exact.line])
+    return exact.beside(other if other is not None and other.finding.cause == OTHER_EXPRESSION else None)
+
+
+def _reads_table(code: LayerCode, line: tuple[str | None, int | None]) -> bool:
+    """Whether an operation of a line reads a tensor that does not depend on the layer's inputs."""
+    numbers = (n for n, operation in enumerate(code.tape.operations) if _line(operation.place) == line)
+    read = (number for each in numbers for number, _ in code.tape.sources(each))
+    return any(number >= 0 and not code.tape.depends_on_inputs(number) for number in read)
 
 
 def _with_statements_of_operations(code: LayerCode, exact: Explanation) -> Explanation:

@@ -19,6 +19,7 @@ from keras_pe.export.model.watch.layer_paths import is_inside
 from keras_pe.export.model.watch.recording import LayerCall, record_calls, replaced_output, state_left_alone
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.inside_calls import CodeBefore
+from keras_pe.export.parity.diagnosis.relations import is_number
 from keras_pe.export.parity.diagnosis.tensor_search import Tensors
 from keras_pe.export.results import Array, CaseStatus, Problem, RunStatus
 from keras_pe.export.runtimes.runner import Runner
@@ -165,8 +166,11 @@ def content_key(array: Array) -> bytes:
     return hashlib.sha256(repr((values.shape, values.dtype.name)).encode() + values.tobytes()).digest()
 
 
-def _keys(call: LayerCall) -> set[bytes]:
-    return set(map(content_key, call.inputs))
+def _given(call: LayerCall) -> set[Any]:
+    """Returns the numbers among the arguments of a call, and the keys of its arrays."""
+    import keras
+
+    return {*map(content_key, call.inputs), *filter(is_number, keras.tree.flatten((call.arguments, call.keywords)))}
 
 
 class RecordedCase:
@@ -245,10 +249,10 @@ class RecordedCase:
 
         The layer is the innermost one that does not pass its own inputs on to the call.
         """
-        place, given = next(number for number, each in enumerate(self.calls) if each is call), _keys(call)
+        place, given = next(number for number, each in enumerate(self.calls) if each is call), _given(call)
         around = (each for each in self.calls[place:] if is_inside(call.layer_path, each.layer_path))
         users = (each for each in around if is_users_module(type(each.layer).__module__))
-        outer = next((each for each in users if not given <= _keys(each)), None)
+        outer = next((each for each in users if not given <= _given(each)), None)
         if outer is None:
             return None
         before = [number for number, each in enumerate(self.calls[:place]) if each.layer is outer.layer]

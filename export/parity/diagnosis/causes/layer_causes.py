@@ -98,14 +98,16 @@ def _explain(fault: LayerFault, probe: Probe) -> list[Finding]:
     """Returns the operations in a user's code that explain a layer's output, or else the cause of the whole layer.
 
     An attribute of the layer that also explains the output takes precedence over an operation that computes with it. So
-    does a layer that Keras compiles otherwise. If only some calls of a layer are wrong, or the layer has a wrong input,
-    the code of the enclosing layer comes first.
+    does a layer that Keras compiles otherwise. The code of the enclosing layer comes first if only some calls are
+    wrong, if one change does not explain all of them, or if the layer has a wrong input.
     """
     before = cache(partial(code_before_at_fault, probe, fault))
     is_partial = bool(is_users_module(type(fault.call.layer).__module__) and probe.some_wrong_calls(fault))
     if is_partial and before().is_exact:
         return list(before().findings)
     inside = operations_at_fault(probe, fault)
+    if not inside.is_of_all and before().is_exact:
+        return list(before().findings)
     try:
         return _explain_beside(fault, probe, inside, before, is_partial=is_partial)
     except OutOfTimeError:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -29,12 +30,14 @@ class Sample:
         spread = np.linspace(0.5, 1.5, 8, dtype="float32")
         self.spread = spread[::-1]
         self.taps = np.array([0.25, 0.75])
+        self.weight = keras.Variable(np.ones(8, "float32"))
 
     def call(self, x: Any) -> Any:
         size = x.shape[-1]
         first = size // 4
         last = first + 2
         x = LIMIT * x
+        x = x + LIMIT * self.weight
         x = x - self.half
         x = x / self.scale
         x = x + self.spread.astype("float32")
@@ -73,6 +76,7 @@ def _places() -> dict[str, set[tuple[str, ...]]]:
 def test_name_leads_to_the_statements_that_compute_its_value() -> None:
     assert _places() == {
         "LIMIT * x": {("LIMIT = 0.5",)},
+        "LIMIT * self.weight": {("LIMIT = 0.5",), ('self.weight = keras.Variable(np.ones(8, "float32"))',)},
         "x - self.half": {("self.half = scale / 2",)},
         "x / self.scale": {("x / self.scale",)},
         'x + self.spread.astype("float32")': {
