@@ -70,13 +70,14 @@ def other_expressions(node: ast.expr, function: ast.FunctionDef, known: Sequence
     elif isinstance(node, ast.Slice):
         yield from (ast.Slice(None, node.upper, node.step), ast.Slice(node.lower, None, node.step))
     elif isinstance(node, ast.Tuple | ast.List):
-        yield from (type(node)(elements, ast.Load()) for elements in exchanged_pairs(node.elts))
+        yield from (type(node)(elements, ast.Load()) for elements in (*exchanged_pairs(node.elts), node.elts[::-1]))
         yield from (type(node)(elements, ast.Load()) for elements in _exchanged_signs(node.elts))
         negative = [each.operand for each in node.elts if isinstance(each, ast.UnaryOp)]
         yield from [type(node)(negative, ast.Load())] if len(negative) == len(node.elts) else ()
         yield from node.elts if isinstance(node, ast.Tuple) else ()
-    elif isinstance(node, ast.Attribute) and node.attr == "T":
-        yield node.value
+    elif isinstance(node, ast.Attribute):
+        yield from [node.value] if node.attr == "T" else []
+        yield from _numbers_near(node) if _is_of_self(node) else ()
     if isinstance(node, ast.BinOp | ast.Subscript | ast.Attribute):
         yield from _alike(node, known)
     if isinstance(node, ast.Name | ast.Call):
@@ -122,10 +123,20 @@ def _other_names(node: ast.Name, function: ast.FunctionDef, known: Sequence[ast.
     if node.id in names:
         yield from (ast.Name(name, ast.Load()) for name in names if name != node.id)
         parts = (each for each in known if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Load))
-        yield from {each.attr: each for each in parts if getattr(each.value, "id", None) == "self"}.values()
-        yield from (ast.BinOp(node, step(), ast.Constant(1)) for step in (ast.Add, ast.Sub))
-        yield ast.BinOp(ast.Constant(2), ast.Mult(), node)
+        yield from {each.attr: each for each in parts if _is_of_self(each)}.values()
+        yield from _numbers_near(node)
         yield ast.Constant(1)
+
+
+def _numbers_near(node: ast.expr) -> Iterator[ast.expr]:
+    """Yields numbers near a variable or an attribute."""
+    yield from (ast.BinOp(node, step(), ast.Constant(1)) for step in (ast.Add, ast.Sub))
+    yield ast.BinOp(ast.Constant(2), ast.Mult(), node)
+
+
+def _is_of_self(node: ast.Attribute) -> bool:
+    """Whether an attribute is one of the object whose method this is."""
+    return isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
 def _other_operations(node: ast.BinOp) -> Iterator[ast.expr]:

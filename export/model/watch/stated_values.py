@@ -47,6 +47,18 @@ def stating_places(operation: Operation, key: Key, part: int | None = None) -> t
     return (own,)
 
 
+def named_parameter(operation: Operation, key: Key) -> str | None:
+    """Returns the parameter of the outermost function that an argument of an operation names; None without one."""
+    with contextlib.suppress(SyntaxError):
+        value = _argument(ast.parse(operation.place.operation, mode="eval").body, operation, key)
+        scope = _Scope.of(operation.place, operation.callers)
+        function = next(iter(scope.around), None)
+        if isinstance(value, ast.Name) and isinstance(function, _Function) and not scope.callers:
+            made = [each for each, _ in _assignments(function, value.id) if each.lineno < scope.line]
+            return value.id if value.id in _parameters(function) and not made else None
+    return None
+
+
 def _argument(expression: ast.expr, operation: Operation, key: Key) -> ast.expr | None:
     """Returns the expression of an argument."""
     names = operation.parameters

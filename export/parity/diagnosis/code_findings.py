@@ -1,6 +1,6 @@
 """The findings inside a layer's code, and those that say where a fault is without its change."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.parity.diagnosis.edit_candidates import Candidates
@@ -24,14 +24,18 @@ class Inside:
 
 def enclosing_findings(candidates: Candidates, layer: str) -> list[Finding]:
     """Returns the finding of the operation that is certainly at fault, or of the two that enclose the fault."""
-    places = candidates.enclosing()
-    return [_between(places[0], places[1], layer)] if len(places) > 1 else [_unknown(each, layer) for each in places]
+    numbers = candidates.enclosing()
+    if len(numbers) > 1:
+        return [_between(candidates.origin(numbers[0]), candidates.origin(numbers[1]), layer)]
+    return [_unknown(candidates, number, layer) for number in numbers]
 
 
 def unexplained_finding(candidates: Candidates, number: int, layer: str) -> Finding:
     """Returns the finding of a located operation, and of those that its operands follow from without a tensor."""
-    place, unseen = candidates.origin(number), candidates.unseen_before(number)
-    return _between(candidates.origin(min(unseen)), place, layer) if unseen else _unknown(place, layer)
+    unseen = candidates.unseen_before(number)
+    if unseen:
+        return _between(candidates.origin(min(unseen)), candidates.origin(number), layer)
+    return _unknown(candidates, number, layer)
 
 
 def _between(first: CodePlace, last: CodePlace, layer: str) -> Finding:
@@ -39,6 +43,9 @@ def _between(first: CodePlace, last: CodePlace, layer: str) -> Finding:
     return Finding(Cause.UNKNOWN, description, layer, file=first.file)
 
 
-def _unknown(place: CodePlace, layer: str) -> Finding:
+def _unknown(candidates: Candidates, number: int, layer: str) -> Finding:
+    place = candidates.origin(number)
     description = f"At {place} the operands agree with the artifact's tensors, but the result does not."
-    return Finding(Cause.UNKNOWN, description, layer, file=place.file)
+    finding = Finding(Cause.UNKNOWN, description, layer, file=place.file)
+    is_certain = number in candidates.suspects.located and candidates.is_in_line(number)
+    return replace(finding, **place.fields) if is_certain else finding

@@ -5,9 +5,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
+import numpy as np
+
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.model.watch.operations import Argument, Key, Operation
-from keras_pe.export.model.watch.stated_values import stating_places
+from keras_pe.export.model.watch.stated_values import named_parameter, stating_places
 
 Source = tuple[int, int]
 """The number of an operation and of one of its outputs; -1 and the number of an input of the layer."""
@@ -26,6 +28,7 @@ class CodeGraph:
         outputs: The tensors that the layer returns.
         scope: The call of a user's function in which operations may change; None for all operations.
         read_later: The `id` of each tensor that operations after the last output read.
+        given: The names of the parameters that have a number of the layer's caller.
     """
 
     def __init__(
@@ -35,9 +38,10 @@ class CodeGraph:
         outputs: Sequence[Any],
         scope: CodePlace | None = None,
         read_later: Collection[int] = (),
+        given: Collection[str] = (),
     ) -> None:
         self.operations, self.inputs, self.outputs, self.scope = operations, inputs, outputs, scope
-        self.read_later = read_later
+        self.read_later, self.given = read_later, given
         self._made = {id(tensor): (_OF_LAYER, number) for number, tensor in enumerate(inputs)}
         for number, operation in enumerate(operations):
             for place, tensor in enumerate(operation.outputs):
@@ -85,6 +89,10 @@ class CodeGraph:
         first, *others = stating_places(operation, key, part)
         return (first, *(each for each in others if {named for _, _, named in self._users[each]} <= {first}))
 
+    def is_given(self, operation: Operation, key: Key) -> bool:
+        """Whether the caller of the layer gives the number that an argument names."""
+        return bool(self.given) and named_parameter(operation, key) in self.given
+
     def users(self, statement: CodePlace) -> list[tuple[CodePlace, Argument]]:
         """Returns the operations that take the value of a statement: the place of each, and the argument."""
         return [(place, argument) for place, argument, named in self._users[statement] if named == statement]
@@ -131,13 +139,23 @@ class CodeGraph:
     def changing(self, number: int) -> tuple[CodePlace, ...]:
         """Returns the places where a change may change the results of an operation.
 
-        They are the operation and the only line that reads its results. A function reads them where it is called.
+        They are the operation and the only line that reads its results. A function reads them where it is called. The
+        statements that compute a table come after them.
         """
         own, readers = self.operations[number].place, [self.operations[each] for each in self.consumers(number)]
         read = [next((at for at in each.places if at.function == own.function), each.place) for each in readers]
         lines = {(at.file, at.line) for at in read}
         is_alone = len(lines) == 1 and (own.file, own.line) not in lines and not self.is_output(number)
-        return (own, read[0]) if is_alone and not self.is_read_later(number) else (own,)
+        places = (own, read[0]) if is_alone and not self.is_read_later(number) else (own,)
+        return (
+            places if self.depends_on_inputs(number) else tuple(dict.fromkeys((*places, *self._stating_tables(number))))
+        )
+
+    def _stating_tables(self, number: int) -> Iterator[CodePlace]:
+        """Yields the places that may compute the arrays among the constants of an operation."""
+        for key, _, value in self.operations[number].constants:
+            if isinstance(value, tuple | list | np.ndarray):
+                yield from self.stating(self.operations[number], key)
 
     def left_out_call(self, old: Source | None, new: Source, readers: Sequence[int]) -> CodePlace | None:
         """Returns the call, or the line, that is left out if some operations read a tensor instead of its result.

@@ -221,10 +221,12 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
     found = probe.attempt("the layers", lambda probe: layer_causes.layers_at_fault(probe, explained))
     findings += [each for each in found if each.cause is not Cause.UNKNOWN]
     located = [each for each in found if each.cause is Cause.UNKNOWN]
+    is_in_code = any(each.file for each in located)
     for stage in _LAST:
         if findings:
             break
-        findings += _run_stage(probe, stage)
+        found = _run_stage(probe, stage)
+        findings += [each for each in found if not is_in_code or each.cause is not Cause.NOT_A_NUMBER]
     # A finding without a layer concerns the whole model, and explains every layer at fault.
     is_of_all = any(each.layer is None or each.cause is Cause.KERAS_ITSELF for each in findings)
     if not is_of_all and (probe.faults or not findings):

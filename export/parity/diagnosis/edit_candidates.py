@@ -88,13 +88,36 @@ class Candidates:
         unseen = self._tape.before((number, 0)).intersection(self.suspects.unseen)
         return set() if unseen.isdisjoint(source for source, _ in self._tape.sources(number)) else unseen
 
-    def enclosing(self) -> list[CodePlace]:
-        """Returns the place of the operation that is certainly at fault, or the two places that enclose the fault."""
-        located, unseen = (list(map(self.origin, each)) for each in (self.suspects.located, self.suspects.unseen))
-        every = sorted({(place.file, place.line): place for place in (*located, *unseen)}.items())
+    def enclosing(self) -> list[int]:
+        """Returns the number of the operation that is certainly at fault, or of the two that enclose the fault."""
+        located, unseen = list(self.suspects.located), list(self.suspects.unseen)
+        places = {number: self.origin(number) for number in (*located, *unseen)}
+        every = {(place.file, place.line): number for number, place in places.items()}
         if len(every) == 1 or (located and not unseen):
             return (located or unseen)[-1:]
-        return [every[0][1], every[-1][1]] if every else []
+        return [every[min(every)], every[max(every)]] if every else []
+
+    def is_in_line(self, number: int) -> bool:
+        """Whether the line of a located operation is at fault, whatever its change is.
+
+        The artifact has the operands. The line of an operand is right if an operation of another line reads the operand
+        as well, and is right. Another statement may compute a constant.
+        """
+        own = self._tape.operations[number]
+        is_stated = any(self._tape.stating(own, each.key) != (own.place,) for each in own.constants)
+        if self.origin(number) != own.place or is_stated or not own.operands:
+            return False
+        return all(self._is_right_elsewhere(number, source) for source in self._tape.sources(number))
+
+    def _is_right_elsewhere(self, number: int, source: Source) -> bool:
+        """Whether an operand is an input of the layer, or a line beside that of its reader proves it right."""
+        own, maker = self._place(number), source[0]
+        if maker < 0:
+            return True
+        if (self._place(maker).file, self._place(maker).line) == (own.file, own.line):
+            return self.is_in_line(maker)
+        readers = (each for each in self._tape.consumers(maker) if each in self.suspects.tensors)
+        return any(self._place(each).line != own.line for each in readers)
 
     def origin(self, number: int) -> CodePlace:
         """Returns the place of an operation, or of the call of a user's own function that is right in another call."""

@@ -2,15 +2,15 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TypeGuard
 
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.call_difference import CallDifference, first_steps
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Site
+from keras_pe.export.parity.diagnosis.explanation import Explanation
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, shown, trial
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.relations.number_fits import fit_numbers
@@ -23,47 +23,6 @@ _MOVED = 1e-3  # least relative change of a number; smaller changes count as non
 _TELLING = 4  # least number of wrong values over all cases, since chance explains fewer
 _SPREAD = 4e-3  # largest relative spread of equal numbers, since each is fitted to float32 values
 _MANY_SIZES = 3  # least number of different sizes that show a number to depend on one of them
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """An edit that gives the artifact's numbers.
-
-    Attributes:
-        finding: The finding.
-        is_exact: Whether the numbers agree within their noise, not only approximately.
-        is_output: Whether the edit changes the values of the output, whatever the layer computes.
-        is_of_all: Whether the edit also explains the outputs beside this one.
-        lines: The file and the number of each line that may have the change.
-    """
-
-    finding: Finding
-    is_exact: bool
-    is_output: bool
-    is_of_all: bool = True
-    lines: frozenset[tuple[str, int]] = frozenset()
-
-    @property
-    def line(self) -> tuple[str | None, int | None]:
-        """The file and the number of the line of the finding."""
-        return self.finding.file, self.finding.line
-
-    def beside(self, other: "Explanation | None") -> "Explanation":
-        """Returns the explanation without its line if a change in another line explains as much."""
-        if not explains_as_much(other, self) or other.line == self.line:
-            return self
-        lines = ", ".join(str(number) for _, number in sorted(other.lines))
-        return self.without_line(f"A change in line {lines} has equal results.")
-
-    def without_line(self, reason: str) -> "Explanation":
-        """Returns the explanation without its line, for a reason."""
-        evidence = f"{self.finding.evidence} {reason}"
-        return replace(self, finding=replace(self.finding, evidence=evidence, line=None, operation=None))
-
-
-def explains_as_much(other: Explanation | None, exact: Explanation) -> TypeGuard[Explanation]:
-    """Whether another explanation is exact, too, for as many outputs."""
-    return other is not None and other.is_exact and other.is_of_all is exact.is_of_all
 
 
 def explain(
@@ -88,7 +47,8 @@ def explain(
     """
     sites = sites_seen(Seen.LAYER) if sites is None else sites
     difference = CallDifference(fault.amid(sound_weights=probe.sound_weights, constants=probe.constants))
-    if not difference.distance > 0 or (difference.seen.actual is not None and difference.distance == np.inf):
+    seen = difference.seen
+    if not difference.distance > 0 or (seen.actual is not None and seen.actual.shape != seen.expected.shape):
         return None
     search = _Search(probe, difference, list(map(CallDifference, beside)))
     for number, site in enumerate(sites):
@@ -153,10 +113,9 @@ class _Search:
         left, edit = best
         seen, fault = self.first.seen, self.first.fault
         text = str(edit) + (f" The output of {seen.layer!r} shows the change." if fault.through else "")
-        if self.first.distance < np.inf:
-            was = f"{self.first.distance:.1e}"
-        else:
-            assert self.first.actual is not None
+        assert self.first.actual is not None
+        was = f"{self.first.distance:.1e}"
+        if self.first.actual.shape != seen.expected.shape:
             was = f"another shape ({self.first.actual.shape}, not {fault.expected.shape})"
         evidence = f"{text} The difference falls from {was} to {left:.1e}."
         follows = () if edit.layer is None else (fault.layer,)

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from keras_pe.export.model.watch.code_places import CodePlace
 from keras_pe.export.parity.diagnosis.code_findings import Inside
-from keras_pe.export.parity.diagnosis.edit_search import Explanation, explains_as_much
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
+from keras_pe.export.parity.diagnosis.explanation import Explanation, explains_as_much
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.layer_code import LayerCode
 from keras_pe.export.parity.diagnosis.sites.inside_statements import OTHER_EXPRESSION
@@ -59,7 +61,7 @@ def _with_alike_operations(code: LayerCode, exact: Explanation) -> Explanation:
 
 
 def _with_statements_of_values(code: LayerCode, exact: Explanation) -> Explanation:
-    """Compares a number of an operation, or a table that it adds, with the statements that may compute it."""
+    """Compares the number or the table of an operation with the statements that may compute the value."""
     if exact.finding.cause in _OF_NUMBERS:
         return exact.beside(code.by_statement(beside=[exact.line]))
     if exact.finding.cause != Cause.OPERATION_LEFT_OUT or not _reads_table(code, exact.line):
@@ -69,10 +71,12 @@ def _with_statements_of_values(code: LayerCode, exact: Explanation) -> Explanati
 
 
 def _reads_table(code: LayerCode, line: tuple[str | None, int | None]) -> bool:
-    """Whether an operation of a line reads a tensor that does not depend on the layer's inputs."""
-    numbers = (n for n, operation in enumerate(code.tape.operations) if _line(operation.place) == line)
-    read = (number for each in numbers for number, _ in code.tape.sources(each))
-    return any(number >= 0 and not code.tape.depends_on_inputs(number) for number in read)
+    """Whether an operation of a line reads an array, or a tensor that does not depend on the layer's inputs."""
+    numbers = [n for n, operation in enumerate(code.tape.operations) if _line(operation.place) == line]
+    constants = (each.value for number in numbers for each in code.tape.operations[number].constants)
+    read = (source for number in numbers for source, _ in code.tape.sources(number) if source >= 0)
+    is_fixed = any(not code.tape.depends_on_inputs(source) for source in read)
+    return is_fixed or any(isinstance(value, np.ndarray) for value in constants)
 
 
 def _with_statements_of_operations(code: LayerCode, exact: Explanation) -> Explanation:

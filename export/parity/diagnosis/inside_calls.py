@@ -15,6 +15,7 @@ from keras_pe.export.model.watch.recording import LayerCall, state_left_alone
 from keras_pe.export.model.watch.temporary_patches import replaced_functions
 from keras_pe.export.parity.diagnosis.code_graph import CodeGraph
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
+from keras_pe.export.parity.diagnosis.relations import is_number
 from keras_pe.export.results import Array
 
 Change = Callable[[Operation, tuple[Any, ...], Mapping[str, Any]], Any]
@@ -78,7 +79,8 @@ class Tape(CodeGraph):
         made = [any(each is output for each in operation.outputs for output in outputs) for operation in operations]
         count = max((number for number, is_output in enumerate(made, 1) if is_output), default=0)
         later = {id(operand) for operation in operations[count:] for operand in operation.operands}
-        return cls(operations[:count], tensors_in(dict(bound.arguments)), outputs, read_later=later)
+        given = {name for name, value in bound.arguments.items() if is_number(value)}
+        return cls(operations[:count], tensors_in(dict(bound.arguments)), outputs, read_later=later, given=given)
 
     def within(self, scope: CodePlace) -> Self:
         """Returns the tape in which only the operations of one call of a user's function may change."""
@@ -95,7 +97,7 @@ class Tape(CodeGraph):
     def until(self, number: int) -> "Tape":
         """Returns the tape up to an operation, whose result is the output."""
         operations = self.operations[: number + 1]
-        return Tape(operations, self.inputs, operations[number].outputs, self.scope, self.read_later)
+        return Tape(operations, self.inputs, operations[number].outputs, self.scope, self.read_later, self.given)
 
     def replay(self, changes: Mapping[CodePlace, Change], index: int, current: dict[int, Any] | None = None) -> Array:
         """Returns an output of the layer with changed operations at some places.

@@ -11,8 +11,9 @@ from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.parity.diagnosis.code_findings import Inside, enclosing_findings, unexplained_finding
 from keras_pe.export.parity.diagnosis.detector_context import Probe
 from keras_pe.export.parity.diagnosis.edit_candidates import Candidates
-from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
+from keras_pe.export.parity.diagnosis.edit_search import explain
 from keras_pe.export.parity.diagnosis.edits import Edits, Site
+from keras_pe.export.parity.diagnosis.explanation import Explanation
 from keras_pe.export.parity.diagnosis.inside_calls import Tape, kept_results, owner_of
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, Sighting, as_array
 from keras_pe.export.parity.diagnosis.operation_walk import OperationWalk

@@ -119,7 +119,10 @@ class EditedOperation:
         """Whether an argument, or a part of an index, is edited.
 
         Another statement is at fault only if it computes the argument, and all operations that take it change together.
+        The code around the layer is at fault for a number that it gives.
         """
+        if self.tape.is_given(self.operation, key):
+            return False
         places = self.tape.stating(self.operation, key, part)
         own = repr(next(each.value for each in self.operation.constants if each.key == key))
         users = {user for user, each in self.tape.users(places[0]) if part is not None or repr(each.value) == own}

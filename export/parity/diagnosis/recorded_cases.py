@@ -166,7 +166,7 @@ def content_key(array: Array) -> bytes:
     return hashlib.sha256(repr((values.shape, values.dtype.name)).encode() + values.tobytes()).digest()
 
 
-def _given(call: LayerCall) -> set[Any]:
+def _given_values(call: LayerCall) -> set[Any]:
     """Returns the numbers among the arguments of a call, and the keys of its arrays."""
     import keras
 
@@ -249,10 +249,10 @@ class RecordedCase:
 
         The layer is the innermost one that does not pass its own inputs on to the call.
         """
-        place, given = next(number for number, each in enumerate(self.calls) if each is call), _given(call)
+        place, given = next(number for number, each in enumerate(self.calls) if each is call), _given_values(call)
         around = (each for each in self.calls[place:] if is_inside(call.layer_path, each.layer_path))
         users = (each for each in around if is_users_module(type(each.layer).__module__))
-        outer = next((each for each in users if not given <= _given(each)), None)
+        outer = next((each for each in users if not given <= _given_values(each)), None)
         if outer is None:
             return None
         before = [number for number, each in enumerate(self.calls[:place]) if each.layer is outer.layer]

@@ -13,10 +13,12 @@ from keras_pe.export.parity.diagnosis.causes.compiled import layer_compiled_othe
 from keras_pe.export.parity.diagnosis.causes.user_code import code_before_at_fault, operations_at_fault
 from keras_pe.export.parity.diagnosis.code_findings import Inside
 from keras_pe.export.parity.diagnosis.detector_context import Probe
-from keras_pe.export.parity.diagnosis.edit_search import Explanation, explain
+from keras_pe.export.parity.diagnosis.edit_search import explain
+from keras_pe.export.parity.diagnosis.explanation import Explanation, without_line
 from keras_pe.export.parity.diagnosis.hidden_tensors import OutsideView
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.recorded_cases import content_key, telling_case
+from keras_pe.export.parity.diagnosis.relations import is_number
 from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
 from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
 from keras_pe.export.parity.diagnosis.sites.output_operations import other_operations
@@ -98,16 +100,19 @@ def _explain(fault: LayerFault, probe: Probe) -> list[Finding]:
     """Returns the operations in a user's code that explain a layer's output, or else the cause of the whole layer.
 
     An attribute of the layer that also explains the output takes precedence over an operation that computes with it. So
-    does a layer that Keras compiles otherwise. The code of the enclosing layer comes first if only some calls are
-    wrong, if one change does not explain all of them, or if the layer has a wrong input.
+    does a layer that Keras compiles otherwise. The code of the enclosing layer comes first if it gives a wrong input or
+    number, or if one change does not explain all calls.
     """
     before = cache(partial(code_before_at_fault, probe, fault))
     is_partial = bool(is_users_module(type(fault.call.layer).__module__) and probe.some_wrong_calls(fault))
     if is_partial and before().is_exact:
         return list(before().findings)
     inside = operations_at_fault(probe, fault)
-    if not inside.is_of_all and before().is_exact:
-        return list(before().findings)
+    takes_number = any(map(is_number, (*fault.call.arguments, *fault.call.keywords.values())))
+    if (takes_number or not inside.is_of_all) and before().is_exact:
+        lines = [each.line for each in inside.findings if inside.is_of_all and each.line is not None]
+        reason = f"A change in line {', '.join(map(str, lines))} of the layer has equal results."
+        return [without_line(each, reason) if lines else each for each in before().findings]
     try:
         return _explain_beside(fault, probe, inside, before, is_partial=is_partial)
     except OutOfTimeError:

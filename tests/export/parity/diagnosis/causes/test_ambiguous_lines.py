@@ -233,3 +233,65 @@ def test_padding_that_another_statement_may_compute_has_no_line() -> None:
     (finding,) = findings(one_layer(Centered(name="y"), (6, 2)), on_other_sides)
     assert (finding.cause, finding.line) == (Cause.OTHER_PADDING, None)
     assert Path(finding.file).name == Path(__file__).name
+
+
+class Masked(L.Layer):
+    """Adds a table, which a comparison in another line makes."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        steps = np.arange(4.0)
+        later = steps[:, None] < steps[None, :]
+        self.table = np.where(later, -4.0, 0.0).astype("float32")
+
+    def call(self, x: Any) -> Any:
+        return ops.softmax(x + self.table, axis=-1)
+
+
+def test_table_that_is_left_out_or_has_only_zeros_names_no_line() -> None:
+    def without_table(inputs: Any) -> Any:
+        shares = np.exp(inputs["x"] - inputs["x"].max(axis=-1, keepdims=True))
+        return shares / shares.sum(axis=-1, keepdims=True)
+
+    (finding,) = findings(one_layer(Masked(name="y"), (4, 4)), without_table)
+    assert (finding.cause, finding.line) == (Cause.OPERATION_LEFT_OUT, None)
+    assert Path(finding.file).name == Path(__file__).name
+
+
+class Field(L.Layer):
+    """A function of a number that its caller gives."""
+
+    def build(self, shape: Any) -> None:
+        self.rate = self.add_weight(shape=(shape[-1],), name="rate")
+
+    def call(self, x: Any, t: float = 0.0) -> Any:
+        return ops.tanh(x + t * self.rate)
+
+
+class Timed(L.Layer):
+    """Gives a time to a field."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.field = Field(name="field")
+
+    def build(self, shape: Any) -> None:
+        self.field.build(shape)
+
+    def call(self, x: Any) -> Any:
+        time = 0.25
+        later = time + 0.5
+        return self.field(x, t=later)
+
+
+class LaterTimed(Timed):
+    def call(self, x: Any) -> Any:
+        time = 0.25
+        later = 2 * time + 0.5
+        return self.field(x, t=later)
+
+
+def test_number_that_the_caller_gives_or_the_layer_scales_names_no_line(tmp_path: Path) -> None:
+    (finding,) = file_findings(Timed(name="y"), LaterTimed(name="y"), (6,), tmp_path)
+    assert (finding.layer, finding.line) == ("y/field", None)
+    assert Path(finding.file).name == Path(__file__).name

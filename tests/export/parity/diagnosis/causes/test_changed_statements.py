@@ -109,6 +109,23 @@ def test_number_of_a_statement_that_makes_a_table_is_fitted() -> None:
     assert [(each.model, each.artifact) for each in finding.parameters] == [(0.2, 0.35)]
 
 
+class Rates(L.Layer):
+    """A factor of each column, in the order that the constructor gives."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.table = (0.5, 1.0, 2.0, 4.0)
+
+    def call(self, x: Any) -> Any:
+        return ops.tanh(x) * ops.convert_to_tensor(self.table)
+
+
+def test_order_of_a_table_is_at_fault_where_the_table_is_made() -> None:
+    model = one_layer(Rates(name="y"), (4,))
+    (finding,) = findings(model, lambda inputs: np.tanh(inputs["x"]) * (4.0, 2.0, 1.0, 0.5))
+    assert finding.operation == "(0.5, 1.0, 2.0, 4.0)"
+
+
 class Spectrum(L.Layer):
     """A spectrum of a fixed length, for which 0 ends the process."""
 

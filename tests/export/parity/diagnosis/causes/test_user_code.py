@@ -397,3 +397,43 @@ def test_call_of_a_function_that_the_artifact_leaves_out_is_named_and_not_its_re
     unit = model.get_layer("y").unit
     (finding,) = findings(model, lambda inputs: unit(np.sin(inputs["x"])) * np.cos(inputs["x"]))
     assert (finding.cause, finding.operation) == (Cause.OPERATION_LEFT_OUT, "self.unit(ops.cos(x))")
+
+
+class Root(L.Layer):
+    """The root of a positive number."""
+
+    def call(self, x: Any) -> Any:
+        h = ops.tanh(x)
+        return ops.sqrt(ops.square(h) + 0.25)
+
+
+def test_line_whose_change_gives_nan_is_named() -> None:
+    def compute(inputs: Any) -> Any:
+        with np.errstate(invalid="ignore"):
+            return np.sqrt(np.tanh(inputs["x"]) + np.float32(0.25))
+
+    (finding,) = findings(one_layer(Root(name="y"), (6,)), compute)
+    assert (finding.cause, finding.operation) == (Cause.OPERATION_LEFT_OUT, "ops.square(h)")
+
+
+class Shares(L.Layer):
+    """Two functions of one tensor in two lines."""
+
+    def shares(self, h: Any) -> Any:
+        return ops.exp(h)
+
+    def call(self, x: Any) -> Any:
+        h = ops.tanh(x)
+        waves = ops.sin(h)
+        shares = self.shares(h)
+        return shares + ops.square(waves)
+
+
+class OtherShares(Shares):
+    def shares(self, h: Any) -> Any:
+        return ops.square(ops.cos(3.0 * h)) + ops.log(2.0 + h)
+
+
+def test_line_of_an_unknown_change_is_named_if_other_lines_prove_its_operands(tmp_path: Path) -> None:
+    (finding,) = file_findings(Shares(name="y"), OtherShares(name="y"), (6,), tmp_path)
+    assert (finding.cause, finding.operation) == (Cause.UNKNOWN, "ops.exp(h)")
