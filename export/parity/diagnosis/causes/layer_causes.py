@@ -110,9 +110,7 @@ def _explain(fault: LayerFault, probe: Probe) -> list[Finding]:
     inside = operations_at_fault(probe, fault)
     takes_number = any(map(is_number, (*fault.call.arguments, *fault.call.keywords.values())))
     if (takes_number or not inside.is_of_all) and before().is_exact:
-        lines = [each.line for each in inside.findings if inside.is_of_all and each.line is not None]
-        reason = f"A change in line {', '.join(map(str, lines))} of the layer has equal results."
-        return [without_line(each, reason) if lines else each for each in before().findings]
+        return _unless_inside(before().findings, inside)
     try:
         return _explain_beside(fault, probe, inside, before, is_partial=is_partial)
     except OutOfTimeError:
@@ -120,6 +118,14 @@ def _explain(fault: LayerFault, probe: Probe) -> list[Finding]:
             raise
         probe.not_reached.append(f"the whole of {fault.layer!r}")
         return list(inside.findings)
+
+
+def _unless_inside(findings: Sequence[Finding], inside: Inside) -> list[Finding]:
+    """Returns findings without a line if another line inside the layer explains as much."""
+    lines = {(each.file, each.line) for each in inside.findings if inside.is_of_all and each.line is not None}
+    numbers = ", ".join(str(line) for _, line in sorted(lines))
+    reason = f"A change in line {numbers} of the layer has equal results."
+    return [without_line(each, reason) if lines - {(each.file, each.line)} else each for each in findings]
 
 
 def _explain_beside(
