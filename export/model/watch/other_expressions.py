@@ -121,7 +121,7 @@ def _other_names(node: ast.Name, function: ast.FunctionDef, known: Sequence[ast.
     given = [each.arg for each in function.args.args if each.arg != "self"]
     names = list(dict.fromkeys([*given, *(each.id for each in stored if each.lineno <= node.lineno)]))
     if node.id in names:
-        yield from (ast.Name(name, ast.Load()) for name in names if name != node.id)
+        yield from (ast.Name(name, ast.Load()) for name in names if name not in (node.id, "_"))
         parts = (each for each in known if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Load))
         yield from {each.attr: each for each in parts if _is_of_self(each)}.values()
         yield from _numbers_near(node)

@@ -144,6 +144,8 @@ def _explain_beside(
     if len(inside.findings) != 1 or whole.finding.cause in _OF_INPUTS:
         return [whole.finding]
     (place,) = inside.findings
+    if any(isinstance(each.model, bool) for each in whole.finding.parameters):  # whoever makes the layer gives a flag
+        return [replace(whole.finding, file=place.file)]
     return [replace(whole.finding, file=place.file, line=place.line, operation=place.operation)]
 
 
