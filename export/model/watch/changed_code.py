@@ -15,7 +15,13 @@ from functools import cached_property, partial
 from typing import Any
 
 from keras_pe.export.model.watch.code_places import CodePlace, is_users, syntax_tree
-from keras_pe.export.model.watch.other_expressions import Position, backwards, expressions_in, other_expressions
+from keras_pe.export.model.watch.other_expressions import (
+    Position,
+    backwards,
+    expressions_in,
+    is_of_self,
+    other_expressions,
+)
 from keras_pe.export.model.watch.temporary_patches import one_at_a_time
 
 _GROWTH, _LEAST = 4, 16
@@ -105,7 +111,10 @@ def changed_code(
             exchanged = backwards(ast.List([ast.Starred(node, ast.Load())], ast.Load()))  # the values of two names
             others[ast.unparse(exchanged)] = exchanged
         groups = [(each,) for each in positions]
-        for group in (*groups, tuple(positions)) if is_larger and len(positions) > 1 else groups:
+        is_of_all = (
+            is_larger and len(positions) > 1 and not is_of_self(node)
+        )  # or whoever sets the attribute is at fault
+        for group in (*groups, tuple(positions)) if is_of_all else groups:
             own = [each for text, each in others.items() if (text in added or len(group) > 1) is is_larger]
             yield from filter(None, (syntax.with_other(group, each) for each in own))
 

@@ -77,7 +77,7 @@ def other_expressions(node: ast.expr, function: ast.FunctionDef, known: Sequence
         yield from node.elts if isinstance(node, ast.Tuple) else ()
     elif isinstance(node, ast.Attribute):
         yield from [node.value] if node.attr == "T" else []
-        yield from _numbers_near(node) if _is_of_self(node) else ()
+        yield from _numbers_near(node) if is_of_self(node) else ()
     if isinstance(node, ast.BinOp | ast.Subscript | ast.Attribute):
         yield from _alike(node, known)
     if isinstance(node, ast.Name | ast.Call):
@@ -123,7 +123,7 @@ def _other_names(node: ast.Name, function: ast.FunctionDef, known: Sequence[ast.
     if node.id in names:
         yield from (ast.Name(name, ast.Load()) for name in names if name not in (node.id, "_"))
         parts = (each for each in known if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Load))
-        yield from {each.attr: each for each in parts if _is_of_self(each)}.values()
+        yield from {each.attr: each for each in parts if is_of_self(each)}.values()
         yield from _numbers_near(node)
         yield ast.Constant(1)
 
@@ -134,9 +134,9 @@ def _numbers_near(node: ast.expr) -> Iterator[ast.expr]:
     yield ast.BinOp(ast.Constant(2), ast.Mult(), node)
 
 
-def _is_of_self(node: ast.Attribute) -> bool:
-    """Whether an attribute is one of the object whose method this is."""
-    return isinstance(node.value, ast.Name) and node.value.id == "self"
+def is_of_self(node: ast.expr) -> bool:
+    """Whether an expression is an attribute of the object whose method this is."""
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
 def _other_operations(node: ast.BinOp) -> Iterator[ast.expr]:
@@ -172,8 +172,17 @@ def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
         function = ast.Attribute(node.func.value, other, ast.Load())  # type: ignore[attr-defined]
         yield ast.Call(function, node.args, node.keywords)
     yield from _other_repetitions(node, name)
+    yield from _other_ranges(node, name)
     yield ast.UnaryOp(ast.USub(), node)
     yield from (ast.BinOp(node, step(), ast.Constant(1)) for step in (ast.Add, ast.Sub))
+
+
+def _other_ranges(node: ast.Call, name: str) -> Iterator[ast.expr]:
+    """Yields a range that ends with 0 from 0 upwards."""
+    if name in ("range", "arange") and [ast.unparse(each) for each in node.args[1:]] == ["-1", "-1"]:
+        first = node.args[0]
+        if isinstance(first, ast.BinOp) and isinstance(first.op, ast.Sub):
+            yield ast.Call(node.func, [first.left], node.keywords)
 
 
 def _other_repetitions(node: ast.Call, name: str) -> Iterator[ast.expr]:

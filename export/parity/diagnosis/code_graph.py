@@ -151,6 +151,11 @@ class CodeGraph:
             places if self.depends_on_inputs(number) else tuple(dict.fromkeys((*places, *self._stating_tables(number))))
         )
 
+    def looping(self, number: int) -> set[CodePlace]:
+        """Returns the place in a loop that makes all of several operands, since the loop decides their order."""
+        made = [self.operations[source].place for source, _ in self._sources[number] if source >= 0]
+        return set(made) if len(set(made)) == 1 < len(made) else set()
+
     def _stating_tables(self, number: int) -> Iterator[CodePlace]:
         """Yields the places that may compute the arrays among the constants of an operation."""
         for key, _, value in self.operations[number].constants:

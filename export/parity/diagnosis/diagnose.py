@@ -1,5 +1,7 @@
 """Diagnoses a failed runtime: the layers at fault, the proof, and the causes."""
 
+import contextlib
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -74,6 +76,19 @@ _LAST: tuple[tuple[Detector, ...], ...] = (
 )
 
 
+@contextlib.contextmanager
+def _log_of_tensorflow_left_out() -> Iterator[None]:
+    """A context without TensorFlow's log, which has a page of text for each loop that a change breaks off."""
+    log = logging.getLogger("tensorflow")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+@_log_of_tensorflow_left_out()
 def diagnose(
     run: Run,
     runner: Runner,

@@ -10,8 +10,9 @@ from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
 from keras_pe.export.parity.diagnosis.explanation import Explanation, explains_as_much
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.layer_code import LayerCode
+from keras_pe.export.parity.diagnosis.relations import is_number, is_short
 from keras_pe.export.parity.diagnosis.sites.inside_statements import OTHER_EXPRESSION
-from keras_pe.export.results import Cause
+from keras_pe.export.results import Cause, OtherValue
 
 _OF_CALLS = {Cause.OTHER_INPUT, Cause.OPERATION_LEFT_OUT}
 _OF_NUMBERS = {Cause.OTHER_PADDING, Cause.attribute("iterations")}
@@ -23,8 +24,9 @@ def finding_inside(code: LayerCode, exact: Explanation) -> Inside:
     """Returns the finding of an exact explanation. Other layers that it explains follow from it."""
     if exact.finding.line is None and exact.finding.file and exact.finding.cause != OTHER_EXPRESSION:
         exact = _by_one_of_its_lines(code, exact)
-    for compare in (_with_alike_operations, _with_statements_of_values, _with_statements_of_operations):
-        exact = compare(code, exact)
+    if exact.finding.cause != OTHER_EXPRESSION:  # or the search has compared it
+        for compare in (_with_alike_operations, _with_statements_of_values, _with_statements_of_operations):
+            exact = compare(code, exact)
     follows = code.layers_beside if exact.is_of_all else ()
     finding = replace(exact.finding, absent=(*exact.finding.absent, *follows))
     return Inside((finding,), True, exact.is_of_all)
@@ -62,21 +64,43 @@ def _with_alike_operations(code: LayerCode, exact: Explanation) -> Explanation:
 
 def _with_statements_of_values(code: LayerCode, exact: Explanation) -> Explanation:
     """Compares the number or the table of an operation with the statements that may compute the value."""
+    if exact.finding.line is not None and any(map(_is_fitted, exact.finding.parameters)):
+        found = map(code.by_statement, ((), code.candidates.unproved))
+        other = next((each for each in found if explains_as_much(each, exact)), None)
+        if other is None:
+            return exact.without_line("Nobody writes this number, so another line may compute a part of it.")
+        return exact if other.line == exact.line else other
     if exact.finding.cause in _OF_NUMBERS:
         return exact.beside(code.by_statement(beside=[exact.line]))
-    if exact.finding.cause != Cause.OPERATION_LEFT_OUT or not _reads_table(code, exact.line):
+    fixed, is_table = _table_around(code, exact.line)
+    if not fixed or not (is_table or exact.finding.cause == Cause.OPERATION_LEFT_OUT):
         return exact
-    other = code.by_statement(beside=[exact.line])
-    return exact.beside(other if other is not None and other.finding.cause == OTHER_EXPRESSION else None)
+    statements = (code.by_statement(numbers, beside=[exact.line]) for numbers in ((), fixed))
+    other = next((each for each in statements if each is not None and each.finding.cause == OTHER_EXPRESSION), None)
+    return exact.beside(other)
 
 
-def _reads_table(code: LayerCode, line: tuple[str | None, int | None]) -> bool:
-    """Whether an operation of a line reads an array, or a tensor that does not depend on the layer's inputs."""
-    numbers = [n for n, operation in enumerate(code.tape.operations) if _line(operation.place) == line]
-    constants = (each.value for number in numbers for each in code.tape.operations[number].constants)
-    read = (source for number in numbers for source, _ in code.tape.sources(number) if source >= 0)
-    is_fixed = any(not code.tape.depends_on_inputs(source) for source in read)
-    return is_fixed or any(isinstance(value, np.ndarray) for value in constants)
+def _is_fitted(value: OtherValue) -> bool:
+    """Whether a number that a person writes has become one that a person does not write."""
+    return (
+        is_number(value.model) and is_number(value.artifact) and is_short(value.model) and not is_short(value.artifact)
+    )
+
+
+def _table_around(code: LayerCode, line: tuple[str | None, int | None]) -> tuple[set[int], bool]:
+    """Returns the operations that lead to the tables in a line, and whether the line makes a table.
+
+    A table does not depend on the layer's inputs.
+    """
+    tape = code.tape
+    own = [number for number, operation in enumerate(tape.operations) if _line(operation.place) == line]
+    read = {source for number in own for source, _ in tape.sources(number) if source >= 0}
+    made = {number for number in own if not tape.depends_on_inputs(number)}
+    tables = {number for number in made | read if not tape.depends_on_inputs(number)}
+    before = set[int]().union(*(tape.before((number, 0)) for number in tables), tables)
+    constants = (each.value for number in own for each in tape.operations[number].constants)
+    is_array = any(isinstance(value, np.ndarray) for value in constants)
+    return before or (set(own) if is_array else set()), len(made) == len(own)
 
 
 def _with_statements_of_operations(code: LayerCode, exact: Explanation) -> Explanation:

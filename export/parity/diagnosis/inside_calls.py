@@ -71,13 +71,13 @@ class Tape(CodeGraph):
 
     @classmethod
     def of(cls, call: LayerCall) -> "Tape":
-        """Makes a call again, and returns its tape up to the last output."""
+        """Makes a call again, and returns its tape up to the last output; the whole if a library makes the outputs."""
         bound = inspect.signature(call.layer.call).bind(*call.arguments, **call.keywords)
         with state_left_alone(), recorded_operations() as operations:
             result = call.layer.call(*bound.args, **bound.kwargs)
         outputs = tensors_in(result)
         made = [any(each is output for each in operation.outputs for output in outputs) for operation in operations]
-        count = max((number for number, is_output in enumerate(made, 1) if is_output), default=0)
+        count = max((number for number, is_output in enumerate(made, 1) if is_output), default=len(operations))
         later = {id(operand) for operation in operations[count:] for operand in operation.operands}
         given = {name for name, value in bound.arguments.items() if is_number(value)}
         return cls(operations[:count], tensors_in(dict(bound.arguments)), outputs, read_later=later, given=given)

@@ -80,9 +80,10 @@ class EditedOperation:
         return Edit(cause, description, partial(self.replay, {place: change}), places=(place,))
 
     def change_operands(self, cause: Cause, description: str, change: Callable[[list[Any]], Sequence[Any]]) -> Edit:
-        """Returns the edit that changes the operands of the operation, which another statement may list."""
+        """Returns the edit that changes the operands of the operation, which another statement or a loop may list."""
         lists = (each.key for each in self.operation.constants if tensors_in(each.value))
         places = next((self.tape.stating(self.operation, key)[:1] for key in lists), (self.operation.place,))
+        places = (*places, *self.tape.looping(self.number))
         return replace(self.edit(cause, description, partial(with_operands, change)), places=places)
 
     @property
@@ -92,7 +93,8 @@ class EditedOperation:
         def change(function: Callable[[Array], Array], operation: Operation, arguments: Any, names: Any) -> Any:
             return on_tensor(function, again(operation, arguments, names))
 
-        places = (self.operation.place,) if self.is_located else self.tape.changing(self.number)
+        own, looping = self.operation.place, self.tape.looping(self.number)
+        places = (own, *looping) if self.is_located else (*self.tape.changing(self.number), *looping)
         return self._place("with", "its result", change, places)
 
     def operand_place(self, number: int) -> Place:

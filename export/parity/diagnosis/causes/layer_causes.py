@@ -18,9 +18,10 @@ from keras_pe.export.parity.diagnosis.explanation import Explanation, without_li
 from keras_pe.export.parity.diagnosis.hidden_tensors import OutsideView
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.recorded_cases import content_key, telling_case
-from keras_pe.export.parity.diagnosis.relations import is_number
+from keras_pe.export.parity.diagnosis.relations import is_number, is_short
 from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
 from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
+from keras_pe.export.parity.diagnosis.sites.inside_statements import OTHER_EXPRESSION
 from keras_pe.export.parity.diagnosis.sites.output_operations import other_operations
 from keras_pe.export.parity.diagnosis.sites.output_values import rounded_inside
 from keras_pe.export.progress import OutOfTimeError
@@ -144,6 +145,8 @@ def _explain_beside(
     if len(inside.findings) != 1 or whole.finding.cause in _OF_INPUTS:
         return [whole.finding]
     (place,) = inside.findings
+    if place.cause == OTHER_EXPRESSION and not all(is_short(each.artifact) for each in whole.finding.parameters):
+        return list(inside.findings)
     if any(isinstance(each.model, bool) for each in whole.finding.parameters):  # whoever makes the layer gives a flag
         return [replace(whole.finding, file=place.file)]
     return [replace(whole.finding, file=place.file, line=place.line, operation=place.operation)]

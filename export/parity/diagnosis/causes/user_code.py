@@ -30,7 +30,7 @@ def operations_at_fault(probe: Probe, fault: LayerFault) -> Inside:
     except Exception as error:  # a layer may raise any error if it is called outside of its model
         probe.note(f"the operations inside {fault.layer!r}", error)
         return Inside()
-    if fault.index >= len(tape.outputs) or tape.source(tape.outputs[fault.index]) is None or not tape.operations:
+    if fault.index >= len(tape.outputs) or not tape.operations:
         return Inside()
     case = RecordedCase(probe, probe.reference, expectation)
     owner = owner_of(fault)

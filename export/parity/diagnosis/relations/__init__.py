@@ -60,6 +60,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
 
 
+def is_short(value: Any) -> bool:
+    """Whether a number has at most four digits, as a person writes it."""
+    return not is_number(value) or bool(np.isclose(float(f"{value:.4g}"), value, rtol=ROUNDING, atol=0.0))
+
+
 Relation = Callable[[Array, Array, float], Change | None]
 """A function of the expected and the actual array, both float64, and a tolerance. The actual array is finite where the
 expected one is. It returns the change, or None if the arrays have another relation."""

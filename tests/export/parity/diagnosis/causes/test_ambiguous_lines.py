@@ -151,6 +151,61 @@ class FewerRounds(Rounds):
         return x
 
 
+class Costs(L.Layer):
+    """Products with shifted rows and columns, in the order of two loops."""
+
+    def call(self, x: Any) -> Any:
+        costs = []
+        for row in range(2):
+            for column in range(2):
+                costs.append(ops.tanh(x[:, row : row + 3, column : column + 4]))
+        return ops.stack(costs, axis=-1)
+
+
+class ColumnsFirst(Costs):
+    def call(self, x: Any) -> Any:
+        costs = []
+        for column in range(2):
+            for row in range(2):
+                costs.append(ops.tanh(x[:, row : row + 3, column : column + 4]))
+        return ops.stack(costs, axis=-1)
+
+
+class Ages(L.Layer):
+    """A mean with weights that decay with the age of a row."""
+
+    def call(self, x: Any) -> Any:
+        count = x.shape[1]
+        ages = ops.arange(count - 1, -1, -1, dtype="float32")
+        weights = ops.exp(-ages / 4.0)
+        shares = weights / ops.sum(weights)
+        return ops.sum(shares[:, None] * x, axis=1)
+
+
+class OtherAges(Ages):
+    def call(self, x: Any) -> Any:
+        count = x.shape[1]
+        ages = ops.arange(count, dtype="float32")
+        weights = ops.exp(-ages / 4.0)
+        shares = weights / ops.sum(weights)
+        return ops.sum(shares[:, None] * x, axis=1)
+
+
+class Length(L.Layer):
+    """A vector of length one if its maker asks for it."""
+
+    def __init__(self, normalize: bool, **options: Any) -> None:
+        super().__init__(**options)
+        self.normalize = normalize
+
+    def call(self, x: Any) -> Any:
+        x = ops.tanh(x)
+        if self.normalize:
+            x, size = x / (1.0 + ops.sum(x * x, axis=-1, keepdims=True)), 2.0
+            x = x * size
+        return x + 0.5
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "shape", "layer"),
     [
@@ -160,8 +215,11 @@ class FewerRounds(Rounds):
         (Rounds, FewerRounds, (12,), "y"),
         (Again, AgainOfInput, (6,), "y/inner/dense"),
         (partial(Recurrence, Cell), partial(Recurrence, TurnedCell), (3, 3), "y/cell"),
+        (Costs, ColumnsFirst, (4, 5), "y"),
+        (Ages, OtherAges, (5, 3), "y"),
+        (partial(Length, False), partial(Length, True), (6,), "y"),
     ],
-    ids=["gate", "addition", "slice", "loop", "second call", "zero state"],
+    ids=["gate", "addition", "slice", "loop", "second call", "zero state", "loops", "table", "flag"],
 )
 def test_change_that_two_lines_may_have_names_none_of_them(
     right: Any, wrong: Any, shape: tuple[int, ...], layer: str, tmp_path: Path

@@ -437,3 +437,56 @@ class OtherShares(Shares):
 def test_line_of_an_unknown_change_is_named_if_other_lines_prove_its_operands(tmp_path: Path) -> None:
     (finding,) = file_findings(Shares(name="y"), OtherShares(name="y"), (6,), tmp_path)
     assert (finding.cause, finding.operation) == (Cause.UNKNOWN, "ops.exp(h)")
+
+
+class Step(L.Layer):
+    """A step of a recurrence that Keras runs."""
+
+    state_size = output_size = 3
+
+    def build(self, *shapes: Any) -> None:
+        self.kernel = self.add_weight(name="kernel", shape=(3, 3))
+
+    def call(self, x: Any, states: Any) -> Any:
+        (last,) = states
+        now = ops.tanh(ops.matmul(x, self.kernel))
+        mixed = 0.5 * now + ops.square(last)
+        return mixed, [mixed]
+
+
+class OtherStep(Step):
+    def call(self, x: Any, states: Any) -> Any:
+        now = ops.tanh(ops.matmul(x, self.kernel))
+        mixed = 0.5 * now + ops.square(now)
+        return mixed, [mixed]
+
+
+def test_line_of_a_cell_is_named_in_a_recurrence_of_keras(tmp_path: Path) -> None:
+    right, wrong = (L.RNN(cell(name="cell"), name="y") for cell in (Step, OtherStep))
+    (finding,) = file_findings(right, wrong, (4, 3), tmp_path)
+    assert (finding.layer, finding.operation) == ("y", "last")
+
+
+class Distance(L.Layer):
+    """A distance with a factor of its own, of a function with another factor."""
+
+    width = 0.6
+
+    def half(self, x: Any) -> Any:
+        return 0.5 * ops.log(1.5 + x)
+
+    def call(self, x: Any) -> Any:
+        h = ops.tanh(x)
+        return 2.0 / self.width**0.5 * self.half(h)
+
+
+class WithoutWidth(Distance):
+    def call(self, x: Any) -> Any:
+        h = ops.tanh(x)
+        return 2.0 * self.half(h)
+
+
+def test_number_that_nobody_writes_leads_to_the_line_that_computes_it(tmp_path: Path) -> None:
+    (finding,) = file_findings(Distance(name="y"), WithoutWidth(name="y"), (6,), tmp_path)
+    assert finding.operation is not None
+    assert finding.operation.startswith("2.0 / self.width")
