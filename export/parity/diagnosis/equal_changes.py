@@ -1,10 +1,12 @@
 """Compares an exact explanation of a layer with changes in other lines, and drops its line if one explains as much."""
 
+import ast
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
 
-from keras_pe.export.model.watch.code_places import CodePlace
+from keras_pe.export.model.watch.code_places import CodePlace, syntax_tree
 from keras_pe.export.parity.diagnosis.code_findings import Inside
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
 from keras_pe.export.parity.diagnosis.explanation import Explanation, explains_as_much
@@ -36,7 +38,16 @@ def _by_one_of_its_lines(code: LayerCode, exact: Explanation) -> Explanation:
     """Returns the explanation by an expression in one of the lines that an explanation may have."""
     statements = map(code.by_statement, ((), code.candidates.unproved, code.candidates.involved))
     other = next(filter(None, statements), None)
-    return other if explains_as_much(other, exact) and other.line in exact.lines else exact
+    return other if explains_as_much(other, exact) and _is_in(exact.lines, *other.line) else exact
+
+
+def _is_in(lines: Collection[tuple[str, int]], file: str | None, number: int | None) -> bool:
+    """Whether a line is one of some lines, or in a function that begins in one of them."""
+    if file is None or number is None:
+        return False
+    functions = (each for each in ast.walk(syntax_tree(file)) if isinstance(each, ast.FunctionDef))
+    around = (each.lineno for each in functions if each.lineno <= number <= (each.end_lineno or 0))
+    return any((file, each) in lines for each in (number, *around))
 
 
 def _with_alike_operations(code: LayerCode, exact: Explanation) -> Explanation:
@@ -73,7 +84,8 @@ def _with_statements_of_values(code: LayerCode, exact: Explanation) -> Explanati
     if exact.finding.cause in _OF_NUMBERS:
         return exact.beside(code.by_statement(beside=[exact.line]))
     fixed, is_table = _table_around(code, exact.line)
-    if not fixed or not (is_table or exact.finding.cause == Cause.OPERATION_LEFT_OUT):
+    is_left_out = exact.finding.cause == Cause.OPERATION_LEFT_OUT and not _reads_weights(code, fixed)
+    if not fixed or not (is_table or is_left_out):
         return exact
     statements = (code.by_statement(numbers, beside=[exact.line]) for numbers in ((), fixed))
     other = next((each for each in statements if each is not None and each.finding.cause == OTHER_EXPRESSION), None)
@@ -101,6 +113,13 @@ def _table_around(code: LayerCode, line: tuple[str | None, int | None]) -> tuple
     constants = (each.value for number in own for each in tape.operations[number].constants)
     is_array = any(isinstance(value, np.ndarray) for value in constants)
     return before or (set(own) if is_array else set()), len(made) == len(own)
+
+
+def _reads_weights(code: LayerCode, numbers: Collection[int]) -> bool:
+    """Whether one of some operations reads a weight."""
+    import keras
+
+    return any(isinstance(leaf, keras.Variable) for number in numbers for leaf in code.tape.operations[number].leaves)
 
 
 def _with_statements_of_operations(code: LayerCode, exact: Explanation) -> Explanation:
