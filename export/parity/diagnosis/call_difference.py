@@ -1,20 +1,22 @@
 """The difference of a call from the artifact in one case, and what an edit of the call leaves of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.comparison.differences import absolute_difference
-from keras_pe.export.comparison.float_types import is_float
+from keras_pe.export.comparison.float_types import is_float, largest
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, arguments_of, as_array, as_tensor
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.tensor_search import loose_tolerance
 from keras_pe.export.results import Array
 
 _EXPLAINS = 0.02  # an edit explains a difference if it leaves at most this much of it
+_NOISE = 2.0**-21  # of the inputs of a call, relative to the largest one
+_DRAWS = 8  # of that noise, since each changes a choice between two values by chance
+_SLACK = 2.0  # factor on the noise of a result, which comes from a few runs
 _STEPS = 2  # steps of a recurrence; the second step shows the state after the first
 
 
@@ -46,19 +48,35 @@ class CallDifference:
         return float(np.count_nonzero(absolute_difference(self.seen.expected, self.actual) > self.tolerance))
 
     def near(self) -> "Iterator[CallDifference]":
-        """Yields the call with each number among its inputs changed to the next larger, or smaller, number."""
+        """Yields the call with other numbers among its inputs, as another order of additions before it may give."""
         import keras
 
-        def step_towards(limit: float, leaf: Any) -> Any:
+        draw = np.random.default_rng(0)
+
+        def moved(leaf: Any) -> Any:
             array = as_array(leaf) if keras.ops.is_tensor(leaf) else None
             if array is None or not is_float(array.dtype):
                 return leaf
-            return as_tensor(np.nextafter(array, np.asarray(limit, array.dtype)))
+            noise = _NOISE * largest(array, 0.0) * draw.uniform(-1, 1, array.shape)
+            return as_tensor((array + noise).astype(array.dtype))
 
         call = self.fault.call
-        for limit in (np.inf, -np.inf):
-            given = keras.tree.map_structure(partial(step_towards, limit), (call.arguments, call.keywords))
+        for _ in range(_DRAWS):
+            given = keras.tree.map_structure(moved, (call.arguments, call.keywords))
             yield CallDifference(replace(self.fault, call=replace(call, arguments=given[0], keywords=given[1])))
+
+    def is_noise(self, own: Array, near: Sequence[Array]) -> bool:
+        """Whether other inputs change each row of an edit's result by as much as it differs from the artifact.
+
+        A choice, as of the largest values, may be another one in a few rows.
+        """
+        if self.actual is None or {self.actual.shape} != {own.shape, *(each.shape for each in near)} or own.ndim == 0:
+            return False
+        left = absolute_difference(self.actual, own)
+        moves = np.max([absolute_difference(each, own) for each in near], axis=0)
+        noise = moves.reshape(len(own), -1).max(axis=1, initial=0.0)
+        rows = left.reshape(len(own), -1).max(axis=1, initial=0.0)
+        return bool(np.all((rows <= np.maximum(self.allowed, _SLACK * noise)) & np.isfinite(noise)))
 
 
 def first_steps(fault: LayerFault) -> list[LayerFault]:

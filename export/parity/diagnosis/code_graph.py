@@ -147,9 +147,9 @@ class CodeGraph:
         lines = {(at.file, at.line) for at in read}
         is_alone = len(lines) == 1 and (own.file, own.line) not in lines and not self.is_output(number)
         places = (own, read[0]) if is_alone and not self.is_read_later(number) else (own,)
-        return (
-            places if self.depends_on_inputs(number) else tuple(dict.fromkeys((*places, *self._stating_tables(number))))
-        )
+        if not self.depends_on_inputs(number):
+            places = tuple(dict.fromkeys((*places, *self._stating_tables(number))))
+        return places
 
     def looping(self, number: int) -> set[CodePlace]:
         """Returns the place in a loop that makes all of several operands, since the loop decides their order."""

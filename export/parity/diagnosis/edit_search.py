@@ -18,7 +18,6 @@ from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
 from keras_pe.export.progress import OutOfTimeError
 from keras_pe.export.results import Array, Cause, Finding, OtherValue
 
-_SLACK = 2.0  # factor on the noise of a result, which comes from a few runs
 _MOVED = 1e-3  # least relative change of a number; smaller changes count as none
 _TELLING = 4  # least number of wrong values over all cases, since chance explains fewer
 _SPREAD = 4e-3  # largest relative spread of equal numbers, since each is fitted to float32 values
@@ -161,13 +160,12 @@ class _Search:
         return telling >= _TELLING
 
     def _is_noise(self, edit: Edit, difference: CallDifference) -> bool:
-        """Whether the least changes of the inputs change the result of an edit by as much as the edit leaves."""
+        """Whether other inputs, as rounding gives them, change the result of an edit by as much as the edit leaves."""
         own = self._result_of(edit, difference, may_stay=True)
         if own is None:
             return False
-        near = (self._result_of(edit, each, may_stay=True) for each in difference.near())
-        noise = max((distance(each, own) for each in near if each is not None), default=0.0)
-        return difference.left_by(own) <= _SLACK * noise < np.inf
+        near = [self._result_of(edit, each, may_stay=True) for each in difference.near()]
+        return difference.is_noise(own, [each for each in near if each is not None])
 
     def _left(self, edit: Edit, difference: CallDifference, *, may_stay: bool = False) -> float:
         """Returns the difference after an edit; infinity if the layer does not accept the edit.

@@ -17,6 +17,7 @@ from keras_pe.export.parity.diagnosis.sites.inside_statements import OTHER_EXPRE
 from keras_pe.export.results import Cause, OtherValue
 
 _OF_CALLS = {Cause.OTHER_INPUT, Cause.OPERATION_LEFT_OUT}
+_OF_MASKS = {Cause.OPERATION_LEFT_OUT, Cause.DROPPED_MASK}
 _OF_NUMBERS = {Cause.OTHER_PADDING, Cause.attribute("iterations")}
 _OF_SIGNS = {Cause.FLIPPED_SIGN, Cause.OTHER_OPERATION}
 _OF_TENSORS = {Cause.OTHER_INPUT, Cause.EXCHANGED_INPUTS, Cause.OTHER_ORDER, Cause.SHIFTED_ROWS}
@@ -51,10 +52,10 @@ def _is_in(lines: Collection[tuple[str, int]], file: str | None, number: int | N
 
 
 def _with_alike_operations(code: LayerCode, exact: Explanation) -> Explanation:
-    """Compares a factor or a summand, and a call of a user's function, with others of their kind."""
+    """Compares a factor or a summand, a call of a user's function, and a mask, with others of their kind."""
     finding = exact.finding
     added = {each.name for each in finding.parameters} & {"factor", "offset"}
-    if not added and finding.cause not in _OF_CALLS:
+    if not added and finding.cause not in _OF_CALLS | _OF_MASKS:
         return exact
     own = finding.file, finding.line
     chains = [operation.places for operation in code.tape.operations]
@@ -64,6 +65,8 @@ def _with_alike_operations(code: LayerCode, exact: Explanation) -> Explanation:
     def is_alike(edit: Edit | NumericEdit) -> bool:
         if isinstance(edit, NumericEdit):
             return edit.start.keys() == added
+        if {finding.cause, edit.cause} == _OF_MASKS:
+            return True
         return {finding.cause, edit.cause} <= _OF_CALLS and not calls.isdisjoint(edit.places)
 
     def equal_edits(fault: LayerFault) -> Edits:

@@ -339,4 +339,10 @@ CODE_FAULTS = [
         ("with_loops = adj + ops.eye(adj.shape[-1])", "with_loops = adj"),
         ("gcn_norm(adj), h), self.w_conv)", "gcn_norm(adj), h), self.w_agg)"),
     ),
+    *_faults(
+        "peaks",
+        ("cell // columns", "cell // rows"),
+        ("moved[..., 1]", "moved[..., 0]"),
+        ("place % kinds", "place % rows"),
+    ),
 ]

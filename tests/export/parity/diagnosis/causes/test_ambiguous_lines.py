@@ -191,6 +191,20 @@ class OtherAges(Ages):
         return ops.sum(shares[:, None] * x, axis=1)
 
 
+class Peaks(L.Layer):
+    """The values that are as large as the largest ones around them."""
+
+    def call(self, x: Any) -> Any:
+        largest = ops.max_pool(x, 3, strides=1, padding="same")
+        return ops.tanh(ops.where(x >= largest, x, 0.0)) + x
+
+
+class AllPeaks(Peaks):
+    def call(self, x: Any) -> Any:
+        largest = ops.max_pool(x, 3, strides=1, padding="same")
+        return ops.tanh(ops.where(x <= largest, x, 0.0)) + x
+
+
 class Length(L.Layer):
     """A vector of length one if its maker asks for it."""
 
@@ -218,8 +232,9 @@ class Length(L.Layer):
         (Costs, ColumnsFirst, (4, 5), "y"),
         (Ages, OtherAges, (5, 3), "y"),
         (partial(Length, False), partial(Length, True), (6,), "y"),
+        (Peaks, AllPeaks, (6, 4), "y"),
     ],
-    ids=["gate", "addition", "slice", "loop", "second call", "zero state", "loops", "table", "flag"],
+    ids=["gate", "addition", "slice", "loop", "second call", "zero state", "loops", "table", "flag", "mask"],
 )
 def test_change_that_two_lines_may_have_names_none_of_them(
     right: Any, wrong: Any, shape: tuple[int, ...], layer: str, tmp_path: Path
