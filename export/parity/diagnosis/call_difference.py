@@ -14,8 +14,8 @@ from keras_pe.export.parity.diagnosis.tensor_search import loose_tolerance
 from keras_pe.export.results import Array
 
 _EXPLAINS = 0.02  # an edit explains a difference if it leaves at most this much of it
-_NOISE = 2.0**-21  # of the inputs of a call, relative to the largest one
-_DRAWS = 8  # of that noise, since each changes a choice between two values by chance
+_NOISE = 2.0**-21  # noise of a call's inputs, relative to the largest one
+_DRAWS = 8  # trials with other noise, since each changes a choice between two values by chance
 _SLACK = 2.0  # factor on the noise of a result, which comes from a few runs
 _STEPS = 2  # steps of a recurrence; the second step shows the state after the first
 
@@ -53,7 +53,7 @@ class CallDifference:
 
         draw = np.random.default_rng(0)
 
-        def moved(leaf: Any) -> Any:
+        def with_noise(leaf: Any) -> Any:
             array = as_array(leaf) if keras.ops.is_tensor(leaf) else None
             if array is None or not is_float(array.dtype):
                 return leaf
@@ -62,7 +62,7 @@ class CallDifference:
 
         call = self.fault.call
         for _ in range(_DRAWS):
-            given = keras.tree.map_structure(moved, (call.arguments, call.keywords))
+            given = keras.tree.map_structure(with_noise, (call.arguments, call.keywords))
             yield CallDifference(replace(self.fault, call=replace(call, arguments=given[0], keywords=given[1])))
 
     def is_noise(self, own: Array, near: Sequence[Array]) -> bool:
