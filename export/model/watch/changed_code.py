@@ -111,9 +111,8 @@ def changed_code(
             exchanged = backwards(ast.List([ast.Starred(node, ast.Load())], ast.Load()))  # the values of two names
             others[ast.unparse(exchanged)] = exchanged
         groups = [(each,) for each in positions]
-        is_of_all = (
-            is_larger and len(positions) > 1 and not is_of_self(node)
-        )  # or whoever sets the attribute is at fault
+        # An attribute that changes in all places is changed where it is set.
+        is_of_all = is_larger and len(positions) > 1 and not is_of_self(node)
         for group in (*groups, tuple(positions)) if is_of_all else groups:
             own = [each for text, each in others.items() if (text in added or len(group) > 1) is is_larger]
             yield from filter(None, (syntax.with_other(group, each) for each in own))

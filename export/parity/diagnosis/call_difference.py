@@ -70,7 +70,8 @@ class CallDifference:
 
         A choice, as of the largest values, may be another one in a few rows.
         """
-        if self.actual is None or {self.actual.shape} != {own.shape, *(each.shape for each in near)} or own.ndim == 0:
+        is_alike = self.actual is not None and {self.actual.shape} == {each.shape for each in (own, *near)}
+        if self.actual is None or not is_alike or not near or own.ndim == 0:
             return False
         left = absolute_difference(self.actual, own)
         moves = np.max([absolute_difference(each, own) for each in near], axis=0)
