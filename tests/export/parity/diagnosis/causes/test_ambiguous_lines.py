@@ -14,6 +14,8 @@ from tests.export.parity.diagnosis.causes.test_user_code import Gated, Residual
 from tests.export.parity.diagnosis.changes import file_findings
 from tests.export.parity.diagnosis.planted import findings, one_layer
 
+pytestmark = pytest.mark.slow
+
 
 class Twice(Gated):
     """A function of its own result."""

@@ -5,12 +5,15 @@ from typing import Any
 
 import keras
 import numpy as np
+import pytest
 from keras import layers as L  # noqa: N812
 from keras import ops
 
 from keras_pe.export.results import Cause
 from tests.export.parity.diagnosis.changes import file_findings
 from tests.export.parity.diagnosis.planted import findings, one_layer
+
+pytestmark = pytest.mark.slow
 
 _CALLS = []
 

@@ -14,6 +14,8 @@ from keras_pe.export.results import Cause
 from tests.export.parity.diagnosis.changes import file_findings
 from tests.export.parity.diagnosis.planted import findings, one_layer
 
+pytestmark = pytest.mark.slow
+
 
 class Causal(L.Layer):
     """A convolution after a padding."""

@@ -13,6 +13,8 @@ from keras_pe.export import check_parity, export_onnx
 from keras_pe.export.results import Cause
 from tests.export.parity.diagnosis.planted import one_layer
 
+pytestmark = pytest.mark.slow
+
 
 class Factor(L.Layer):
     """A product with a number of the constructor."""
