@@ -103,19 +103,19 @@ def _is_fitted(value: OtherValue) -> bool:
 
 
 def _table_around(code: LayerCode, line: tuple[str | None, int | None]) -> tuple[set[int], bool]:
-    """Returns the operations that lead to the tables in a line, and whether the line makes a table.
+    """Returns the operations of other lines that lead to the tables in a line, and whether the line makes a table.
 
-    A table does not depend on the layer's inputs.
+    A table does not depend on the layer's inputs. Other statements make the arrays among the arguments.
     """
     tape = code.tape
     own = [number for number, operation in enumerate(tape.operations) if _line(operation.place) == line]
     read = {source for number in own for source, _ in tape.sources(number) if source >= 0}
     made = {number for number in own if not tape.depends_on_inputs(number)}
     tables = {number for number in made | read if not tape.depends_on_inputs(number)}
-    before = set[int]().union(*(tape.before((number, 0)) for number in tables), tables)
+    outside = set[int]().union(*(tape.before((number, 0)) for number in tables), tables) - set(own)
     constants = (each.value for number in own for each in tape.operations[number].constants)
     is_array = any(isinstance(value, np.ndarray) for value in constants)
-    return before or (set(own) if is_array else set()), len(made) == len(own)
+    return outside or (set(own) if is_array else set()), len(made) == len(own)
 
 
 def _reads_weights(code: LayerCode, numbers: Collection[int]) -> bool:
