@@ -154,7 +154,7 @@ class FewerRounds(Rounds):
 
 
 class Costs(L.Layer):
-    """Products with shifted rows and columns, in the order of two loops."""
+    """Windows of shifted rows and columns, in the order of two loops."""
 
     def call(self, x: Any) -> Any:
         costs = []
@@ -208,7 +208,7 @@ class AllPeaks(Peaks):
 
 
 class Length(L.Layer):
-    """A vector of length one if its maker asks for it."""
+    """A vector that is scaled by its length if its maker asks for it."""
 
     def __init__(self, normalize: bool, **options: Any) -> None:
         super().__init__(**options)

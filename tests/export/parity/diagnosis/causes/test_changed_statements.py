@@ -161,6 +161,24 @@ def test_case_in_which_a_change_is_unstable_refutes_nothing() -> None:
     assert (finding.cause, finding.operation) == (Cause.OTHER_OPERATION, "ops.tanh(10.0 * x)")
 
 
+class Ranks(L.Layer):
+    """A function of the order of many numbers, some of which are almost equal in a large batch."""
+
+    def call(self, x: Any) -> Any:
+        order = ops.argsort(x, axis=-1)
+        return ops.tanh(ops.cast(order, "float32") / 200.0)
+
+
+def test_close_numbers_that_change_places_in_a_few_rows_refute_nothing() -> None:
+    def compute(inputs: Any) -> np.ndarray:
+        x = inputs["x"]
+        rounding = 1 + 2.0**-23 * np.random.default_rng(0).uniform(-1, 1, x.shape)  # of one operation
+        return np.sin(np.argsort(x * rounding, axis=-1, kind="stable") / 200.0)
+
+    (finding,) = findings(one_layer(Ranks(name="y"), (400,)), compute)
+    assert (finding.cause, finding.operation) == (Cause.OTHER_OPERATION, 'ops.tanh(ops.cast(order, "float32") / 200.0)')
+
+
 class Soft(L.Layer):
     """A smooth step."""
 
