@@ -224,12 +224,11 @@ class LayerCode:
             site = operations_at([place], self._tapes)
             explained = explain(alone, self._fault.with_sighting(actual=actual), (site,))
             is_exact &= explained is not None and explained.is_exact
-            found.setdefault(
-                origin,
-                unexplained_finding(self.candidates, number, self._fault.layer)
-                if explained is None
-                else explained.finding,
-            )
+            if explained is None:
+                finding = unexplained_finding(self.candidates, number, self._fault.layer)
+            else:
+                finding = explained.finding
+            found.setdefault(origin, finding)
         by_line = {(each.file, each.line): each for each in reversed(found.values())}
         return Inside(tuple(reversed(by_line.values())), is_exact)
 
