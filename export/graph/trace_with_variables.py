@@ -1,10 +1,9 @@
 """The trace of a model for SavedModel and LiteRT, in which variables stay variables."""
 
-import contextlib
 import errno
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from keras_pe.export.graph.trace import (
 from keras_pe.export.graph.unfused import Unfused
 from keras_pe.export.model.signature.signature import Signature, input_specs
 from keras_pe.export.model.watch.keras_internals import held_resources, named_for_scopes
+from keras_pe.export.model.watch.temporary_patches import tensorflow_log
 
 
 class Endpoint:
@@ -94,7 +94,8 @@ class Endpoint:
         import tensorflow as tf
 
         try:
-            with _without_notices(), named_for_scopes(self._variables):  # writing may trace the model again
+            # Writing may trace the model again. A message about the folder would name a temporary path.
+            with tensorflow_log(logging.WARNING), named_for_scopes(self._variables):
                 self._traced(lambda: self._archive.write_out(folder, verbose=False))
         except tf.errors.OpError as error:
             kinds = {tf.errors.ResourceExhaustedError: errno.ENOSPC, tf.errors.PermissionDeniedError: errno.EACCES}
@@ -122,17 +123,3 @@ def _make_archive(layers: Sequence[Any], signatures: Mapping[str, Signature]) ->
 
 def _call(model: Any, signature: Signature, *arrays: Any) -> Any:
     return named_results(model, signature, arrays)
-
-
-@contextlib.contextmanager
-def _without_notices() -> Iterator[None]:
-    """Silences TensorFlow's message about the folder, which would name a temporary path."""
-    import tensorflow as tf
-
-    logger = tf.get_logger()
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -57,3 +58,15 @@ def replaced_attributes(owner: Any, values: Mapping[str, Any]) -> Iterator[None]
                 remove(name)
             for name, value in before.items():
                 store(name, value)
+
+
+@contextlib.contextmanager
+def tensorflow_log(level: int) -> Iterator[None]:
+    """Lets TensorFlow log messages of a level and above only, in all threads."""
+    log = logging.getLogger("tensorflow")
+    usual = log.level
+    log.setLevel(level)
+    try:
+        yield
+    finally:
+        log.setLevel(usual)

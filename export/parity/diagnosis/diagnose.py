@@ -1,6 +1,5 @@
 """Diagnoses a failed runtime: the layers at fault, the proof, and the causes."""
 
-import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run_cases import Run
 from keras_pe.export.model.watch.code_places import is_users_module
 from keras_pe.export.model.watch.layer_paths import layer_paths
+from keras_pe.export.model.watch.temporary_patches import tensorflow_log
 from keras_pe.export.parity.diagnosis.causes import (
     behavior,
     caches,
@@ -76,19 +76,8 @@ _LAST: tuple[tuple[Detector, ...], ...] = (
 )
 
 
-@contextlib.contextmanager
-def _log_of_tensorflow_left_out() -> Iterator[None]:
-    """A context without TensorFlow's log, which has a page of text for each loop that a change breaks off."""
-    log = logging.getLogger("tensorflow")
-    level = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        log.setLevel(level)
-
-
-@_log_of_tensorflow_left_out()
+# TensorFlow has a page of text for each loop that a tried change breaks off.
+@tensorflow_log(logging.CRITICAL)
 def diagnose(
     run: Run,
     runner: Runner,

@@ -172,7 +172,7 @@ class Ranks(L.Layer):
 def test_close_numbers_that_change_places_in_a_few_rows_refute_nothing() -> None:
     def compute(inputs: Any) -> np.ndarray:
         x = inputs["x"]
-        rounding = 1 + 2.0**-23 * np.random.default_rng(0).uniform(-1, 1, x.shape)  # of one operation
+        rounding = 1 + 2.0**-23 * np.random.default_rng(0).uniform(-1, 1, x.shape)  # as one operation rounds
         return np.sin(np.argsort(x * rounding, axis=-1, kind="stable") / 200.0)
 
     (finding,) = findings(one_layer(Ranks(name="y"), (400,)), compute)

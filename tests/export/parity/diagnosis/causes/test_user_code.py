@@ -1,5 +1,6 @@
 """A fault is named at its line of a user's code: before an inner layer, or in one of several calls of a function."""
 
+import logging
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -463,10 +464,13 @@ class OtherStep(Step):
         return mixed, [mixed]
 
 
-def test_line_of_a_cell_is_named_in_a_recurrence_of_keras(tmp_path: Path) -> None:
+def test_line_of_a_cell_is_named_in_a_recurrence_of_keras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged = []
+    monkeypatch.setattr(logging.getLogger("tensorflow"), "handle", logged.append)
     right, wrong = (L.RNN(cell(name="cell"), name="y") for cell in (Step, OtherStep))
     (finding,) = file_findings(right, wrong, (4, 3), tmp_path)
     assert (finding.layer, finding.operation) == ("y", "last")
+    assert not logged
 
 
 class Distance(L.Layer):
